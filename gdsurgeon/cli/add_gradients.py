@@ -76,7 +76,7 @@ def _check(
     **_: Any,
 ) -> None:
     """Raises UsageError if options conflict, or an option lacks the option that it needs."""
-    from gdsurgeon.gradients.checkpointing.rewrite import MODES
+    from gdsurgeon.gradients.checkpoints import MODES
 
     if not (xs or weights):
         line = "--xs or --weights is missing: the tensors with respect to which gradients are computed"

@@ -12,12 +12,10 @@ from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
-from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
-from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
+from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass, skeleton
+from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, journal_of, told_of
 from gdsurgeon.gradients.request import SCOPE, GradientRequest, tensors_named, wanted_gradients
-from gdsurgeon.gradients.skeleton import skeleton
-from gdsurgeon.gradients.summary import journal_of, told_of
+from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input

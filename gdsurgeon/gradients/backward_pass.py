@@ -1,21 +1,24 @@
-"""The nodes of a backward pass, as TensorFlow's gradient functions make them, ready to be brought into the graph."""
+"""The nodes of a backward pass, made by TensorFlow's gradient functions from a graph without its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
-from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.attrs import shape_value, type_value
+from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import LOOPS
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, LOOPS, PLACEHOLDERS
 from gdsurgeon.runtime.base import Derivation, NoGradient
 from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.runtime.gradients import SEED
@@ -29,12 +32,12 @@ class BackwardPass(NamedTuple):
     """A backward pass.
 
     Attributes:
-        definition: a GraphDef: its nodes, those of the graph that become others, and its functions.
+        definition: its nodes, changed nodes of the graph, and its functions.
         wanted: the request, without the sources that were left out.
-        unconnected: the sources through which no gradient flows: zeros are their results.
-        left_out: the weights through which no gradient flows and that are no sources therefore.
-        own: whether it was made by the reverse walk; else by TensorFlow's own `gradients`.
-        calls: function calls on the way that have no gradient function of their own.
+        unconnected: the sources without a gradient, whose results are zeros.
+        left_out: the weights without a gradient, which are not sources.
+        own: whether the reverse walk made it; otherwise TensorFlow's `gradients` did.
+        calls: function calls on the path without a gradient function.
         seeds: the nodes that are the gradients of the targets.
     """
 
@@ -55,18 +58,18 @@ def backward_pass(
     *,
     zeros: bool = False,
 ) -> BackwardPass:
-    """Asks TensorFlow for the nodes of a backward pass.
+    """Returns the nodes of a backward pass, as TensorFlow makes them.
 
     Args:
-        graph: left as it is.
+        graph: the graph; it is not changed.
         wanted: the request.
-        known: the part of the graph that it is about, a GraphDef; see `skeleton`.
-        differentiator: is asked.
-        zeros: give zeros for the sources on which the targets do not depend.
+        known: the necessary part of the graph; see `skeleton`.
+        differentiator: has TensorFlow's gradient functions.
+        zeros: whether sources on which the targets do not depend have zeros as results.
 
     Raises:
-        EditError: no gradient can be made; all reasons are listed.
-        NotValidatedError: TensorFlow might evaluate, as it loads that part, what reaches outside.
+        EditError: a gradient cannot be computed; all reasons are listed.
+        NotValidatedError: TensorFlow may run an op with external effects when it loads that part.
     """
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
         raise EditError("a tensor belongs to a different graph", code="other-graph")
@@ -167,9 +170,72 @@ def _check_loadable(graph: Graph, known: GraphDef) -> None:
 
 
 def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[NodeDef]:
-    """The nodes that give the gradients under their names."""
+    """Yields the result nodes."""
     for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
         op = "Identity" if tensor is not None else "ZerosLike"
         node = NodeDef(name=name, op=op, input=[tensor or source.name])
         node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
         yield node
+
+
+MOST_ELEMENTS = 1024
+"""The largest number of elements of a constant that may be a shape or an axis; larger constants are weights."""
+
+
+def skeleton(graph: Graph, tensors: Iterable[Output]) -> GraphDef:
+    """Returns the part of a graph on which tensors depend; Placeholders replace its weights.
+
+    Colocations are left out. The function library is complete. The nodes have the order of the file.
+    """
+    topology = topology_of(graph)
+    seeds = [topology.id_of(tensor.node) for tensor in tensors]
+    out = GraphDef()
+    if graph.store.producer:
+        out.versions.producer = graph.store.producer
+    for number in members(topology.upstream(seeds)):
+        out.node.append(_without_weights(topology.node(number)))
+    for function in graph.functions:
+        out.library.function.add().CopyFrom(function)
+    return out
+
+
+def _without_weights(node: Node) -> NodeDef:
+    header = constant_header(node) if node.op == "Const" else None
+    if header is None or header.dims is None or header.elements <= MOST_ELEMENTS:
+        definition = node_def(node)
+        definition.attr.pop(COLOCATION_ATTR, None)
+        return definition
+    definition = NodeDef(name=node.name, op="Placeholder", device=node.device)
+    definition.input.extend(f"^{control.name}" for control in node.controls)
+    definition.attr["dtype"].CopyFrom(type_value(header.dtype))
+    definition.attr["shape"].CopyFrom(shape_value(header.dims))
+    return definition
+
+
+def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], otherwise: int) -> GraphDef:
+    """Returns a copy of a GraphDef in which every placeholder has a full shape, for shape inference.
+
+    Args:
+        definition: the GraphDef.
+        shapes: the shapes of placeholders, by name.
+        otherwise: the size of every other unknown dimension.
+    """
+    out = type(definition)()
+    out.CopyFrom(definition)
+    for node in out.node:
+        if node.op not in PLACEHOLDERS:
+            continue
+        if node.name in shapes:
+            # Where graphs are so old that a scalar shape stands for none, only the op's second version can be one.
+            is_old = out.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
+            node.op = "PlaceholderV2" if is_old and not shapes[node.name] else "Placeholder"
+            node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
+            del node.input[:]
+        elif node.op == "PlaceholderWithDefault":
+            node.op = "Identity"  # of its default value
+            node.attr["T"].CopyFrom(node.attr["dtype"])
+            del node.attr["dtype"], node.attr["shape"]
+        elif node.attr["shape"].HasField("shape") and not node.attr["shape"].shape.unknown_rank:
+            for dim in node.attr["shape"].shape.dim:
+                dim.size = otherwise if dim.size < 0 else dim.size
+    return out

@@ -1,26 +1,89 @@
-"""The request for gradients, resolved and checked against the graph."""
+"""The request for gradients, resolved and checked against the graph, and the weights of a graph."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Json, Remark, UsageError, quoted
-from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
 from gdsurgeon.graph.attrs import format_shape
+from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
-from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, FLOATING, base_dtype, dtype_name
+from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOATING, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.text import counted
+
+
+class Weights(NamedTuple):
+    """The weights on which tensors depend.
+
+    Attributes:
+        constants: the weights, in the order of the file.
+        others: counts of other nodes that look like weights, by kind.
+        in_functions: the number of weights inside called functions, by the name of the function.
+    """
+
+    constants: tuple[Output, ...]
+    others: dict[str, int]
+    in_functions: dict[str, int]
+
+
+def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
+    """Returns the floating-point constants with more than one element on which targets depend."""
+    topology = topology_of(graph)
+    before = topology.upstream([topology.id_of(tensor.node) for tensor in targets], control=False)
+    found = topology.with_ops({"Const"} | VARIABLES | RESOURCE_VARIABLES)
+    kinds = {node: _kind(node) for number in found if before[number] for node in (topology.node(number),)}
+    others = Counter(kind for kind in kinds.values() if kind not in ("", _WEIGHT))
+    called = [name for node, names in calling_nodes(graph) if before[topology.id_of(node)] for name in names]
+    inside = graph.functions.reachable(called, gradients=True)
+    return Weights(
+        tuple(node.output for node, kind in kinds.items() if kind == _WEIGHT),
+        dict(others),
+        {name: count for name in sorted(inside) if (count := _weights_inside(graph, name))},
+    )
+
+
+def counted_others(weights: Weights) -> str:
+    """Returns the counts of nodes other than weights as text: ``2 scalars and 137 variables``, or ''."""
+    parts = [counted(count, kind) for kind, count in weights.others.items()]
+    if weights.in_functions:
+        parts.append(f"{counted(sum(weights.in_functions.values()), 'weight')} inside functions")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+_WEIGHT = "weight"
+
+
+def _kind(node: Node) -> str:
+    if node.op != "Const":
+        return "variable"
+    header = constant_header(node)
+    if header is None:
+        return ""
+    if header.dtype in FLOATING:
+        return _WEIGHT if header.elements > 1 else "single-element constant" if header.elements == 1 else ""
+    return "quantised constant" if header.dtype in DTYPES and DTYPES[header.dtype].is_quantized else ""
+
+
+def _weights_inside(graph: Graph, name: str) -> int:
+    tensors = (node.attr["value"].tensor for node in graph.functions[name].node_def if node.op == "Const")
+    return sum(tensor.dtype in FLOATING and prod(dim.size for dim in tensor.tensor_shape.dim) > 1 for tensor in tensors)
+
 
 COMPLEX = frozenset((COMPLEX64, COMPLEX128))
 SCOPE = "gradients"
 MOST_WALKED = 1000
-"""Nodes that are looked at to find a tensor that might have been meant."""
+"""The number of nodes that are searched for a suggestion."""
 
 
 class GradientRequest(NamedTuple):
@@ -29,12 +92,12 @@ class GradientRequest(NamedTuple):
     Attributes:
         ys: the targets.
         xs: the sources.
-        grad_ys: the gradient that comes in for each target; none at all: ones.
+        grad_ys: the incoming gradient for each target; if empty, ones.
         names: the names of the result nodes, one for each source.
         scope: the name scope of all other nodes.
-        optional: how many sources, at the end, may be left out where no gradient flows.
-        given: the number of names, from the first on, that must be kept; others are changed if they are taken.
-        in_functions: how many weights are inside functions, and so no sources, by the function's name.
+        optional: the number of sources, at the end, that are left out if no gradient flows.
+        given: the number of names, from the first on, that must be kept; the rest are changed if they are taken.
+        in_functions: the number of weights inside functions, which cannot be sources, by the name of the function.
         faults: one line for each wrong type or shape of the tensors.
     """
 
@@ -50,14 +113,14 @@ class GradientRequest(NamedTuple):
 
     @property
     def tensors(self) -> tuple[Output, ...]:
-        """All tensors of the graph that are named."""
+        """All tensors of the request."""
         return (*self.ys, *self.xs, *self.grad_ys)
 
 
 def wanted_gradients(
     graph: Graph, tensors: Sequence[tuple[Output, ...]], *, weights: bool, scope: str, names: Sequence[str]
 ) -> GradientRequest:
-    """The request for gradients of TENSORS, which are ys, xs and grad_ys; see `add_gradients`.
+    """Returns the request for `tensors`, which are ys, xs and grad_ys; see `add_gradients`.
 
     Raises:
         EditError: a tensor is given twice, or a name is taken or illegal.
@@ -90,7 +153,7 @@ def wanted_gradients(
 
 
 def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:
-    """The tensors of several lists.
+    """Returns the tensors of several lists.
 
     Raises:
         EditError: some tensors do not exist; all of them are listed.
@@ -125,7 +188,7 @@ def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
 
 
 def they_do(targets: Sequence[Output]) -> str:
-    """The subject and the verb of a sentence about targets: ``'a', 'b' do``."""
+    """Returns subject and verb of a sentence about targets: ``'a', 'b' do``."""
     names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
     return f"{names} {'does' if len(targets) == 1 else 'do'}"
 
@@ -143,7 +206,7 @@ def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
 
 
 def _scope(graph: Graph, scope: str) -> str:
-    """The scope for the new nodes: a free one."""
+    """Returns an unused scope for the new nodes."""
     wanted = scope.strip("/") or SCOPE
     check_name(wanted)
     prefixes = _prefixes(graph)
@@ -154,7 +217,7 @@ def _scope(graph: Graph, scope: str) -> str:
 
 
 def _prefixes(graph: Graph) -> set[str]:
-    """All names of nodes, and of scopes that they are in, in lower case: TensorFlow tells no others apart."""
+    """Returns all names of nodes and scopes in lower case: TensorFlow ignores case."""
     out: set[str] = set()
     for name in map(str.lower, graph.names()):
         while name and name not in out:
@@ -164,7 +227,7 @@ def _prefixes(graph: Graph) -> set[str]:
 
 
 def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Iterator[str]:
-    """Those given, and for the other sources their own names under the scope."""
+    """Yields the given names, and for all other sources their names in the scope."""
     taken: set[str] = set()
     for name in names:
         check_name(name)
@@ -179,7 +242,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
 
 
 def _nearest(tensor: Output, dtypes: Container[int], *, before: bool) -> Output | None:
-    """The tensor of one of DTYPES that is the fewest steps before or behind TENSOR; constants do not count."""
+    """Returns the nearest tensor before or after `tensor` with one of these dtypes, except constants."""
     nodes = [tensor.node]
     seen = set(nodes)
     for node in nodes:  # grows while it is walked: breadth first

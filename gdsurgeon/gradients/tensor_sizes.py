@@ -1,4 +1,4 @@
-"""The sizes of all tensors of a graph and its backward pass, by TensorFlow's own inference of shapes."""
+"""The sizes of all tensors of a graph and its backward pass, by TensorFlow's shape inference."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.errors import Line, Remark, UsageError, printable, quoted
-from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
-from gdsurgeon.gradients.skeleton import with_shapes
+from gdsurgeon.gradients.backward_pass import with_shapes
+from gdsurgeon.gradients.step_graph import TensorSize, tensor_size
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import placeholder_shape
@@ -19,17 +19,17 @@ from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.wire.protos import GraphDef
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
-"""Outputs of ops that hold next to nothing, whatever their inferred shape leaves open."""
+"""Outputs of ops that are tiny, although their inferred shape is unknown."""
 
 
 class Sizes(NamedTuple):
-    """The sizes of the outputs of nodes, by the node's name.
+    """The sizes of the outputs of nodes, by the name of the node.
 
     Attributes:
         signatures: dtypes and shapes.
         tensors: shapes and bytes.
         warnings: one line for each unknown fact about them.
-        has_batch: whether any input is of more than one example.
+        has_batch: whether an input has more than one example.
     """
 
     signatures: Mapping[str, Sequence[TensorSpec]]
@@ -45,17 +45,17 @@ def tensor_sizes(
     shapes: Mapping[str, tuple[int, ...]],
     differentiator: Differentiator,
 ) -> Sizes:
-    """The sizes of everything that two GraphDefs compute; what inputs leave open is counted as 1.
+    """Returns the sizes of all tensors of two GraphDefs; open dimensions of inputs count as 1.
 
     Args:
-        graph: that KNOWN is a part of.
-        known: the part that is differentiated; see `skeleton`.
+        graph: the graph.
+        known: the differentiated part; see `skeleton`.
         definition: its backward pass.
-        shapes: of inputs, by name.
-        differentiator: is asked.
+        shapes: the shapes of inputs, by name.
+        differentiator: infers the shapes.
 
     Raises:
-        UsageError: a shape is given for what is no input.
+        UsageError: a shape is given for a node that is not an input.
     """
     inputs = {node.name: node for node in known.node if node.op in PLACEHOLDERS}
     _check_names(graph, shapes, inputs)
@@ -105,7 +105,7 @@ def tensor_sizes(
 
 
 def _not_counted(definition: GraphDef) -> list[str]:
-    """A line where functions are called, in which nothing is counted."""
+    """Returns a warning if functions are called, because their tensors are not counted."""
     library = {function.signature.name for function in definition.library.function}
     callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
     if not callers:
@@ -116,7 +116,7 @@ def _not_counted(definition: GraphDef) -> list[str]:
 
 
 def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> None:
-    """Raises UsageError where one of NAMES is no input of GRAPH; INPUTS are those that may be meant."""
+    """Raises UsageError if one of `names` is not an input; `inputs` are suggestions."""
     for name in names:
         node = graph.find(name)
         if node is None or node.op not in PLACEHOLDERS:
@@ -128,7 +128,7 @@ def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> N
 
 
 def together(known: GraphDef, definition: GraphDef) -> GraphDef:
-    """Two GraphDefs as one; a node or function of the second one takes the place of its namesake."""
+    """Returns two GraphDefs as one; nodes and functions of the second one replace those with the same name."""
     out = type(known)()
     out.versions.CopyFrom(known.versions)
     out.node.extend({node.name: node for part in (known, definition) for node in part.node}.values())

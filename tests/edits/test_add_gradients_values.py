@@ -34,7 +34,7 @@ import gdsurgeon.gradients.request
 import gdsurgeon.proof.claims.gradients
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.gradients.weights import weights_of
+from gdsurgeon.gradients.request import weights_of
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor

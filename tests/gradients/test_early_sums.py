@@ -14,9 +14,9 @@ from support.drawing import pick_some, shuffled
 from support.graphs import FLOAT, neg, node, placeholder, proto, written
 
 from gdsurgeon.edits.add_gradients import add_gradients
-from gdsurgeon.gradients import early_sums
-from gdsurgeon.gradients.checkpointing.step import TensorSize, step_of
-from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
+from gdsurgeon.gradients import sums
+from gdsurgeon.gradients.step_graph import TensorSize, step_of
+from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.differentiator import Differentiator
@@ -71,9 +71,9 @@ def test_only_sums_of_more_than_nine() -> None:
 
 def test_the_bound_is_that_of_all_gradients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     definition = proto(*star(16))
-    monkeypatch.setattr(early_sums, "LARGE", 16 << 20)
+    monkeypatch.setattr(sums, "LARGE", 16 << 20)
     assert with_early_sums(definition, sizes(definition, SMALL))[1] == ["total"]
-    monkeypatch.setattr(early_sums, "LARGE", (16 << 20) + 1)
+    monkeypatch.setattr(sums, "LARGE", (16 << 20) + 1)
     assert with_early_sums(definition, sizes(definition, SMALL))[1] == []
 
 
@@ -279,7 +279,7 @@ def test_gradients_are_the_same_bits(
     feeds = {"x": np.random.RandomState(0).standard_normal(8).astype(np.float32)}
     values = []
     for bound in (1 << 60, 0):
-        monkeypatch.setattr(early_sums, "LARGE", bound)
+        monkeypatch.setattr(sums, "LARGE", bound)
         found = from_bytes(data, "model.pb")
         result = add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
         assert any(entry.label == "summed" for entry in result.told) is (bound == 0)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
+from gdsurgeon.gradients.peak import Peak, peak
+from gdsurgeon.gradients.step_graph import StepGraph, TensorSize
 from support.drawing import below, pick, pick_some
 
 Read = str | tuple[str, int]

@@ -15,7 +15,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.add_gradients import graft
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
-from gdsurgeon.gradients.skeleton import skeleton
+from gdsurgeon.gradients.backward_pass import skeleton
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

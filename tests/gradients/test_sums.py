@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.gradients.checkpointing.sums import Sums, may_share
+from gdsurgeon.gradients.peak import peak
+from gdsurgeon.gradients.step_graph import StepGraph
+from gdsurgeon.gradients.sums import Sums, may_share
 
 
 def sums(make: Maker, backward: Sequence[str] = (), seeds: Sequence[str] = ()) -> Sums:

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
 
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_pass
-from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.recompute import Recomputation, recomputed
-from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
+from gdsurgeon.gradients.peak import peak
+from gdsurgeon.gradients.recompute import Recomputation, recomputed
+from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorSize, forward_pass
 
 LARGE = 10_000
 SMALL = 100

@@ -1,7 +1,7 @@
-"""Plans which tensors a backward pass keeps and which it computes again, and says what that will cost.
+"""Plans which tensors a backward pass keeps and which it recomputes, and predicts the costs.
 
-Each plan is simulated before it is accepted: the dynamic programs that propose cuts know the loads only roughly. They
-    are corrected by the differences between the simulated load and their estimate.
+Each plan is simulated before it is accepted. The dynamic programs that propose cuts only estimate the loads; the
+differences between the simulated load and the estimate correct them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.gradients.checkpointing.cuts import (
+from gdsurgeon.gradients.cuts import (
     MOST_CUTS,
     MOST_CUTS_FOR_TIME,
     NO_CUTS,
@@ -20,43 +20,42 @@ from gdsurgeon.gradients.checkpointing.cuts import (
     Cuts,
     Load,
     costs,
-    cuts_behind,
+    cuts_after,
     heavy_tensors,
     least_memory,
     least_time,
     load,
     possible_cuts,
 )
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, TensorId
-from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.recompute import Recomputation, recomputed
-from gdsurgeon.gradients.checkpointing.releases import hold, slots_to_hold, waits_for_releases
+from gdsurgeon.gradients.peak import Peak, hold, peak, slots_to_hold, waits_for_releases
+from gdsurgeon.gradients.recompute import Recomputation, recomputed
+from gdsurgeon.gradients.step_graph import ForwardPass, TensorId
 
 if TYPE_CHECKING:
-    from gdsurgeon.gradients.checkpointing.cuts import Array
+    from gdsurgeon.gradients.cuts import Array
 
 ROUNDS = 8
-"""The number of times that the programs are corrected."""
+"""The number of corrections."""
 MOST_STALE = 2
-"""Rounds without a new plan after which no more are expected."""
+"""The number of rounds without a new plan after which the search ends."""
 BOUNDS = (1.0, 0.9)
 """Fractions of a budget that are tried as a bound: the simulated peak may be larger than the estimate."""
 ABOUT = 1.02
-"""Peaks that differ by less are taken for equal."""
+"""Peaks that differ by a smaller factor count as equal."""
 NEAR = 1.2
-"""A plan may take so much more than a budget before it is settled, and be below it then."""
+"""A plan may exceed a budget by this factor before it is settled, and be below the budget after that."""
 MOST_SETTLED = 4
-"""How many plans are settled to find the best one."""
+"""The number of plans that are settled to find the best plan."""
 
 
 class CheckpointPlan(NamedTuple):
     """A way to run the backward pass.
 
     Attributes:
-        cuts: where the forward pass is cut.
-        made: the step that comes of it.
-        peak: its memory, as it was played through.
-        extra: the time for what is computed again, as a part of the time of the plain step.
+        cuts: the cuts of the forward pass.
+        made: the rewritten step.
+        peak: its simulated memory.
+        extra: the time of the recomputation, as a fraction of the time of the plain step.
     """
 
     cuts: Cuts
@@ -70,10 +69,10 @@ class CheckpointPlanner:
 
     Args:
         found: the forward pass.
-        kept: the nodes whose outputs are there until the end.
-        results: bytes of the results by the position in the forward pass at which they come.
+        kept: the nodes whose outputs exist until the end.
+        results: bytes of the results, by their position in the forward pass.
         scope: the name scope of new nodes.
-        threads: how many nodes run at a time.
+        threads: the number of nodes that run at the same time.
         prompt: the backward nodes that must not be held back.
     """
 
@@ -97,7 +96,7 @@ class CheckpointPlanner:
         self.plain = CheckpointPlan(NO_CUTS, Recomputation(found.step), peak(found.step, kept, threads), 0.0)
 
     def evaluate(self, cuts: Cuts) -> CheckpointPlan | None:
-        """The plan that CUTS come to; None where the nodes would wait for each other."""
+        """Returns the plan for cuts; None if nodes would wait for each other."""
         if cuts not in self._known:
             made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope)
             played = peak(made.step, self._kept, self._threads)
@@ -105,28 +104,24 @@ class CheckpointPlanner:
             self._known[cuts] = CheckpointPlan(cuts, made, played, made.cost / self._total) if runs else None
         return self._known[cuts]
 
-    def speed(self) -> CheckpointPlan | None:
-        """Everything is computed again but the outputs of convolutions and matrix products."""
-        plan = self.evaluate(self._heavy())
-        return None if plan is None else self.settled(plan)
-
-    def behind(self, tensors: Sequence[TensorId]) -> CheckpointPlan | None:
-        """Everything is computed again but TENSORS, and what has to be kept with them."""
-        plan = self.evaluate(cuts_behind(self.found, tensors))
+    def keeping(self, tensors: Sequence[TensorId]) -> CheckpointPlan | None:
+        """Returns the plan that keeps only `tensors`, and tensors that must be kept with them."""
+        plan = self.evaluate(cuts_after(self.found, tensors))
         return None if plan is None else self.settled(plan)
 
     def memory(self) -> CheckpointPlan:
-        """The least peak; of about equal ones the one that takes the least time."""
+        """Returns the plan with the least peak, and the least time among about equal peaks."""
         plans = self._small
         near = [_smallest(plans), *sorted(plans, key=lambda plan: plan.peak.nbytes)][:MOST_SETTLED]
         return _smallest([self.settled(plan) for plan in {plan.cuts: plan for plan in near}.values()])
 
     def under(self, budget: int) -> CheckpointPlan | None:
-        """Returns the fastest plan whose peak is at most `budget` bytes; None if there is none."""
+        """Returns the fastest plan whose peak is at most `budget` bytes, or None."""
         if self.plain.peak.nbytes <= budget:
             return self.settled(self.plain, budget)
         plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
-        plans += [plan for plan in (self.evaluate(self._heavy()), *self._small) if plan is not None]
+        heavy = self.evaluate(cuts_after(self.found, heavy_tensors(self.found)))
+        plans += [*([heavy] if heavy is not None else []), *self._small]
         near = {plan.cuts: plan for plan in sorted(plans, key=_time_first) if plan.peak.nbytes <= NEAR * budget}
         left_out = [plan.cuts for plan in near.values() if plan.peak.nbytes > budget][MOST_SETTLED:]
         settled = (self.settled(plan, budget) for cuts, plan in near.items() if cuts not in left_out)
@@ -136,9 +131,9 @@ class CheckpointPlanner:
         return fastest
 
     def settled(self, plan: CheckpointPlan, budget: int | None = None) -> CheckpointPlan:
-        """PLAN, one that is not settled yet, with waits that keep it so low, however its threads race.
+        """Returns a plan with waits that keep its peak low for all schedules of threads.
 
-        It stays below BUDGET bytes, or without one below what it has shown.
+        The peak is below `budget` bytes, or without a budget below the simulated peak.
         """
         bound = round(plan.peak.nbytes * ABOUT) if budget is None else budget
         old, found = plan.made.step, self.found
@@ -157,17 +152,14 @@ class CheckpointPlanner:
         played = peak(step, self._kept, self._threads)
         return plan._replace(made=made, peak=played) if played.nbytes <= bound else plan
 
-    def _heavy(self) -> Cuts:
-        return cuts_behind(self.found, heavy_tensors(self.found))
-
     @cached_property
     def _small(self) -> list[CheckpointPlan]:
-        """Plans that take little memory, before they are settled."""
+        """Plans that need little memory, before they are settled."""
         plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
         return plans + self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
 
     def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[CheckpointPlan]:
-        """The plans that PROPOSE comes to, round by round, as the load is put right."""
+        """Returns the proposed plans; each round corrects the load."""
         out: list[CheckpointPlan] = []
         cuts = possible_cuts(self.found, most)
         work = self._load
@@ -186,24 +178,22 @@ class CheckpointPlanner:
         return out
 
     def _corrected(self, work: Load, plan: CheckpointPlan) -> Array:
-        """The load with what PLAN has shown of it: where it was more than was thought, and where less."""
+        """Returns the load, corrected by the simulation of a plan."""
         busy: Array = work.busy.copy()
         bounds = [0, *(cut + 1 for cut in plan.cuts.positions), len(busy)]
-        thought = [self._thought(work, plan, a, b) for a, b in itertools.pairwise(bounds)]
-        for segments, seen in self._windows(plan, len(thought)):
-            highest = max(thought[segment] for segment in segments)
+        estimates: list[float] = []
+        for start, end in itertools.pairwise(bounds):
+            kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
+            estimates.append(float(kept + work.highest(start, end) - work.before[start]))
+        for segments, seen in self._windows(plan, len(estimates)):
+            highest = max(estimates[segment] for segment in segments)
             for segment in segments:
                 busy[bounds[segment] : bounds[segment + 1]] += 0.7 * (seen - highest)
         return busy
 
-    def _thought(self, work: Load, plan: CheckpointPlan, start: int, end: int) -> float:
-        """The bytes that the program has reckoned with for the segment from position START to before END."""
-        kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
-        return float(kept + work.highest(start, end) - work.before[start])
-
     @staticmethod
     def _windows(plan: CheckpointPlan, count: int) -> list[tuple[range, int]]:
-        """The segments that are worked on between two triggers, and the most bytes then; from the last one down."""
+        """Returns the segments between two triggers, and their peak; from the last segment down."""
         begins = {number: at for at, number in enumerate(plan.peak.order)}
         triggers = list(plan.made.triggers.items())  # from the last segment down
         out: list[tuple[range, int]] = []
@@ -222,7 +212,7 @@ def _time_first(plan: CheckpointPlan) -> tuple[float, int]:
 
 
 def _smallest(plans: Sequence[CheckpointPlan]) -> CheckpointPlan:
-    """The one with the least peak; of about equal ones the one that takes the least time."""
+    """Returns the plan with the least peak, and the least time among about equal peaks."""
     least = min(plan.peak.nbytes for plan in plans)
     return min((plan for plan in plans if plan.peak.nbytes <= ABOUT * least), key=_time_first)
 

@@ -9,22 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
 
-from gdsurgeon.gradients.checkpointing.cuts import (
+from gdsurgeon.gradients.cuts import (
     Costs,
     Cuts,
     costs,
-    cuts_behind,
+    cuts_after,
     heavy_tensors,
     least_memory,
     least_time,
     load,
     possible_cuts,
 )
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_pass
-from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.planner import CheckpointPlanner
-from gdsurgeon.gradients.checkpointing.recompute import recomputed
-from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
+from gdsurgeon.gradients.peak import peak
+from gdsurgeon.gradients.planner import CheckpointPlanner
+from gdsurgeon.gradients.recompute import recomputed
+from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorSize, forward_pass
 
 KIB = 1024
 SLACK = 1.002
@@ -299,16 +298,16 @@ def test_no_plan_goes_without_what_is_there_in_any_case() -> None:
     assert plans.under(100 * KIB) is None
 
 
-def test_cuts_behind_given_tensors() -> None:
+def test_cuts_after_given_tensors() -> None:
     found = chain([10 * KIB] * 6)
-    assert cuts_behind(found, [(found.step.index["f3"], 0), (found.step.index["f1"], 0)]) == Cuts((1, 3))
-    assert cuts_behind(found, [(found.step.index["f5"], 0)]) == Cuts(())  # everything in front is the last segment
-    assert cuts_behind(found, [(found.step.index["x"], 0), (found.step.index["b1"], 0)]) == Cuts(())
+    assert cuts_after(found, [(found.step.index["f3"], 0), (found.step.index["f1"], 0)]) == Cuts((1, 3))
+    assert cuts_after(found, [(found.step.index["f5"], 0)]) == Cuts(())  # everything in front is the last segment
+    assert cuts_after(found, [(found.step.index["x"], 0), (found.step.index["b1"], 0)]) == Cuts(())
 
 
 def test_heavy_tensors() -> None:
     found = chain([10 * KIB] * 3, op="MatMul")
     assert heavy_tensors(found) == [(number, 0) for number in found.order]
     assert heavy_tensors(chain([10 * KIB] * 3)) == []
-    plan = planner(found).speed()
+    plan = planner(found).keeping(heavy_tensors(found))
     assert plan is not None and not plan.made.originals

@@ -1,9 +1,9 @@
-"""Has the backward pass of a step compute forward tensors again instead of keeping them.
+"""Makes the backward pass of a step recompute forward tensors instead of keeping them.
 
-"Training Deep Nets with Sublinear Memory Cost" (Chen et al., 2016): the forward pass is cut into segments; what crosses
-a cut is kept, and the rest of a segment is computed again from that. TensorFlow's scheduler runs whatever it can, and
-would do so right away: so what a segment is computed from passes through gates, which open when the gradients have
-come down to it and those of the segment behind it are done.
+"Training Deep Nets with Sublinear Memory Cost" (Chen et al., 2016): the forward pass is cut into segments; tensors that
+cross a cut are kept, and the other tensors of a segment are recomputed from them. TensorFlow's scheduler would run the
+recomputation at once, so the inputs of a segment pass through gates. A gate opens when the backward pass reaches the
+segment and has finished the segment after it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, TensorId
-from gdsurgeon.gradients.checkpointing.step import StepGraph
+from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorId
 
 
 @dataclass
@@ -20,13 +19,13 @@ class Recomputation:
     """A step that computes some of its forward pass twice.
 
     Attributes:
-        step: the new one; the nodes of the old one have the numbers that they had.
-        originals: for each node that is computed again, the one that it repeats.
+        step: the new step; the nodes of the old step keep their numbers.
+        originals: for each recomputing node, the node that it repeats.
         gates: the Identity nodes that wait.
         triggers: the NoOp nodes that they wait for, by segment, from the last segment down.
-        rewired: the backward nodes that read something else than before.
-        kept: the kept buffers, including those that are not worth recomputing.
-        cost: of what is computed again, as `StepGraph.costs` has it.
+        rewired: the backward nodes with changed inputs.
+        kept: the kept buffers, including tiny ones.
+        cost: the cost of the recomputation, see `StepGraph.costs`.
     """
 
     step: StepGraph
@@ -39,12 +38,12 @@ class Recomputation:
 
 
 def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collection[int], scope: str) -> Recomputation:
-    """Rewrites the step. Gates wait for nodes that run whatever the values are, and for no others.
+    """Rewrites a step. Gates wait only for nodes that run for all values.
 
     Args:
         found: its forward pass.
-        cuts: positions behind which it is cut, ascending.
-        kept_segments: numbers of the segments that are kept completely; the last one always is.
+        cuts: positions after which it is cut, ascending.
+        kept_segments: numbers of the segments that are kept completely; the last segment always is.
         scope: the name scope of the new nodes.
     """
     return _Rewriting(found, cuts, kept_segments, scope).run()
@@ -61,7 +60,12 @@ class _Rewriting:
         self.out = Recomputation(found.step.copy(), kept=self.kept)
         self.step = self.out.step
         self.users = self._users()
-        self.behind = self._behind()
+        marks: dict[int, int] = {}
+        for segment, users in self.users.items():
+            for user in users:
+                marks[user] = marks.get(user, 0) | 1 << segment
+        # For each backward node, bit by bit, the segments of the users that it is or depends on.
+        self.depends_on = found.step.inherited(marks, found.backward)
         self.clones: dict[int, int] = {}
         self.gated: dict[tuple[TensorId, int], int] = {}
 
@@ -78,7 +82,7 @@ class _Rewriting:
         return frozenset(out | self._read_late(out))
 
     def _read_late(self, kept: Collection[TensorId]) -> set[TensorId]:
-        """Buffers that a user reads together with those of a later segment: it runs when that is computed again."""
+        """Returns buffers that a user reads together with buffers of a later segment, with which the user runs."""
         by_user: dict[int, list[TensorId]] = {}
         for buffer, users in self.found.users.items():
             if buffer not in kept:
@@ -115,7 +119,7 @@ class _Rewriting:
             self.out.rewired[user] = None
 
     def _clone(self, number: int, segment: int, trigger: int) -> int:
-        """The node that computes again what NUMBER did; it and all that it needs for that, inputs first."""
+        """Returns the node that repeats a node; adds it and all nodes that it needs, inputs first."""
         pending = [number]
         while pending:
             current = pending[-1]
@@ -131,7 +135,7 @@ class _Rewriting:
         return self.clones[number]
 
     def _again(self, tensor: TensorId) -> bool:
-        """Whether a tensor is computed again when what reads it is."""
+        """Returns whether a tensor is recomputed together with a node that reads it."""
         buffer = self.found.buffer.get(tensor)
         return buffer is not None and buffer not in self.kept
 
@@ -141,19 +145,15 @@ class _Rewriting:
         for tensor in step.reads[number]:
             if self._again(tensor):
                 reads.append((self.clones[tensor[0]], tensor[1]))
-            elif tensor[0] in self.found.position:
-                reads.append((self._gate(tensor, segment, trigger), 0))
+            elif self.found.is_constant[tensor[0]] and tensor[0] not in self.found.position:
+                reads.append(tensor)
             else:
-                reads.append(self._outside(tensor, segment, trigger))
+                reads.append((self._gate(tensor, segment, trigger), 0))
         name = f"{self.scope}/segment_{segment}/{step.names[number]}"
         clone = step.add(name, step.ops[number], reads, (), step.sizes[number], step.costs[number])
         self.clones[number] = clone
         self.out.originals[clone] = number
         self.out.cost += step.costs[number]
-
-    def _outside(self, tensor: TensorId, segment: int, trigger: int) -> TensorId:
-        """What is not computed twice in any case: constants as they are, and through a gate what is not."""
-        return tensor if self.found.is_constant[tensor[0]] else (self._gate(tensor, segment, trigger), 0)
 
     def _gate(self, tensor: TensorId, segment: int, trigger: int) -> int:
         key = (tensor, segment)
@@ -166,28 +166,16 @@ class _Rewriting:
         return self.gated[key]
 
     def _trigger(self, segment: int) -> int:
-        """What the gates of SEGMENT wait for: the gradients that its users need, and the users behind it."""
-        awaited = (*self._gradients_into(self.users[segment]), *self._users_behind(segment))
-        waits = [n for n in awaited if self.step.is_live(n) and not self.behind[n] >> segment & 1]
+        """Adds the node that gates wait for: it waits for gradients for the users, and for users of the next segment."""
+        later = [other for other in self.users if other > segment]
+        awaited = (*self._gradients_into(self.users[segment]), *(self.users[min(later)] if later else ()))
+        waits = [n for n in awaited if self.step.is_live(n) and not self.depends_on[n] >> segment & 1]
         trigger = self.step.add(f"{self.scope}/segment_{segment}/trigger", "NoOp", (), dict.fromkeys(waits), ())
         self.out.triggers[segment] = trigger
         return trigger
 
-    def _users_behind(self, segment: int) -> Iterable[int]:
-        """The users of the next segment that is computed again."""
-        later = [other for other in self.users if other > segment]
-        return self.users[min(later)] if later else ()
-
-    def _behind(self) -> list[int]:
-        """For each backward node the segments whose users it is one of or depends on; bit by bit."""
-        marks: dict[int, int] = {}
-        for segment, users in self.users.items():
-            for user in users:
-                marks[user] = marks.get(user, 0) | 1 << segment
-        return self.found.step.behind(marks, self.found.backward)
-
     def _gradients_into(self, users: Iterable[int]) -> Iterable[int]:
-        """The backward nodes that bring gradients to USERS, or to what reads those that none comes into."""
+        """Yields the backward nodes whose gradients users read, or readers of users without gradients."""
         step, carries_gradient = self.found.step, self.found.carries_gradient
         seen: set[int] = set()
         pending = list(users)
@@ -202,7 +190,7 @@ class _Rewriting:
 
 
 def _segments(count: int, cuts: Sequence[int]) -> list[int]:
-    """For each position the number of its segment."""
+    """Returns for each position the number of its segment."""
     out: list[int] = []
     for segment, end in enumerate([*(cut + 1 for cut in cuts), count]):
         out += [segment] * (end - len(out))

@@ -1,24 +1,24 @@
-"""Which tensors a backward pass keeps: the choice, made by a plan, and the nodes that compute the others again."""
+"""The tensors that a backward pass keeps: the choice by a plan, the nodes that recompute the others, the summary."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import has_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, Json, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass
-from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId, forward_pass
-from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.planner import CheckpointPlan, CheckpointPlanner
-from gdsurgeon.gradients.checkpointing.step import StepGraph, step_of
-from gdsurgeon.gradients.checkpointing.sums import Sums
+from gdsurgeon.gradients.cuts import heavy_tensors
+from gdsurgeon.gradients.peak import peak
+from gdsurgeon.gradients.planner import CheckpointPlan, CheckpointPlanner
 from gdsurgeon.gradients.request import tensors_named
+from gdsurgeon.gradients.step_graph import TINY, ForwardPass, StepGraph, TensorId, forward_pass, step_of
+from gdsurgeon.gradients.sums import Sums
 from gdsurgeon.gradients.tensor_sizes import Sizes, together
-from gdsurgeon.graph.attrs import bytes_value, type_value
+from gdsurgeon.graph.attrs import bool_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
@@ -26,8 +26,8 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
 from gdsurgeon.runtime.base import TensorSpec
-from gdsurgeon.text import MIB, told_apart
-from gdsurgeon.wire.protos import AttrValue, GraphDef
+from gdsurgeon.text import MIB, Entry, counted, size, told_apart
+from gdsurgeon.wire.protos import GraphDef
 
 MODES = ("none", "speed", "memory", "collection")
 
@@ -36,10 +36,10 @@ class Checkpoints(NamedTuple):
     """The request for the tensors of the forward pass that are kept.
 
     Attributes:
-        mode: one of `MODES`, or '' where `tensors` says it.
+        mode: one of `MODES`, or '' if `tensors` are given.
         tensors: names of the tensors to keep.
-        budget: bytes that the step may use at most; then the plan is the fastest one.
-        threads: how many nodes run at a time.
+        budget: the largest number of bytes that the step may use; the plan is then the fastest one.
+        threads: the number of nodes that run at the same time.
     """
 
     mode: str = "none"
@@ -49,7 +49,7 @@ class Checkpoints(NamedTuple):
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anything to plan."""
+        """Whether a plan is requested."""
         return self.mode != "none" or self.budget is not None
 
 
@@ -59,9 +59,9 @@ class Checkpointed(NamedTuple):
     Attributes:
         definition: replaces `BackwardPass.definition`.
         plan: the plan of the rewrite.
-        plain_peak: bytes, as predicted, of the backward pass that keeps everything.
-        kept: the tensors that are kept, and their bytes, the largest first.
-        again: the nodes that are computed again.
+        plain_peak: the predicted peak of the backward pass that keeps everything, in bytes.
+        kept: the kept tensors and their bytes, the largest first.
+        again: the nodes that are recomputed.
     """
 
     definition: GraphDef
@@ -75,18 +75,22 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
     """Plans and rewrites a backward pass.
 
     Args:
-        graph: that is differentiated; left as it is.
-        known: the part of it that matters; see `skeleton`.
+        graph: the differentiated graph; it is not changed.
+        known: the necessary part of it; see `skeleton`.
         made: the backward pass, which keeps everything.
         wanted: the request.
-        sizes: of the tensors of both.
+        sizes: the sizes of all tensors.
 
     Raises:
-        EditError: the budget cannot be met, or a tensor is not there or of no use as a checkpoint.
+        EditError: the budget is too small, or a tensor does not exist or cannot be a checkpoint.
     """
     step = step_of([known, made.definition], sizes.tensors)
     there = {node.name for node in known.node}
-    step.live = _live(known, made, step)
+    if set(step.ops) & (SWITCH | ENTER):
+        whole = from_bytes(together(known, made.definition).SerializeToString())
+        topology = topology_of(whole)
+        flow = control_flow(topology)
+        step.live = [flow.runs_once(topology.id_of(whole[name])) for name in step.names]
     sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
     found = _forward(graph, made, step, sizes.signatures, sums)
     kept = [step.index[name] for name in made.wanted.names]
@@ -94,7 +98,10 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
     ordered = sums.keep_order(order)
     if sums.come_before_gradients():
         ordered += _end_forward_pass_first(step, made)
-    planner = CheckpointPlanner(found, kept, _results(found, made), _scope(made, step), wanted.threads, sums.prompt())
+    scope = f"{made.wanted.scope}/recompute"
+    while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
+        scope += "_1"
+    planner = CheckpointPlanner(found, kept, _results(found, made), scope, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures, ordered),
@@ -103,14 +110,6 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         _kept(found, plan),
         [step.names[number] for number in plan.made.originals.values()],
     )
-
-
-def _scope(made: BackwardPass, step: StepGraph) -> str:
-    """The scope of what is computed again: a free one under that of the gradients."""
-    scope = f"{made.wanted.scope}/recompute"
-    while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
-        scope += "_1"
-    return scope
 
 
 def _forward(
@@ -134,11 +133,10 @@ def _forward(
 
 
 def _end_forward_pass_first(step: StepGraph, made: BackwardPass) -> list[int]:
-    """Has the gradients of the targets wait for the targets.
+    """Makes the gradients of the targets wait for the targets. Returns the nodes that wait.
 
-    Where they do not depend on them, the executor would begin with the backward pass of one branch of the graph while
-    others are still in their forward pass, or not, as it happens: what memory that takes cannot be foreseen. Returns
-    the nodes that wait.
+    Otherwise the executor may begin the backward pass of one branch of the graph during the forward pass of other
+    branches, which makes the peak unpredictable.
     """
     targets = dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys)
     awaited = [target for target in targets if step.is_live(target)]
@@ -148,18 +146,8 @@ def _end_forward_pass_first(step: StepGraph, made: BackwardPass) -> list[int]:
     return seeds
 
 
-def _live(known: GraphDef, made: BackwardPass, step: StepGraph) -> list[bool] | None:
-    """For each node whether it runs whatever the values are; None where all do."""
-    if not set(step.ops) & (SWITCH | ENTER):
-        return None
-    graph = from_bytes(together(known, made.definition).SerializeToString())
-    topology = topology_of(graph)
-    flow = control_flow(topology)
-    return [flow.runs_once(topology.id_of(graph[name])) for name in step.names]
-
-
 def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
-    """The bytes of the results by the position in the forward pass down to which the backward pass must come."""
+    """Returns the bytes of the results by the position in the forward pass that the backward pass must reach."""
     step = found.step
     first: dict[int, int] = {}
     for position, number in enumerate(found.order):
@@ -176,40 +164,33 @@ def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
 def _chosen(
     graph: Graph, planner: CheckpointPlanner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes
 ) -> CheckpointPlan:
-    if wanted.budget is not None:
-        return _affordable(planner, wanted.budget, sizes)
     if wanted.mode == "memory":
         return planner.memory()
-    plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
-    if plan is None:
-        message = "these checkpoints would require tensors before they are recomputed"
-        raise EditError(message, code="would-cycle")
-    return plan
-
-
-def _affordable(planner: CheckpointPlanner, budget: int, sizes: Sizes) -> CheckpointPlan:
-    plan = planner.under(budget)
-    if plan is None:
-        least = planner.memory()
-        texts = told_apart(budget, least.peak.nbytes)
-        raise EditError(
-            f"no plan needs less than {texts[0]}: the minimum is {texts[1]}, with {least.extra:.0%} more work",
-            code="over-budget",
-            advice="budget-or-batch" if sizes.has_batch else "budget",
-            facts={"enough": _enough(least.peak.nbytes), "budget": budget, "least": least.peak.nbytes},
-            details=tuple(sizes.warnings),
-        )
-    return plan
-
-
-def _enough(nbytes: int) -> str:
-    """The MiB that hold NBYTES, rounded up so that they are easily typed."""
-    digits = 0 if nbytes >= 100 * MIB else 1
-    return f"{math.ceil(nbytes * 10**digits / MIB) / 10**digits:.{digits}f}"
+    if wanted.budget is None:
+        tensors = heavy_tensors(found) if wanted.mode == "speed" else _given(graph, found, wanted)
+        plan = planner.keeping(tensors)
+        if plan is None:
+            message = "these checkpoints would require tensors before they are recomputed"
+            raise EditError(message, code="would-cycle")
+        return plan
+    plan = planner.under(wanted.budget)
+    if plan is not None:
+        return plan
+    least = planner.memory()
+    nbytes, digits = least.peak.nbytes, 0 if least.peak.nbytes >= 100 * MIB else 1
+    enough = f"{math.ceil(nbytes * 10**digits / MIB) / 10**digits:.{digits}f}"  # MiB, rounded up, easy to type
+    texts = told_apart(wanted.budget, nbytes)
+    raise EditError(
+        f"no plan needs less than {texts[0]}: the minimum is {texts[1]}, with {least.extra:.0%} more work",
+        code="over-budget",
+        advice="budget-or-batch" if sizes.has_batch else "budget",
+        facts={"enough": enough, "budget": wanted.budget, "least": nbytes},
+        details=tuple(sizes.warnings),
+    )
 
 
 def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[TensorId]:
-    """The checkpoints that were named, or that the graph marks."""
+    """Returns the checkpoints that the user names, or that the graph marks."""
     step = found.step
     if wanted.mode == "collection":
         marked = [number for number in found.order if _is_marked(graph[step.names[number]])]
@@ -242,7 +223,7 @@ def _is_marked(node: Node) -> bool:
 
 
 def _of_no_use(names: Sequence[str]) -> EditError:
-    """The error for tensors that are there in any case, or that nothing is computed from."""
+    """Returns the error for tensors that are always kept, or that no recomputation needs."""
     what, they = ("it", "it is") if len(names) == 1 else ("them", "they are")
     return EditError(
         f"{', '.join(map(quoted, names[:8]))} cannot be used as a checkpoint: {they} always kept, or the "
@@ -253,7 +234,7 @@ def _of_no_use(names: Sequence[str]) -> EditError:
 
 
 def _kept(found: ForwardPass, plan: CheckpointPlan) -> list[tuple[str, int]]:
-    """What is kept because the backward pass reads it, or because something is computed again from it."""
+    """Returns the tensors that are kept for the backward pass, or for the recomputation."""
     step = plan.made.step
     first = len(found.step)
     read = {step.reads[gate][0] for gate in plan.made.gates}
@@ -273,7 +254,7 @@ def _rewritten(
     signatures: Mapping[str, Sequence[TensorSpec]],
     ordered: Iterable[int],
 ) -> GraphDef:
-    """The definition of the backward pass with what PLAN adds to it, and with the waits of ORDERED nodes."""
+    """Returns the definition of the backward pass with the nodes of a plan, and with the waits of ordered nodes."""
     step = plan.made.step
     out = type(known)()
     out.CopyFrom(made.definition)
@@ -293,9 +274,11 @@ def _rewritten(
             del node.input[:]
         else:
             node.op = step.ops[number]
-            node.attr[RECOMPUTED].CopyFrom(_true())
+            node.attr[RECOMPUTED].CopyFrom(bool_value(True))
         if number in gates:
-            source, port = _behind_gates(step, gates, number)
+            source, port = number, 0
+            while source in gates:
+                source, port = step.reads[source][0]
             name = step.names[plan.made.originals.get(source, source)]
             node.attr["T"].CopyFrom(type_value(base_dtype(signatures[name][port].dtype)))
             node.device = devices[name]
@@ -304,22 +287,86 @@ def _rewritten(
     return out
 
 
-def _behind_gates(step: StepGraph, gates: Container[int], number: int) -> TensorId:
-    """What passes through a gate, before it passes through any."""
-    tensor = (number, 0)
-    while tensor[0] in gates:
-        tensor = step.reads[tensor[0]][0]
-    return tensor
-
-
-def _true() -> AttrValue:
-    value = bytes_value(b"")
-    value.b = True
-    return value
-
-
 def _inputs(step: StepGraph, number: int) -> list[str]:
     return [
         *(format_input(step.names[producer], port) for producer, port in step.reads[number]),
         *(f"^{step.names[producer]}" for producer in step.waits[number]),
     ]
+
+
+# -- the summary and the report --------------------------------------------------------------------------
+
+
+def told_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None, wanted: Checkpoints) -> list[Entry]:
+    """Returns the entries of the summary for the results, the sums in parts, and the plan of checkpoints.
+
+    Args:
+        made: the gradients.
+        early: names of the sums that are computed in parts.
+        found: the checkpoints, if there is a plan.
+        wanted: the request for checkpoints.
+    """
+    request = made.wanted
+    pairs = list(zip(request.xs, request.names, strict=True))
+    renamed = [(x, name) for x, name in pairs if name != f"{request.scope}/{x.name}"]
+    if len(pairs) - len(renamed) <= 1:
+        renamed = pairs
+    out = [Entry("gradient", f"{name}  of {source.name}") for source, name in renamed]
+    if len(pairs) > len(renamed):
+        count = counted(len(pairs) - len(renamed), "tensor")
+        out.append(Entry("gradient", f"of {count}: {request.scope}/ and the name of the tensor"))
+    if made.unconnected:
+        out.append(Entry("zeros", "no gradient reaches", [x.name for x in made.unconnected]))
+    if made.left_out:
+        weights = counted(len(made.left_out), "weight")
+        out.append(Entry("left out", f"{weights} without a gradient", [x.name for x in made.left_out]))
+    if request.in_functions:
+        weights = counted(sum(request.in_functions.values()), "weight")
+        out.append(Entry("left out", f"{weights} in functions (see gdsurgeon inline)", list(request.in_functions)))
+    if made.calls:
+        out.append(Entry("computed", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient"))
+    if early:
+        out.append(Entry("summed", f"{counted(len(early), 'gradient')} in parts, as they are computed", early))
+    if found is None:
+        return out
+    plan, on = found.plan, counted(wanted.threads, "thread")
+    if not found.again:
+        return [*out, Entry("plan", f"keep everything: predicted peak {size(found.plain_peak)}, on {on}")]
+    kept = size(sum(nbytes for _, nbytes in found.kept))
+    chosen = wanted.mode or f"{len(wanted.tensors)} given"
+    if wanted.budget is not None:
+        chosen = f"the fastest under {size(wanted.budget)}"
+    ratio = found.plain_peak / max(plan.peak.nbytes, 1)
+    return [
+        *out,
+        Entry("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
+        Entry("kept", f"{counted(len(found.kept), 'tensor')}, {kept}", [f"{name} {size(n)}" for name, n in found.kept]),
+        Entry("recomputed", counted(len(found.again), "node")),
+        Entry("memory", f"predicted peak {size(plan.peak.nbytes)}, on {on} (without checkpoints "
+                        f"{size(found.plain_peak)}, {ratio:.2f} x)"),
+    ]  # fmt: skip
+
+
+def journal_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Json]:
+    """Returns the same as `EditResult.facts`."""
+    request = made.wanted
+    out: dict[str, Json] = {
+        "ys": [y.name for y in request.ys],
+        "results": {x.name: name for x, name in zip(request.xs, request.names, strict=True)},
+        "unconnected": [x.name for x in made.unconnected],
+        "left_out": [x.name for x in made.left_out],
+        "weights_in_functions": dict(request.in_functions),
+        "scope": request.scope,
+        "by": "reverse walk" if made.own else "tf.gradients",
+        "early_sums": list(early),
+    }
+    if found is not None:
+        out["plan"] = {
+            "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
+            "recomputed": found.again,
+            "segments": len(found.plan.cuts.positions) + 1,
+            "predicted_peak_bytes": found.plan.peak.nbytes,
+            "predicted_plain_peak_bytes": found.plain_peak,
+            "predicted_extra_work": round(found.plan.extra, 4),
+        }
+    return out

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.releases import Wait, hold, slots_to_hold, waits_for_releases
-from gdsurgeon.gradients.checkpointing.step import StepGraph
+from gdsurgeon.gradients.peak import Peak, Wait, hold, peak, slots_to_hold, waits_for_releases
+from gdsurgeon.gradients.step_graph import StepGraph
 
 BIG = 1_000_000
 SMALL = 5000

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize, cost_of, tensor_size
+from gdsurgeon.gradients.peak import Peak, peak
+from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, cost_of, tensor_size
 
 # -- by hand ----------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""Chooses where to cut a forward pass, so that computing its segments again takes little memory, or little time.
+"""Chooses where to cut a forward pass, so that the recomputation of its segments needs little memory, or little time.
 
-The cost of a cut is what crosses it and has to be kept; that of a segment is the time to compute it again. While the
-backward pass works on a segment, everything is there that was kept before it, all of it that the backward pass needs,
-and the gradients: that must stay below a bound. Both choices are dynamic programs over possible cuts: the least bound
-that can be kept, and the least time under a given bound.
+The cost of a cut is the bytes that cross it and must be kept; the cost of a segment is the time to recompute it. While
+the backward pass works on a segment, memory contains all tensors kept before it, the needed tensors of the segment, and
+the gradients: their sum must be below a bound. Two dynamic programs over possible cuts find the least possible bound,
+and the least time under a given bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId
+from gdsurgeon.gradients.step_graph import TINY, ForwardPass, TensorId
 from gdsurgeon.ops.kinds import HEAVY, REUSES_INPUT
 
 if TYPE_CHECKING:
@@ -40,16 +40,15 @@ NO_CUTS = Cuts(())
 
 @dataclass
 class Costs:
-    """What cuts at given places and segments between them cost. Index 0 is the beginning, the last one the end.
+    """The costs of cuts and of the segments between them. Index 0 is the beginning, the last index is the end.
 
     Attributes:
-        cuts: the position behind which each cut is.
-        crossing: (i, j): bytes that cross cut j and were written behind cut i.
+        cuts: the position after which each cut is.
+        crossing: (i, j): bytes that cross cut j and were written after cut i.
         idle: the same for buffers that the backward pass itself does not need.
         needed: (i, j): bytes written between the cuts that the backward pass needs.
-        at_work: (i, j): bytes there at most while the backward pass works between the cuts, apart from what was kept
-            before them.
-        time: (i, j): to compute what lies between them again.
+        at_work: (i, j): the peak while the backward pass works between the cuts, without bytes kept before them.
+        time: (i, j): the time to recompute the segment between them.
     """
 
     cuts: list[int]
@@ -61,23 +60,23 @@ class Costs:
 
 
 class Load(NamedTuple):
-    """What is there while the backward pass works at a position, apart from what was kept.
+    """The memory while the backward pass works at a position, without kept bytes.
 
     Attributes:
         before: bytes written before each position that the backward pass needs; one entry more than positions.
-        busy: for each position these up to there, its gradients, and the results that have come.
+        busy: for each position these bytes, its gradients, and the results so far.
     """
 
     before: Array
     busy: Array
 
     def highest(self, start: int, end: int) -> float:
-        """The most that is there from position START to before END; 0 at least."""
+        """Returns the highest load from position `start` to before `end`; at least 0."""
         return float(max([0.0, *self.busy[start:end]]))
 
 
 def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
-    """The load at each position; RESULTS: the bytes of the results by the position that they come at."""
+    """Returns the load at each position; `results` has the bytes of the results by position."""
     import numpy as np
 
     count = len(found.order)
@@ -86,7 +85,7 @@ def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
     for buffer, end in found.ends.items():
         nbytes, start = found.nbytes[buffer], found.start(buffer)
         alive[start] += nbytes
-        # The gradient of what an op writes over its input is written over that of the output.
+        # If an op overwrites its input, the gradient of the input overwrites the gradient of the output.
         alive[end if end > start and found.step.ops[found.order[end]] in REUSES_INPUT else end + 1] -= nbytes
         if buffer in needed:
             written[start + 1] += nbytes
@@ -97,7 +96,7 @@ def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
 
 
 def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
-    """The costs of cuts at the positions CUTS, ascending. Quadratic in their number, linear in that of nodes."""
+    """Returns the costs of cuts at ascending positions. Quadratic in the number of cuts, linear in nodes."""
     import numpy as np
 
     places = [-1, *cuts, len(found.order) - 1]
@@ -109,7 +108,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
         if nbytes <= TINY:
             continue
         first, last = (bisect_left(places, position) for position in (found.start(buffer), end))
-        # It crosses the cuts first..last-1, and was written behind those before the first.
+        # It crosses the cuts first..last-1, and was written after all cuts before the first.
         for table in tables[:1] if buffer in needed else tables:
             table[0, first] += nbytes
             table[0, last] -= nbytes
@@ -131,7 +130,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
 
 
 def _times(found: ForwardPass) -> list[float]:
-    """The time for each position; 0 where nothing that is needed comes of it before the segment is left."""
+    """Returns the time for each position; 0 if no needed tensor depends on it."""
     useful = [False] * len(found.order)
     readers: dict[int, list[int]] = {}
     for position, number in enumerate(found.order):
@@ -145,13 +144,13 @@ def _times(found: ForwardPass) -> list[float]:
 
 
 def _is_kept(found: ForwardPass, cut: int) -> bool:
-    """Whether an output of the node before a cut crosses it, so that it need not run again."""
+    """Returns whether an output of the node before a cut crosses it, so that the node is not recomputed."""
     number = found.order[cut]
     return any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
 
 
 def possible_cuts(found: ForwardPass, most: int) -> list[int]:
-    """At most MOST positions worth cutting behind: those that the least bytes cross, all along the forward pass."""
+    """Returns at most `most` positions for cuts, those with the fewest bytes, spread over the forward pass."""
     import numpy as np
 
     count = len(found.order)
@@ -175,7 +174,7 @@ def possible_cuts(found: ForwardPass, most: int) -> list[int]:
 
 
 def least_memory(table: Costs) -> tuple[float, Cuts]:
-    """The least bound under which a step can be computed, and the cuts for it; every segment is computed again."""
+    """Returns the least possible bound, and its cuts; every segment is recomputed."""
     import numpy as np
 
     high = float(table.at_work[0, -1])
@@ -195,7 +194,7 @@ def least_memory(table: Costs) -> tuple[float, Cuts]:
 
 
 def _under(table: Costs, bound: float) -> list[int] | None:
-    """Returns the cuts that keep the least while `bound` is never exceeded; None if there are none."""
+    """Returns the cuts that keep the least while `bound` is never exceeded, or None."""
     import numpy as np
 
     size = len(table.at_work)
@@ -228,7 +227,7 @@ class _Label(NamedTuple):
 
 
 def least_time(table: Costs, bound: float) -> Cuts | None:
-    """The cuts with which the least time goes into computing things again, so that BOUND is never passed; or None.
+    """Returns the cuts with the least time for recomputation under a bound, or None.
 
     Kept bytes are distinguished in steps of a 64th of the bound; of two paths with nearly equal bytes, the slower is
     dropped.
@@ -268,7 +267,7 @@ def least_time(table: Costs, bound: float) -> Cuts | None:
 
 
 def _undominated(best: Mapping[int, _Label]) -> list[_Label]:
-    """The labels than which none keeps less and takes less time."""
+    """Returns the labels that are not worse than a different label in both kept bytes and time."""
     out: list[_Label] = []
     for level in sorted(best):
         if not out or best[level].time < out[-1].time:
@@ -288,12 +287,12 @@ def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts
     return Cuts(tuple(left), frozenset(kept))
 
 
-def cuts_behind(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
-    """Cuts behind given tensors."""
+def cuts_after(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
+    """Returns cuts after given tensors."""
     positions = {found.start(buffer) for tensor in tensors if (buffer := found.buffer.get(tensor)) is not None}
     return Cuts(tuple(sorted(p for p in positions if p < len(found.order) - 1)))
 
 
 def heavy_tensors(found: ForwardPass) -> list[TensorId]:
-    """The outputs of convolutions and matrix products."""
+    """Returns the outputs of convolutions and matrix products."""
     return [(number, 0) for number in found.order if found.step.ops[number] in HEAVY]

@@ -1,1 +1,0 @@
-"""What is kept and what is computed again, so that a backward pass fits in memory."""
