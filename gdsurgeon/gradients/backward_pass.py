@@ -226,7 +226,7 @@ def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], oth
         if node.op not in PLACEHOLDERS:
             continue
         if node.name in shapes:
-            # Where graphs are so old that a scalar shape stands for none, only the op's second version can be one.
+            # In graphs so old that a scalar shape means an unknown shape, only PlaceholderV2 can be a scalar.
             is_old = out.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
             node.op = "PlaceholderV2" if is_old and not shapes[node.name] else "Placeholder"
             node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))

@@ -166,7 +166,7 @@ class _Rewriting:
         return self.gated[key]
 
     def _trigger(self, segment: int) -> int:
-        """Adds the node that gates wait for: it waits for gradients for the users, and for users of the next segment."""
+        """Adds the node that gates wait for: it waits for gradients of the users, and for users of the next segment."""
         later = [other for other in self.users if other > segment]
         awaited = (*self._gradients_into(self.users[segment]), *(self.users[min(later)] if later else ()))
         waits = [n for n in awaited if self.step.is_live(n) and not self.depends_on[n] >> segment & 1]

@@ -242,7 +242,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
 
 
 def _nearest(tensor: Output, dtypes: Container[int], *, before: bool) -> Output | None:
-    """Returns the nearest tensor before or after `tensor` with one of these dtypes, except constants."""
+    """Returns the nearest tensor before or after `tensor` with one of the dtypes, except constants."""
     nodes = [tensor.node]
     seen = set(nodes)
     for node in nodes:  # grows while it is walked: breadth first
