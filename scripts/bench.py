@@ -5,7 +5,7 @@
     bench.py --no-peers               gdsurgeon and cp only
     bench.py --quick                  small models, to see that all of it works
     bench.py --rows help,rename-big   some rows
-    bench.py --before DIR             and the gdsurgeon of another checkout, by turns with this one
+    bench.py --before DIR             also the gdsurgeon of a second checkout, in each round
     bench.py --markdown --json FILE   the table for the README, and every figure
 
 Every command runs as a process of its own, the commands of a row in turn (A B C A B C ...), each
@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--keep", metavar="DIR", help="make the models in DIR, keep them, use those there")
     parser.add_argument("--timeout", type=float, default=600, metavar="S", help="per command (default 600)")
-    parser.add_argument("--before", metavar="DIR", help="run gdsurgeon of the checkout DIR by turns with this one")
+    parser.add_argument("--before", metavar="DIR", help="also run gdsurgeon of the checkout DIR in each round")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
     args = parser.parse_args()
     args.rows = chosen_rows(parser, args)
@@ -84,7 +84,7 @@ def say(text: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """What the commands are run with: gdsurgeon of this tree, TensorFlow without its chatter."""
+    """Returns the environment of the commands: gdsurgeon of this tree, TensorFlow without log messages."""
     path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
@@ -117,7 +117,7 @@ def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], d
 
 
 def describe_machine(runner: Runner) -> dict[str, Any]:
-    """What the figures hold for, and what any process takes at the least."""
+    """Returns facts about the machine, and the smallest time and memory of a process."""
     python = runner.run((sys.executable, "-c", "pass"))
     python = runner.run((sys.executable, "-c", "pass"))
     return {

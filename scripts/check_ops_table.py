@@ -41,13 +41,13 @@ after `gdsurgeon simplify --for opencv`, if OpenCV does not accept the original.
 
 
 class Run(NamedTuple):
-    """What has become of a model in an engine.
+    """The result of a model in an engine.
 
     Attributes:
         code: the exit code of `check-ops --run`.
-        lacking: ops that the list has not got.
+        lacking: ops that are missing in the list.
         relative: the largest difference, where there is one.
-        said: what it came to where it is not 0.
+        said: the error if `code` is not 0.
     """
 
     code: int
@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A model: what has become of it by engine, as it is and simplified."""
+    """A model and its results by engine, for the original and for the simplified model."""
 
     model: str
     runs: dict[str, tuple[Run, Run | None]]
@@ -113,14 +113,14 @@ def row_of(path: Path, engines: dict[str, str]) -> dict[str, tuple[Run, Run | No
 
 
 def simplified(path: Path, folder: Path) -> Path | None:
-    """The model at PATH, simplified for OpenCV; None where nothing is to be done. What comes of it is seen there."""
+    """Returns the path of the model simplified for OpenCV; None if nothing changes. `run_of` shows the result."""
     out = folder / f"simple{path.suffix or '.tar'}"
     more = ("--for", "opencv", "-o", str(out), "--require-change", "--level", "structure")
     return None if answer_of("simplify", str(path), *more)[0] else out
 
 
 def run_of(path: Path, engine: str, place: str) -> Run:
-    """What an engine makes of the model at PATH."""
+    """Runs the model at `path` in an engine."""
     where = ("--run-in", place) if place else ()
     code, answer, _ = answer_of("check-ops", str(path), "--for", engine, "--run", "--json", *where)
     error = answer.get("error") or {}
@@ -160,7 +160,7 @@ def cell(run: Run, simple: Run | None) -> str:
 
 
 def ended(rows: Sequence[Row], versions: dict[str, str], code: int) -> Iterator[list[str]]:
-    """Yields the runs that ended with `code`; for a model of which only the simplified form does so, that run."""
+    """Yields the runs that ended with `code`; if only the run of the simplified model did, yields that run."""
     for row in rows:
         for name, (run, simple) in row.runs.items():
             if run.code == code:

@@ -5,9 +5,9 @@
     python scripts/compat_table.py FOLDER --release ... -o docs/compat-on-models.md         write it
 
 PATH is the wheel of the release, or a folder into which one was unpacked; see `scripts/make_release_table.py` for how
-to get one. Each model that runs here is given to `gdsurgeon compat --for RELEASE --run-in PATH`. What that writes
-(exit code 0) has run in the release itself, on the same feeds, and given the same; of what it refuses (4) the release
-is asked whether it takes the model as it is, which it must not. Any other end is a defect: the script ends with 1.
+to get one. For each model that runs here, the script calls `gdsurgeon compat --for RELEASE --run-in PATH`. A written
+model (exit code 0) has run in the release itself, on the same feeds, with the same results. For a refused model (4),
+the release must not load the original. Any other end is a defect: the script ends with 1.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ KERAS = ("keras_lstm", "keras_gru", "keras_bidirectional", "keras_groups", "kera
 
 
 class Run(NamedTuple):
-    """What has become of a model for a release.
+    """The result of a model for a release.
 
     Attributes:
         code: the exit code of `compat`.
         told: the difference, or what was refused.
-        there: what the release says of the model as it is, where that was asked.
+        there: the error of the release for the original model; '' if the script did not try it.
     """
 
     model: str
@@ -119,7 +119,7 @@ def runs_of(path: Path, releases: Mapping[str, str], folders: Mapping[str, str])
 
 
 def told(code: int, said: str) -> str:
-    """What matters of what `compat` SAID."""
+    """Returns the important part of the output of `compat`."""
     lines = said.splitlines()
     if code == 0:
         ran = next((line for line in lines if line.startswith("  run in")), "")
@@ -133,7 +133,7 @@ def told(code: int, said: str) -> str:
 
 
 def asked(path: Path, folder: str, place: str) -> str:
-    """What a release says against the model at PATH; '' where it takes it."""
+    """Returns the error of a release for the model at `path`; '' if the release loads it."""
     settings = Settings(release=folder, reads=(folder, place, str(path)), allow_ops=True)
     with Executor(settings) as executor:
         try:
@@ -173,7 +173,7 @@ def cell(run: Run) -> str:
 
 
 def newer_functions() -> dict[str, Any]:
-    """Functions of TensorFlow by the ops that they need, many of which older releases lack, with their inputs."""
+    """Returns functions of TensorFlow with their inputs, by ops that they need and that older releases often lack."""
     import tensorflow as tf
 
     def images(rows: int | None = None) -> tf.TensorSpec:

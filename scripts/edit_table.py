@@ -5,8 +5,8 @@
     python scripts/edit_table.py FOLDER -o docs/edits-on-models.md   write it
     python scripts/edit_table.py FOLDER --edits extract,remove --models 'dl4j_*'
 
-Each command is called three times for each model, as `edit_support.choices` says. All of these edits are right, so that
-each is to be proven, or refused (exit 4) for a reason that holds. Any other end is a defect: it has a table of its own,
+Each command is called three times for each model, as `edit_support.choices` says. All edits are valid, so each
+must be proven, or refused (exit 4) for a valid reason. Any other end is a defect: it has a table of its own,
 and the script ends with 1. A quarter of an hour on two processors; TensorFlow is loaded once.
 """
 

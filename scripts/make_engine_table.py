@@ -6,10 +6,10 @@
     python scripts/make_engine_table.py --tflite         TFLite, of the TensorFlow that is installed (ten minutes)
     python scripts/make_engine_table.py --list           says what the table holds
 
-The source is the released engine itself. A wheel is unpacked into a temporary folder, and a Python of its own that
-imports it from there has it take graphs; which, is told in `scripts/engine_support/ask_*.py`. The converter to
-TensorFlow.js checks ops against lists that are in its wheel, so these are read. Asked is for every op that a release
-of TensorFlow has had (`gdsurgeon/data/releases.z`). What the table holds of other engines stays.
+The source is the released engine itself. A wheel is unpacked into a temporary folder, and a separate Python process
+imports the engine from there and loads graphs into it (`scripts/engine_support/ask_*.py`). The converter to
+TensorFlow.js checks ops against lists in its wheel, so the script reads these lists. The ops are all ops of all
+releases of TensorFlow (`gdsurgeon/data/releases.z`). Entries of other engines are kept.
 
 The table is text: ``>``, the engine, a tab and its version; then an op a line, with a tab and ``select`` where TFLite
 takes it as an op of TensorFlow that is linked into the program.
@@ -42,9 +42,9 @@ Table = dict[str, tuple[str, dict[str, str]]]
 
 OF_WHEEL = {"opencv": r"opencv_(contrib_)?python(_headless)?-", "openvino": r"openvino-", "tfjs": r"tensorflowjs-"}
 IF_IT_CRASHES = {"opencv": "yes", "openvino": "yes", "tflite": "no"}
-"""What is held of an op on a graph of which an engine crashes: importers that have nothing for it do not get so far."""
+"""The entry for an op if an engine crashes: an importer without support for the op fails before it crashes."""
 MOST_CRASHES = 4
-"""How many times TFLite's converter is asked for an op once more, of which other graphs are drawn then."""
+"""Maximum number of further attempts for an op in TFLite's converter, with different random graphs."""
 
 
 def main() -> int:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Keeps gdsurgeon/data/reach.txt, the table of what TensorFlow's ops reach, in step with the TensorFlow installed.
 
-    python scripts/make_reach_table.py            write gdsurgeon/data/reach.txt, and say what is to be looked at
-    python scripts/make_reach_table.py --check    exit 1 where something is
+    python scripts/make_reach_table.py            write gdsurgeon/data/reach.txt, and list ops to review
+    python scripts/make_reach_table.py --check    exit 1 if there are ops to review
 
-What an op reaches is no part of what TensorFlow says of it: somebody has to look at its kernel. The table is where that
-is kept, one op a line, sorted: the name, a tab, and
+TensorFlow does not declare the files and networks that an op accesses: a person must read its kernel. The table
+records the results, one op a line, sorted: the name, a tab, and
 
     none        it computes from its inputs and attrs, or keeps state in the process
     file read   it reads files, by a name in an input or an attr
@@ -14,14 +14,14 @@ is kept, one op a line, sorted: the name, a tab, and
     process     it runs code that is not the graph's: a program in a string, a native function by its name; acts on a
                 device that several processes share; or ends the process
     python      it calls Python
-    unknown     nobody has looked: it counts as reaching
+    unknown     not reviewed: the op counts as reaching
 
 then, where one attr keeps it from reaching anything, another tab, the attr, a tab and the harmless values as JSON. The
 first line is "#", a tab and the TensorFlow version.
 
-Ops of the installed TensorFlow that the table lacks are added as ``unknown``, those that are gone are dropped. What
-the check complains of besides: an op that counts as ``none`` though a word of its name, its inputs or its attrs speaks
-of the world outside, unless it is listed here with the reason.
+Ops of the installed TensorFlow that the table lacks are added as ``unknown``; removed ops are dropped. The check also
+reports an op that counts as ``none`` although a word of its name, its inputs or its attrs refers to files or networks,
+unless the op is listed here with the reason.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def lines_of(ops: Any, version: str, known: dict[str, str]) -> list[str]:
 
 
 def complaints(ops: Any, known: dict[str, str]) -> list[str]:
-    """What somebody has to look at."""
+    """Returns the problems that a person must review."""
     out = []
     for op in sorted(ops, key=lambda op: op.name):
         row = known.get(op.name, "unknown").split("\t")
         words = {word for name in names_of(op) for word in words_in(name)} & WORLDLY
         if row[0] == "unknown":
-            out.append(f"{op.name}: nobody has looked at it")
+            out.append(f"{op.name}: not reviewed")
         elif row[0] == "none" and words and not any(re.fullmatch(pattern, op.name) for pattern in LOOKED_AT):
             out.append(f"{op.name}: none, though it speaks of {', '.join(sorted(words))}")
         if len(row) > 1 and row[1] not in {attr.name for attr in op.attr}:
@@ -97,13 +97,13 @@ def names_of(op: Any) -> list[str]:
 
 
 def words_in(name: str) -> list[str]:
-    """The words of which a name is made: MatchingFiles is matching and files."""
+    """Returns the words in a name: MatchingFiles consists of matching and files."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Keep the table of what ops reach in step with TensorFlow.")
-    parser.add_argument("--check", action="store_true", help="compare only; exit 1 where something is to be done")
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 if there are ops to review")
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf

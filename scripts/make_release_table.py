@@ -8,14 +8,14 @@
 
 A wheel is not installed: its libraries are unpacked into a temporary folder and loaded by a Python of their own, which
 asks TensorFlow's C API for the ops (TF_GetAllOpList). That works for every wheel for Linux from 1.4 on; those of 1.x
-want a data symbol of an older Python, which a library of two lines has (cc must be there). What the table holds of
-other releases stays, so a new one is added with its wheel alone; MINOR.PATCH of one release replaces another.
+want a data symbol of an older Python, which a library of two lines has (cc must be there). Entries of
+other releases are kept, so only the wheel of a new release is needed; MINOR.PATCH of one release replaces another.
 
 The table is zlib-compressed text:
   "#" and JSON: [release, version of GraphDefs, the last DataType] for each release, oldest first;
   one op a line, sorted: the name, a tab, and JSON: [[first, last, row], ...], the places of the first and the last of
   the releases that have it so. A row has the keys of ops.txt (see make_tensorflow_tables.py); keys that are as in the
-  row before it are left out, those that are gone are null. A default that JSON cannot say is {"x": HEX}, of the
+  row before it are left out, removed keys are null. A default that JSON cannot say is {"x": HEX}, of the
   serialised AttrValue.
 """
 
@@ -37,7 +37,7 @@ from make_tensorflow_tables import DATA, op_row, plain_value
 
 TABLE = DATA / "releases.z"
 Rows = dict[str, dict[str, Any]]
-"""What a release has of each op, by name."""
+"""The definitions of a release by op."""
 
 SHIM = "int _Py_CheckRecursionLimit = 1000; void *_PyThreadState_Current;"
 ASK = """\
@@ -86,7 +86,7 @@ Release = tuple[tuple[int, int], Rows]
 
 
 def of_wheel(wheel: Path) -> tuple[str, Release]:
-    """The release that a wheel has, and what its table is to hold of it."""
+    """Returns the release of a wheel, and its entry of the table."""
     wanted = re.compile(
         r"(_pywrap_tensorflow_internal\.so|libtensorflow_framework\.so[.0-9]*|libtensorflow_cc\.so[.0-9]*"
         r"|include/tensorflow/core/public/version\.h|include/tensorflow/core/framework/types\.pb\.h)$"
@@ -132,7 +132,7 @@ def rows_of(data: bytes) -> Rows:
 
 
 def row_of(op: Any) -> dict[str, Any]:
-    """What the table has of an op; in which order a release names what it allows says nothing."""
+    """Returns the entry of an op; the order of allowed values is ignored."""
     row = op_row(op, default)
     if "t" in row:
         row["t"] = {name: sorted(values) for name, values in row["t"].items()}

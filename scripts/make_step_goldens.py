@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/steps/goldens.npz: what Pillow, OpenCV, Keras and tf.image give where steps are to give the same.
+"""Makes tests/steps/goldens.npz: results of Pillow, OpenCV, Keras and tf.image that steps must reproduce.
 
     make_step_goldens.py            make what the libraries that are installed here give, keep what others gave
     make_step_goldens.py --check    make it, write nothing, exit 1 where it is not what is kept
 
 The archive has an index (JSON: key, dtype, shape of each array) and the bytes of all arrays. Keys are `LIBRARY SOURCE
-STEPS`: the steps, given the value SOURCE, are held against what the library gave. The sources are in it, too, by their
-names. Pillow, OpenCV, torchvision: pip install pillow opencv-python-headless torchvision.
+STEPS`: the result of the steps for the value SOURCE is compared with the result of the library. The file also contains
+the sources by name. Pillow, OpenCV, torchvision: pip install pillow opencv-python-headless torchvision.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def is_installed(library: str) -> bool:
 
 
 def goldens_of(library: str) -> dict[str, Array]:
-    """What a library that is installed gives, by key."""
+    """Returns the results of an installed library by key."""
     out = {f"{library} {source} {steps}": array for source, steps, array in LIBRARIES[library][1]()}
     if library == "pillow":
         return out | oriented_pictures() | pictures()
@@ -300,7 +300,7 @@ def goldens_of(library: str) -> dict[str, Array]:
 
 
 def load() -> dict[str, Array]:
-    """What is kept, by key."""
+    """Returns the saved results by key."""
     if not GOLDENS.exists():
         return {}
     with np.load(GOLDENS) as archive:

@@ -126,7 +126,7 @@ def op_table() -> bytes:
 
 
 def op_row(op: Any, default: Callable[[Any], Any]) -> dict[str, Any]:
-    """What stands of an op in a table; DEFAULT says how a default is spelt."""
+    """Returns the entry of an op in a table; `default` converts a default to text."""
     row: dict[str, Any] = {}
     for key, args in (("i", op.input_arg), ("o", op.output_arg)):
         if args:

@@ -22,7 +22,7 @@ from pages import called, error_in, models, page_parser, plain, publish, runs, t
 
 FORMS = ("float16", "bfloat16", "int8")
 ANY = "1e30"
-"""A tolerance that nothing exceeds: with one, what was chosen from is measured, not what may be in another order."""
+"""A tolerance that no difference exceeds: with a tolerance, the inputs of ops that reorder elements are measured."""
 HEAD = """\
 # Quantized models
 
@@ -42,7 +42,7 @@ of the two ops. `-` means that no constant becomes smaller.
 
 
 class Run(NamedTuple):
-    """What has become of a model in a form: the exit code, and in words what was measured, or the error."""
+    """The result of a model in a form: the exit code, and the measured values or the error as text."""
 
     model: str
     form: str
@@ -72,7 +72,7 @@ def runs_of(path: Path) -> Iterator[Run]:
 
 
 def told(code: int, said: str, report: str) -> str:
-    """What was measured, or what was SAID of what is wrong."""
+    """Returns the measured values, or the error in the output `said`."""
     if code:
         return error_in(said, 1000, "; ")
     facts = json.loads(Path(report).read_text())

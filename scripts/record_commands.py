@@ -40,7 +40,7 @@ Run = dict[str, Any]
 """A call has the keys `model`, `arguments` and `files`; a run also has those of `FIELDS`."""
 
 FIELDS = ("verdict", "exit", "code", "nodes", "result", "report")
-"""What is compared: `nodes` is the node count of the result, `result` the digest of the written file."""
+"""The compared fields: `nodes` is the node count of the result, `result` the digest of the written file."""
 
 VERDICTS = {0: "done", 1: "different", 2: "usage", 3: "bad input", 4: "refused", 5: "failed", 6: "cannot write",
             7: "not validated", 70: "fault", None: "timed out"}  # fmt: skip

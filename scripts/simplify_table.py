@@ -4,8 +4,8 @@
     python scripts/simplify_table.py FOLDER                                   print the page
     python scripts/simplify_table.py FOLDER -o docs/simplified-models.md      write it
 
-Each model that runs is to be simplified and proven (exit 0), and no file may be larger after; the script ends with 1
-where that is not so. Those of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`).
+Each model that runs must be simplified and proven (exit 0), and no file may grow; otherwise the script ends with 1.
+The models of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
 
 
 class Row(NamedTuple):
-    """What has become of a model: its nodes and bytes, before and after, and what was said where it was not proven."""
+    """The result of a model: its nodes and bytes before and after, and the error if the result is not proven."""
 
     model: str
     nodes: tuple[int, int]
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 def main() -> int:
     """Runs the table."""
     parser = page_parser(__doc__)
-    parser.add_argument("--fold-bn", action="store_true", help="Fold batch norms, too: for a look, not for the page.")
+    parser.add_argument("--fold-bn", action="store_true", help="Also fold batch norms; not for the page.")
     options = parser.parse_args()
     more = ["--fold-bn"] if options.fold_bn else []
     with tempfile.TemporaryDirectory() as made:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def fault_of(row: Row) -> str:
-    """What must not be so of a model, '' where all is well."""
+    """Returns the fault of a result, or ''."""
     return row.fault or ("it is larger than before" if row.sizes[1] > row.sizes[0] else "")
 
 

@@ -5,8 +5,8 @@
     python scripts/tally_models.py FOLDER -o docs/models.md  write it
 
 Each file is validated on its own; then its first input and output are renamed, and the result is validated against it:
-that is what "compared" counts. A file that cannot be executed or compared has the reason beside it, in the program's
-own words. Takes a few seconds for each file.
+the column "compared" counts these results. For a file that cannot be executed or compared, the table has the error of
+the program. The script takes a few seconds for each file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def row(path: Path) -> Row:
 
 
 def nan_remarks(alone: dict[str, Any]) -> list[str]:
-    """What is odd about the values."""
+    """Yields remarks about NaN and empty values."""
     out = []
     for name, found in alone["statistics"].items():
         if found["nan"]:
@@ -80,7 +80,7 @@ def nan_remarks(alone: dict[str, Any]) -> list[str]:
 
 
 def after_a_rename(path: Path) -> tuple[str, list[str]]:
-    """What the comparison with a renamed copy says, and remarks."""
+    """Returns the result of the comparison with a renamed copy, and remarks."""
     _, described, error = answer_of("inspect", str(path), "--json")
     if not described:
         return "no", [error]

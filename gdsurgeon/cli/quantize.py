@@ -18,7 +18,7 @@ def command(**arguments: Any) -> dict[str, Any]:
     """Quantize weights to float16, bfloat16 or per-channel int8.
 
     Each constant is stored in the smaller dtype. A Cast restores the original dtype; for int8, a Mul then applies a
-    scale for each channel. The last of these nodes has the name of the constant, so its consumers do not change. The
+    scale for each channel. The last node has the name of the constant, so its consumers do not change. The
     summary lists the largest errors of constants; --report lists all errors. The summary also lists the differences of
     the outputs and of the inputs of Softmax, NonMaxSuppression and TopK. With --tolerance, the command fails if an
     output differs by more.

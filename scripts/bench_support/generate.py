@@ -3,7 +3,7 @@
     generate.py big BYTES PATH      402 nodes: 400 Consts that share BYTES, an AddN of them all
     generate.py medium BYTES PATH   702 nodes: 350 layers of a Const and an AddV2
     generate.py chain NODES PATH    AddV2 nodes, each reading the two before it
-    generate.py redundant NODES PATH  layers, half of which simplify takes away
+    generate.py redundant NODES PATH  layers; simplify removes half of the nodes
     generate.py tanh STEPS PATH     a chain of Tanh
     generate.py consumers N PATH    N slices of one tensor, squared and added up
     generate.py tiny 0 PATH         4 nodes: a MatMul and a Softmax
@@ -158,7 +158,7 @@ def towers(nodes: int) -> Iterator[Piece]:
 
 
 def redundant(nodes: int) -> Iterator[Piece]:
-    """Blocks of ten layers of six nodes, half of which give what they read; and the sum of the blocks."""
+    """Blocks of ten layers of six nodes, where half of the nodes return their input; and the sum of the blocks."""
     one = array("f", [1.0]).tobytes()
     yield placeholder("x", -1, 8)
     yield from constant("one", (), [memoryview(one)], len(one))

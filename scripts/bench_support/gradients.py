@@ -2,7 +2,7 @@
 
 gradients.py make MODEL OUT Y --weights        d(Y)/d(every constant of more than one element)
 gradients.py make MODEL OUT Y --xs X           d(Y)/d(X)
-gradients.py run MODEL FIGURES NAME=SHAPE      runs what is fetched of gradients/, as whoever ships it would
+gradients.py run MODEL FIGURES NAME=SHAPE      runs the outputs under gradients/ in a default session
 
 A run is measured with the optimiser on: the median time of three, and the peak of what a further one, traced in full,
 allocates. Both are written to FIGURES as JSON.

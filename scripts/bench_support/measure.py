@@ -41,7 +41,7 @@ class Contender:
     first rounds only, and is left out by --no-peers. `status` is the exit status of a good end.
     `figures`, where given, is a file into which the command writes what it has measured itself, as
     JSON: `seconds` and `bytes`, instead of the
-    whole process's. `tree`, where given, is another checkout whose gdsurgeon the command runs.
+    whole process's. `tree`, where given, is a second checkout whose gdsurgeon the command runs.
     """
 
     column: str
@@ -78,7 +78,7 @@ class Measured:
         return max(sample.rss for sample in self.samples.values())
 
     def against(self, other: Measured) -> Iterator[tuple[Sample, Sample]]:
-        """Its samples beside those that `other` took in the same rounds."""
+        """Yields pairs of its samples and the samples of `other` from the same rounds."""
         for turn, sample in self.samples.items():
             if turn in other.samples:
                 yield sample, other.samples[turn]
@@ -144,9 +144,9 @@ class Runner:
     def settle(self, contender: Contender) -> None:
         """Brings the machine to the same state before each run, whatever ran before.
 
-        What was written is on the disk, and the model in the page cache. A virtual machine gives
-        freed memory back to its host after a moment, and whoever needs it next waits for it (a copy
-        of 1.9 GB then takes 1.9 s in place of 0.5): so a copy is written and deleted just before.
+        All written data is on the disk, and the model in the page cache. A virtual machine returns
+        freed memory to its host after a moment, and the next process waits for memory (a copy
+        of 1.9 GB then takes 1.9 s instead of 0.5): so a copy is written and deleted just before.
         """
         remove(contender.output)
         if contender.model is None:
@@ -235,7 +235,7 @@ def expect_like(model: str, output: str) -> None:
 
 
 def own_figures(path: str, sample: Sample) -> Sample:
-    """What a command has measured itself, in the place of what its process took."""
+    """Returns the figures that a command has measured, which replace the figures of its process."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)

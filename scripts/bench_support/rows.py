@@ -23,7 +23,7 @@ GRADIENTS = {
     "MobileNetV2": ("Identity", "--weights"),
     "ResNet50": ("Identity", "--weights"),
 }
-"""What is differentiated in the models, with respect to what."""
+"""The tensors of the models that are differentiated, and with respect to which tensors."""
 KERAS = ("MobileNetV2", "ResNet50", "DenseNet169")
 POINTWISE_STEPS = 36
 AS_IT_IS = "as it is"
@@ -272,7 +272,7 @@ def proof_row(shop: Workshop, model: Model, seconds: float) -> Row:
 
 
 def proven_surgery_row(shop: Workshop, command: str, *arguments: str) -> Row:
-    """An edit with its proof in a graph of very many nodes: what it costs to know what is where."""
+    """An edit with its proof in a graph of very many nodes, which shows the cost of analysing the graph."""
     model = Model("towers", 50_000)
     contender = Contender(GDSURGEON, (*shop.gdsurgeon, command, shop.path(model), *arguments, "-o", shop.output))
     return Row(f"{command} and proof by execution, {model}", [contender])
@@ -406,7 +406,7 @@ def freeze_row(shop: Workshop, kind: str, size: int) -> Row:
 
 
 def rename_saved_row(shop: Workshop, size: int) -> Row:
-    """An edit beside a large checkpoint, which is linked."""
+    """An edit of a model with a large checkpoint, which is linked."""
     folder, out = folder_of(shop, "tf2", size), os.path.join(shop.folder, "renamed")
     rename = (*shop.gdsurgeon, "rename", folder, "serving_default_x=input", "-o", out, "--validate", "structure")
     copy = Contender(CP, ("cp", "-r", folder, out), output=out)
@@ -440,14 +440,14 @@ TEN_EDITS = (
     f"remove --node {FIRST_LAYER}_conv_1/convolution/ReadVariableOp --bypass",
     f"rename {FIRST_LAYER}_relu_1/Relu=first",
 )
-"""What is done to a frozen model before it is served."""
+"""Edits of a frozen model before it is served."""
 SLOWEST_EDITS = (
     ("set-shape", "image=1,224,224,3"),
     ("add-preprocessing", "--at", "image", "--steps", STEPS_IN_FRONT),
     ("add-postprocessing", "--at", "Identity", "--steps", "top-k(5)"),
     ("freeze-input", f"{FIRST_LAYER}_bn_1/batchnorm/add/y=0.00001"),
 )
-"""Of these lines those that take longest, each of them alone on the model as it is."""
+"""The slowest of `TEN_EDITS`, each on the original model."""
 
 
 def apply_row(shop: Workshop, model: Model) -> Row:

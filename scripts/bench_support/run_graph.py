@@ -1,4 +1,4 @@
-"""Runs a graph in TensorFlow, as whoever ships it would: default session, optimiser on.
+"""Runs a graph in TensorFlow like an application: default session, optimizer on.
 
 run_graph.py MODEL ELEMENTS RUNS    feeds ELEMENTS floats to `x` and fetches `out`, RUNS times
 """

@@ -21,7 +21,7 @@ RUNS, BEFORE = 30, 5
 
 
 def session_config(how: str) -> v1.ConfigProto:
-    """How a session is to run."""
+    """Returns the configuration of a session."""
     threads = 1 if how == "on-1" else 0
     config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
     if how == "off":

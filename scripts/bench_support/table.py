@@ -15,7 +15,7 @@ HEADINGS = ("work", *COLUMNS, "target", "met")
 
 @dataclass
 class Outcome:
-    """A row and what came of it; without results, `failure` says why there are none."""
+    """A row and its results; without results, `failure` has the reason."""
 
     name: str
     row: Row | None = None
@@ -32,7 +32,7 @@ def met(verdict: bool | None) -> str:
 
 
 def reference(results: Sequence[Measured]) -> Measured | None:
-    """What the ratios of a row are taken against: its copy, otherwise its subject."""
+    """Returns the contender to which the ratios of a row refer: the copy, or else the subject."""
     for result in results:
         if result.contender.label == CP and result.samples:
             return result

@@ -1,4 +1,4 @@
-"""What a row must reach, and whether it did."""
+"""The targets of rows, and whether a row reaches its target."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Growth:
 
 
 def named(results: Sequence[Measured], label: str) -> Measured:
-    """The contender that is labelled LABEL, or else the slowest of those whose labels begin so."""
+    """Returns the contender with this label, or else the slowest contender whose label begins with it."""
     found = [result for result in results if result.contender.label == label]
     found = found or [result for result in results if result.contender.label.startswith(label)]
     return max(found, key=lambda result: result.seconds if result.samples else 0.0)

@@ -68,7 +68,7 @@ checkpoint {checkpoint} --json
 checkpoint {checkpoint} --verify --json
 checkpoint {checkpoint} --regex ^=all/ -o {here}/out --json
 """
-"""The calls beside those of `CHOICES`. ``=> NAME`` stands for the options of the output and the report."""
+"""The calls in addition to those of `CHOICES`. ``=> NAME`` stands for the options of the output and the report."""
 
 SCRIPT = b"rename --regex ^=all/\nsimplify\n"
 

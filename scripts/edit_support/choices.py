@@ -16,13 +16,13 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 INTEGERS: frozenset[int] = frozenset((UINT8, INT32, INT64))
 
 SCALARS: dict[int, str] = dict.fromkeys(FLOATS | INTEGERS, "1") | {BOOL: "false"}
-"""What a scalar input is frozen to, by its dtype."""
+"""The value of a frozen scalar input by its dtype."""
 
 EXCHANGED = {
     "Relu": "Relu6", "Relu6": "Relu", "Elu": "Relu", "Sigmoid": "Tanh", "Tanh": "Sigmoid", "Softmax": "LogSoftmax",
     "Add": "Sub", "AddV2": "Sub", "Mul": "AddV2", "Sub": "AddV2", "Maximum": "Minimum", "Minimum": "Maximum",
 }  # fmt: skip
-"""Ops of which one can stand where the other does."""
+"""Ops and ops that can replace them."""
 
 UNARY = ("Relu", "Relu6", "Elu", "Sigmoid", "Tanh", "Softmax")
 

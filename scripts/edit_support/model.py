@@ -1,4 +1,4 @@
-"""What the choices of edits ask of a model."""
+"""The facts about a model that the choices of edits need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOATS: frozenset[int] = frozenset((FLOAT32, FLOAT64))
 
 
 class Model:
-    """A model, and what the choices ask of it.
+    """A model, with the facts that the choices need.
 
     Attributes:
         path: of its file.
@@ -58,7 +58,7 @@ class Model:
         return self._flow.runs_once(self._topology.id_of(node))
 
     def above(self, node: Node) -> list[Node]:
-        """What a node depends on, itself included."""
+        """Returns `node` and the nodes that it depends on."""
         flags = self._topology.upstream([self._topology.id_of(node)])
         return [found for found in self.graph.nodes() if flags[self._topology.id_of(found)]]
 

@@ -1,1 +1,1 @@
-"""What scripts/make_engine_table.py asks engines with: each of these programs runs where its engine can be imported."""
+"""Programs with which scripts/make_engine_table.py queries engines; each program imports its engine."""

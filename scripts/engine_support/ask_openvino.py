@@ -38,7 +38,7 @@ def graph(ops: list[str]) -> bytes:
 
 
 def lacking(ops: list[str]) -> set[str]:
-    """Those of OPS that there is no rule for."""
+    """Returns the ops without a rule."""
     frontend = FrontEndManager().load_by_framework("tf")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.pb"

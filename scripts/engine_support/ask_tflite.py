@@ -3,7 +3,7 @@
 
     python ask_tflite.py < OPS      prints the version, then a line for each: OP, a tab, and what
 
-An op may be OP#1: what is drawn then is something else, as it has to be where a graph of OP makes the converter crash.
+OP#1 stands for OP with different random graphs, for an op whose graphs make the converter crash.
 
 ``yes``: a graph was found that has a node of the op, and that the converter takes with TFLite's own ops alone.
 ``select``: none was, and it takes one where ops of TensorFlow may be linked into the program (SELECT_TF_OPS).
@@ -29,7 +29,7 @@ GraphDef = tf.compat.v1.GraphDef
 DRAWS = 250
 """How many graphs are drawn of an op."""
 MOST_CONVERTED = 8
-"""How many of those that TensorFlow takes the converter is given."""
+"""Maximum number of graphs of an op that are converted."""
 SHAPES = [(), (1,), (2,), (4,), (2, 2), (1, 4), (2, 2, 2), (2, 2, 2, 2), (1, 4, 4, 2), (2, 2, 2, 2, 2)]
 FLOAT, INT32, INT64, BOOL, STRING, RESOURCE, VARIANT = 1, 3, 9, 10, 7, 20, 21
 PREFERRED = [FLOAT, FLOAT, FLOAT, INT32, INT32, INT64, BOOL, STRING, 4, 6, 8, 18]
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def together() -> Iterator[Any]:
-    """Graphs of ops that only go together, or of which what is drawn makes no sense or the converter crash."""
+    """Yields graphs of ops that need each other, or for which random graphs are useless or crash the converter."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     given = tf.TensorSpec([4, 3], tf.float32)
@@ -133,7 +133,7 @@ def of_graph(graph_def: Any) -> set[str]:
 
 
 def answer(op: str, seed: str) -> str:
-    """What the converter makes of OP."""
+    """Returns the answer of the converter for `op`."""
     definition = op_def_registry.get(op)
     if definition is None:
         return "no"
@@ -175,7 +175,7 @@ def convert(graph_def: Any, inputs: list[Any], outputs: list[Any], *, select: bo
 def drawn(definition: Any, dice: random.Random) -> Iterator[Any]:
     """GraphDefs with a node ``y`` of the op and ``z...`` that read what it gives; most make no sense.
 
-    Nothing of an op that gives nothing that can be read: of a graph that nobody needs the converter takes all.
+    No graphs for an op without readable outputs: the converter accepts any graph without outputs.
     """
     if any(attr.type in ("func", "list(func)") for attr in definition.attr):
         return
@@ -219,7 +219,7 @@ def draw_inputs(dice: random.Random, definition: Any, graph_def: Any, node: Any)
 
 
 def add_readers(definition: Any, graph_def: Any, node: Any, most: int) -> bool:
-    """Has somebody read the first MOST outputs of NODE, or wait for it; False where nobody can."""
+    """Adds consumers of the first `most` outputs of `node`, or a control edge; returns False if neither is possible."""
     types = [type_of(arg, node, number) for arg in definition.output_arg for number in range(count_of(arg, node))]
     readable = [(index, dtype) for index, dtype in enumerate(types[:most]) if dtype not in (RESOURCE, VARIANT)]
     for index, dtype in readable:

@@ -16,7 +16,7 @@ CALL = ("add-gradients", MODEL, *YX)
 
 
 def model() -> bytes:
-    """A chain of Tanh with a weight, beside it a class, and what nobody needs."""
+    """A chain of Tanh with a weight, a class output, and unused nodes."""
     chain = [node(f"tanh_{i}", "Tanh", [f"tanh_{i - 1}" if i else "sum"], T=FLOAT) for i in range(STEPS)]
     return graph_bytes(
         placeholder("x", FLOAT, (-1, 4096)), const("w", [0.5] * 4096), add("sum", "x", "w"), *chain,

@@ -1,4 +1,4 @@
-"""apply on the command line: what is done is what the commands do in a row, or nothing."""
+"""apply on the command line: a script has the effect of its commands in a row, or none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refused(desk: Desk, exit_code: int, code: str, lines: tuple[str, ...], *opti
 
 
 def applied(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK) -> bytes:
-    """What the script of LINES makes of the model."""
+    """Returns the result of the script of LINES for the model."""
     ran = desk.run("apply", MODEL, script(desk, *lines), "-o", "applied.pb", *options)
     assert ran.code == 0, ran.err
     return (desk.folder / "applied.pb").read_bytes()

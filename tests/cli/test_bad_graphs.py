@@ -1,4 +1,4 @@
-"""Graphs that can be read and are broken, or hold what cannot be run: what the command line says, and its exit code.
+"""Graphs that can be read and are broken, or have nodes that cannot run: message and exit code of the command line.
 
 The ids of the cases begin with the row of the table of faults that they come from.
 """
@@ -48,7 +48,7 @@ def value(kind: bytes, shape: tuple[int, ...], rest: bytes) -> bytes:
 
 
 class Run(NamedTuple):
-    """An edit of a graph: the graph, the command line behind its name, the exit code and what is said."""
+    """An edit of a graph: the graph, the command line behind its name, the exit code and the message."""
 
     records: list[bytes]
     line: str

@@ -1,4 +1,4 @@
-"""Files that cannot be read, are broken or are odd: what the command line says, and that it leaves them.
+"""Files that cannot be read, are broken or are odd: the command line reports them and does not change them.
 
 The ids of the cases name the row of the table of faults that they come from.
 """
@@ -20,7 +20,7 @@ from gdsurgeon.wire.fields import encode_len, encode_varint
 
 
 class Bad(NamedTuple):
-    """A file that is refused as input: its bytes, and what is said of it beside its name."""
+    """A file that is refused as input: its bytes, and words of the message in addition to its name."""
 
     row: str
     data: bytes
@@ -133,7 +133,7 @@ def test_every_cut_is_noticed(desk: Desk) -> None:
     bounds = [0, *(len(X) + n for n in (0, len(identity("y", "x")), 2 * len(identity("y", "x"))))]
     for size in range(len(PLAIN)):
         if size in bounds:
-            continue  # a cut between nodes leaves a graph; what it lacks is noticed where somebody reads it
+            continue  # a cut between nodes leaves a graph; missing nodes are noticed at their consumers
         desk.put("model.pb", PLAIN[:size])
         desk.refused(3, "corrupt" if size > 3 else "wrong-format", *TO_OUT, file="model.pb")
 
@@ -223,7 +223,7 @@ def test_form_is_told_by_content(desk: Desk, model: str) -> None:
 
 
 class Odd(NamedTuple):
-    """A file that is edited with a warning: its bytes, what is said, and what the output must and must not hold."""
+    """A file that is edited with a warning: its bytes, the message, and bytes that the output must or must not have."""
 
     row: str
     data: bytes

@@ -58,7 +58,7 @@ def gone(path: Path) -> None:
 
 
 def run_while(desk: Desk, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], *arguments: str) -> Ran:
-    """Runs a command whose model is changed by somebody between its being looked at and its being edited."""
+    """Runs a command whose model is changed by a different process between inspection and edit."""
     path = desk.put("model.pb", MODEL)
     carry_out = edit.carry_out
 
@@ -94,7 +94,7 @@ def test_a_model_in_whose_place_there_is_another_is_edited_and_proven_as_it_was(
     assert desk.files()["again.pb"] == out
 
 
-# -- in place: what has changed since it was read is not replaced ---------------------------------------------
+# -- in place: a model that has changed since it was read is not replaced------------------------------------------
 
 
 class Kind(NamedTuple):
@@ -108,7 +108,7 @@ class Kind(NamedTuple):
 
     @property
     def kept(self) -> str:
-        """What is called after a suffix where it is kept."""
+        """The name of the backup."""
         return self.backup or self.path
 
 
@@ -205,7 +205,7 @@ MOMENTS: dict[str, tuple[tuple[Any, str], tuple[Any, str]]] = {
 def test_what_has_changed_is_not_replaced(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Path], None], moment: str
 ) -> None:
-    """The model is what somebody else has made of it, and an earlier backup is what it was."""
+    """The model has the content of the other process, and an earlier backup is unchanged."""
     kind = KINDS[name]
     kind.put(desk)
     path, backup = Path(kind.path), Path(f"{kind.kept}.bak")
@@ -275,7 +275,7 @@ def is_waiting(pid: int) -> bool:
 @pytest.mark.parametrize("locked", KINDS.values(), ids=KINDS, indirect=True)
 @pytest.mark.parametrize("changes", [False, True], ids=["left", "changed"])
 def test_another_run_is_waited_for(desk: Desk, locked: tuple[Kind, int], changes: bool) -> None:
-    """What it has left as it was is edited; what it has changed is not."""
+    """An unchanged model is edited; a changed model is not."""
     kind, fd = locked
     process = desk.fork(*kind.edit("n0", "m0"), "-i")
     assert until(lambda: is_waiting(process.pid))
@@ -359,7 +359,7 @@ def test_a_checkpoint_and_the_model_that_it_is_a_part_of(desk: Desk) -> None:
 
 
 def test_an_exporter_that_writes_again_and_again(desk: Desk) -> None:
-    """It knows of no lock: what it has written last is there, or an edit of that."""
+    """It uses no lock: the file has its last content, or an edit of that content."""
     desk.put("model.pb", FIVE)
     process = desk.fork(*renaming("model.pb")("n0", "m0"), "-i", "--backup", ".bak")
     written = FIVE

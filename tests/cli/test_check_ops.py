@@ -1,4 +1,4 @@
-"""check-ops: what is told of a list of ops, in words and as JSON, and how it ends."""
+"""check-ops: its report about a list of ops, as text and as JSON, and its exit codes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_json_has_all_of_it(desk: Desk) -> None:
 
 
 def test_any_form_of_a_graph(desk: Desk) -> None:
-    """Text, standard input, a broken graph (which an engine may take all the same), and what is none."""
+    """Text, standard input, a broken graph (which an engine may take all the same), and a file that is no graph."""
     assert desk.run("check-ops", str(ROOT / "fixtures" / "tiny.pbtxt"), "--for", "opencv").code == 0
     assert desk.run("check-ops", "-", "--for", "opencv", data=TWICE).code == 0
     desk.put("m.pb", graph_bytes(add("y", "gone", "gone")))

@@ -48,7 +48,7 @@ def done(desk: Desk, *arguments: str) -> Ran:
 
 
 def refused(desk: Desk, code: int, said: str, *arguments: str) -> Ran:
-    """That ARGUMENTS are refused with CODE, that this is SAID, and that nothing is another file than before."""
+    """Checks that ARGUMENTS are refused with CODE and the message SAID, and that no file changes."""
     before = desk.files()
     ran = desk.run("checkpoint", *arguments)
     assert (ran.code, ran.errors) == (code, [f"Error: {said}"]), ran.err

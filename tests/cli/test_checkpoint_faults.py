@@ -75,7 +75,7 @@ def test_all_or_nothing_whichever_call_fails(
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_killed_at_any_instant(desk: Desk, edit: str) -> None:
-    """The checkpoint is the earlier one or the new one, and can be read; what is left besides is told by its name."""
+    """The checkpoint is the earlier one or the new one, and can be read; other files have temporary names."""
     draw = random.Random(7)
     laid_out(desk)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Shell completion: bash in a pseudo terminal, the other shells by what they ask and what they are told."""
+"""Shell completion: bash in a pseudo terminal, the other shells by requests and answers."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_bash_lists_what_there_is(bash: Bash) -> None:
     assert {"--op", "--scope", "--output"} < bash.listed("remove model.pb --")
 
 
-# -- what the shells are told --------------------------------------------------------------------------------
+# -- answers to the shells ----------------------------------------------------------------------------------
 
 
 def asked(folder: Path, line: str, shell: str = "bash", **more: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""gdsurgeon diff: what it prints, what it exits with, and how git calls it."""
+"""gdsurgeon diff: its output, its exit codes, and calls by git."""
 
 from __future__ import annotations
 

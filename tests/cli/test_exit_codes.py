@@ -1,4 +1,4 @@
-"""What a command exits with where nobody has foreseen what happens: 70, whatever it is, and never 1."""
+"""The exit code of a command after an unexpected error: always 70, and never 1."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_an_installation_that_is_not_whole(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("asked", "code"), [("bash_complete", 70), ("tcsh_complete", 2), ("bash_source", 0)])
 def test_a_shell_that_cannot_be_answered(desk: Desk, asked: str, code: int) -> None:
-    environment = desk.environment(_GDSURGEON_COMPLETE=asked)  # without the line that is to be completed
+    environment = desk.environment(_GDSURGEON_COMPLETE=asked)  # without the line to complete
     assert finished(desk.start_python("-m", "gdsurgeon", env=environment)).code == code

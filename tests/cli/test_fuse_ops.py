@@ -1,4 +1,4 @@
-"""The command fuse-ops: what it proves and writes."""
+"""The command fuse-ops: its proofs and its results."""
 
 from __future__ import annotations
 

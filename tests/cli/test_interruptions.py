@@ -63,7 +63,7 @@ def is_waiting(pid: int) -> bool:
 
 
 def unread(pipe: int) -> int:
-    """How many bytes in PIPE nobody has read."""
+    """Returns the number of unread bytes in PIPE."""
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
@@ -106,7 +106,7 @@ KILLED_AFTER = KILLED_AT.replace(
 
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["backup there was", "model", "report there was"])
 def test_signal_when_what_is_replaced_has_just_been_kept(desk: Desk, at: int) -> None:
-    """The files that go away are linked beside themselves first: these links go, too."""
+    """Files that are replaced are linked first: these links are also removed."""
     before: dict[str, Any] = {"model.pb": HEAVY, "model.pb.bak": EARLIER, "report.json": EARLIER}
     desk.restore(before)
     options = ("-i", "--backup", ".bak", "--report", "report.json")
@@ -149,7 +149,7 @@ def processor_ticks(pid: int) -> int:
 
 
 class Validation:
-    """A command in the middle of its validation, which will not end by itself."""
+    """A command in the middle of its validation, which never ends."""
 
     def __init__(self, desk: Desk, **options: Any) -> None:
         desk.put("model.pb", counting_loop(endless=True).bytes())

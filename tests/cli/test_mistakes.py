@@ -1,6 +1,6 @@
 """Mistakes on the command line: exit code, code and facts of the error; no file changes.
 
-What is wrong with any MODEL has exit code 2, what is wrong with this MODEL 4, what cannot be written 6.
+The exit code is 2 for mistakes with any MODEL, 4 for mistakes with this MODEL, 6 for outputs that cannot be written.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ REFUSED = {
     "set-attr --op Assert --node y _note:string=x": "nothing-matched",
     "fuse-ops --op Conv2D --name f": "nothing-matched",
 }
-"""Names that are not there, and selections of which a part matches nothing."""
+"""Names that do not exist, and selections with a part that matches nothing."""
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_in_place(desk: Desk, model: str) -> None:
     assert desk.run("rename", model, "y=q", *QUICK, "-i", "--backup", "~").code == 0
     new = renamed(PLAIN)
     assert (desk.folder / model).read_bytes() == new
-    # A hard link is another name of the old file, and keeps it; a soft one is followed, and kept.
+    # A hard link is a second name of the old file, and keeps it; a soft link is followed, and kept.
     target = "model.pb" if model == "soft.pb" else model
     other = "hard.pb" if target == "model.pb" else "model.pb"
     expected: dict[str, Any] = {target: new, other: PLAIN, "soft.pb": "-> model.pb", f"{target}~": PLAIN}

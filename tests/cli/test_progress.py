@@ -1,4 +1,4 @@
-"""What stands in the last line of a terminal while a command takes long, and that nothing of it stays there."""
+"""The last line of a terminal shows the progress of a slow command, and is erased at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Screen:
             assert self._news.wait_for(lambda: re.search(pattern, self.written), LONG_ENOUGH), self.written
 
     def shown(self) -> list[str]:
-        """The lines that somebody sees, once all that was written has come through."""
+        """The visible lines, after all output has arrived."""
         self.stream.write("\N{END OF TEXT}")
         self.stream.flush()
         self.wait("\N{END OF TEXT}")
@@ -74,7 +74,7 @@ class Screen:
             elif part == "\x1b[2K":
                 lines[row] = ""
             elif not re.fullmatch(r"\x1b\[[\d;]*m", part):  # that is a colour
-                assert part[0] != "\x1b", f"a sequence that nobody expects: {part!r}"
+                assert part[0] != "\x1b", f"an unexpected sequence: {part!r}"
                 lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + 1 :]
                 column += 1
         return [line for line in lines if line]

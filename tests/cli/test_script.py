@@ -127,7 +127,7 @@ WRONG = {
     "~": ["insert --at a ~/b.pb"],
     "`": ["rename a=`cat x`"],
 }
-"""What a line must not hold, by the part that is wrong."""
+"""Wrong lines by their wrong part."""
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_each_wrong_line_is_found_and_the_right_ones_are_read() -> None:
 
 
 AGREED = st.text(alphabet="ab ='\"\\#\t-ä*:", max_size=20)
-"""What is the same in all shells: no variables."""
+"""Texts with the same meaning in all shells: no variables."""
 
 
 @pytest.mark.parametrize(

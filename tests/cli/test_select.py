@@ -86,7 +86,7 @@ def test_tensors(command: Select) -> None:
 
 
 def test_nothing_to_print_is_no_line(command: Select) -> None:
-    """What is read line by line must not see a name that is empty."""
+    """A program that reads lines must not get an empty name."""
     command.put(*split())
     assert command("--node", "w", "--tensors").out == ""
     command.put()
@@ -184,7 +184,7 @@ def test_errors(command: Select, code: int, options: list[str], words: str) -> N
 
 
 def test_a_graph_that_is_broken_can_be_looked_at(command: Select) -> None:
-    """It must be possible to find what is to be repaired."""
+    """Broken nodes can be selected."""
     command.put(const("a", [1]), add("b", "a", "gone"), add("c", "b", "c"), identity("p", "q"), identity("q", "p"))
     assert command.lines("--op", "AddV2") == ["b", "c"]
     assert command.lines("--forward", "a") == ["a", "b", "c"]
@@ -192,7 +192,7 @@ def test_a_graph_that_is_broken_can_be_looked_at(command: Select) -> None:
 
 
 def test_a_cycle_has_no_levels(command: Select) -> None:
-    """A graph of which some nodes come in no order is not printed as if they were not there."""
+    """A graph with nodes without an order is not printed without these nodes."""
     command.put(const("a", [1]), identity("p", "q"), identity("q", "p"))
     ran = command("--toposort")
     assert ran.code != 0 or {"p", "q"} <= set(ran.out.split())

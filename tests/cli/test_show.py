@@ -1,4 +1,4 @@
-"""show on the command line: what a node is, as text and as JSON, its value, and what of a broken graph can be shown."""
+"""show on the command line: nodes as text and as JSON, their values, and nodes of broken graphs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HEAD = graph_bytes(
 
 @pytest.fixture
 def shown(desk: Desk) -> Any:
-    """What is shown of nodes of HEAD, line by line."""
+    """The lines shown for nodes of HEAD."""
     desk.put("m.pb", HEAD)
 
     def show(*words: str, model: str = "m.pb", code: int = 0) -> list[str]:

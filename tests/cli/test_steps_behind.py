@@ -92,14 +92,14 @@ def test_callers_of_a_signature_are_told_what_it_does_not_give(there: Desk) -> N
 
 
 SCRIPT = f"""\
-add-postprocessing --steps '{STEPS}'  # the file is beside the script
+add-postprocessing --steps '{STEPS}'  # the file is next to the script
 rename logits=names logits_scores=scores
 """
 
 
 def test_a_script_whose_file_is_not_there(desk: Desk) -> None:
     desk.put("model.pb", MODEL)
-    put(desk, "names/l.txt", LABELS)  # beside the model, and not beside the script
+    put(desk, "names/l.txt", LABELS)  # next to the model, and not next to the script
     put(desk, "scripts/fix.gds", SCRIPT.encode())
     ran = desk.run("apply", "model.pb", "scripts/fix.gds", "-o", "out.pb", *QUICK)
     assert ran.code == 3

@@ -177,7 +177,7 @@ def test_standard_input_from_a_file(desk: Desk) -> None:
         assert desk.forked("rename", "-", "y=q", *QUICK, stdin=model).out == renamed(HEAVY)
     with open(path, "rb") as model:
         model.seek(0)
-        os.lseek(model.fileno(), 100, os.SEEK_SET)  # somebody has read a part of it
+        os.lseek(model.fileno(), 100, os.SEEK_SET)  # a part of the file is already read
         assert desk.forked("rename", "-", "y=q", *QUICK, stdin=model).code == 3
 
 

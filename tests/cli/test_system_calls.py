@@ -87,7 +87,7 @@ def test_all_or_nothing_whichever_system_call_fails(desk: Desk, tmp_path: Path, 
 
 
 def test_killed_at_any_instant(desk: Desk) -> None:
-    """The files are the earlier ones or the new ones; what is left besides can be told by its name."""
+    """The files are the earlier ones or the new ones; other files have temporary names."""
     draw = random.Random(7)
     desk.restore(BEFORE)
     started = time.monotonic()

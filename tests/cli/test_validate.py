@@ -233,13 +233,13 @@ def _half_plus_two(weight: float = 0.5, default: float = 0.0) -> Builder:
 
 
 def _with_setting(dtype: str, setting: float, weight: float = 0.5, default: float | None = None) -> Builder:
-    """An output behind SETTING, a keep probability or a condition, and one beside it; WEIGHT is on its other side."""
+    """An output after SETTING, a keep probability or a condition, and a parallel output; WEIGHT is an operand."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 2))
     b.const("usual", setting if default is None else default, dtype)
     b.node("setting", "PlaceholderWithDefault", ["usual"], dtype=dtype, shape=())
     b.const("w", weight)
-    b.node("beside", "Neg", ["x"], T="float32")
+    b.node("parallel", "Neg", ["x"], T="float32")
     if dtype == "bool":
         b.node("sides", "Switch", ["x", "setting"], T="float32")
         b.node("training", "Mul", ["sides:1", "w"], T="float32")
@@ -301,7 +301,7 @@ def test_what_is_kept_of_a_sample_at_defaults_has_their_values(bench: Bench) -> 
 
 
 def _chosen(times: float, rows: int, more: int = 0) -> Builder:
-    """A row of a table, by a number of which nothing says that it is an index."""
+    """A row of a table, by a number that is not declared as an index."""
     b = Builder()
     b.placeholder("x", "float32", (-1,))
     b.const("times", times)
@@ -383,7 +383,7 @@ def test_a_random_graph_is_named_and_passes_against_recorded_outputs_only_if_see
 
 def test_chance_in_a_loop_is_no_excuse_for_a_difference(bench: Bench) -> None:
     bench.put(m=looping(1.0, seed=5), other=looping(1.5, seed=5))
-    # The loop's iterations may overlap: what they draw is added in another order, and the sum rounds otherwise.
+    # The loop's iterations may overlap: their samples are added in a different order, and the sum rounds differently.
     assert bench.run("m.pb", "m.pb", "--rtol", "1e-5").code == 0
     assert bench.run("m.pb", "other.pb", "--rtol", "1e-5").code == 5
 

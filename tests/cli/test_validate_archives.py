@@ -127,12 +127,12 @@ def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "stop", [KeyboardInterrupt(), Terminated(15), NotValidatedError("the worker is gone")], ids=repr
+    "stop", [KeyboardInterrupt(), Terminated(15), NotValidatedError("the worker has ended")], ids=repr
 )
 def test_a_validation_that_is_ended_leaves_earlier_archives(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, stop: BaseException
 ) -> None:
-    """Between its first sample and its last: what was recorded is a part, and the worker answers no more."""
+    """Between its first sample and its last: the record is incomplete, and the worker does not answer."""
     bench.put(m=scaled())
     for name in ("out.npz", "in.npz"):
         bench.desk.put(name, EARLIER)

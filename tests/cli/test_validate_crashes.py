@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 def workers(bench: Bench) -> set[str]:
     """The processes that run graphs and were started on the desk of BENCH: they know its folder for temporary files.
 
-    Whose children they are says nothing: those of a process that was killed in another test are nobody's for a while.
+    Their parent is not checked: the children of a process that an earlier test killed have no parent for a while.
     """
     found = set()
     for entry in Path("/proc").iterdir():
@@ -73,7 +73,7 @@ def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 class Sound:
-    """What the check of a structure finds where it is not asked."""
+    """A fault that the check of the structure finds, without this check."""
 
     warnings: tuple[str, ...] = ()
 

@@ -82,7 +82,7 @@ def test_columns_stand_below_their_heads(view: View) -> None:
 
 
 def labels(text: str) -> list[str]:
-    """What stands in the first column, without what leads to it."""
+    """The first column, without the lines of the tree."""
     return [line.lstrip("│├└─ ").split("   ")[0].rstrip() for line in text.splitlines()[1:]]
 
 
@@ -232,7 +232,7 @@ def test_numbers_are_whole_on_every_terminal_or_not_there(width: int, heads: lis
     head.items = within(outlines, head, 2)
     rows = table(head, folded(head.items or ()), width=width, colour=False, ascii_only=False).splitlines()
     assert rows[0].split() == heads
-    assert max(map(len, rows)) <= min(width, 80)  # numbers stand beside what they are of
+    assert max(map(len, rows)) <= min(width, 80)  # numbers are next to their names
     for name, *numbers in (row.split() for row in rows[1:]):
         assert not any("\u2026" in number for number in numbers[-1:]), name
 

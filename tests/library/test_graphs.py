@@ -1,4 +1,4 @@
-"""A graph in a notebook: Python's protocols, what cannot be done by accident, what an error or an interrupt leaves."""
+"""A graph in a notebook: Python's protocols, protection against accidents, and graphs after an error or interrupt."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ TRAPS: dict[str, tuple[Callable[[gds.Graph], object], str]] = {
     "the index of a tensor": (lambda g: setattr(g["y"].output, "index", 1), "read-only"),
     "an input that is not there": (lambda g: g.add("c", "Relu", ["w"]), "no-such-node"),
     "an input that is no tensor": (lambda g: g.add("c", "Relu", [3]), "bad-type"),  # type: ignore[list-item]
-    "a control input that is none": (lambda g: g.add("c", "Relu", (), [3]), "bad-type"),  # type: ignore[list-item]
+    "a number as a control input": (lambda g: g.add("c", "Relu", (), [3]), "bad-type"),  # type: ignore[list-item]
     "an attr that is not serialised": (lambda g: g.add("c", "Relu", attrs={"T": 1}), "bad-type"),  # type: ignore[dict-item]
     "a value that is not serialised": (lambda g: g.set_attr(g["y"], "T", [1]), "bad-type"),  # type: ignore[arg-type]
-    "inputs of a node that are none": (lambda g: g.set_inputs(g["y"], ["x", 3]), "bad-type"),  # type: ignore[list-item]
+    "a number as an input": (lambda g: g.set_inputs(g["y"], ["x", 3]), "bad-type"),  # type: ignore[list-item]
     "a name for a node": (lambda g: g.set_controls("y", ()), "bad-type"),  # type: ignore[arg-type]
     "a device that is no text": (lambda g: g.set_device(g["y"], 3), "bad-type"),  # type: ignore[arg-type]
     "an op that is no text": (lambda g: g.add("c", 3), "bad-type"),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A session in a notebook: what a cell shows is short, and a mistake is an error that names its function."""
+"""A session in a notebook: the output of a cell is short, and a mistake is an error that names its function."""
 
 from __future__ import annotations
 

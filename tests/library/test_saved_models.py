@@ -1,4 +1,4 @@
-"""A SavedModel in the library: what it is written as, and what is refused."""
+"""A SavedModel in the library: the written forms, and refused requests."""
 
 from __future__ import annotations
 
