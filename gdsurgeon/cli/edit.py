@@ -149,7 +149,7 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
     outcome = operate(request, edit, before_publishing=publishing, on_difference=report, progress=terminal.tell)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if outcome.idle:
-        form = "repaired" if outcome.is_mended else "unchanged"
+        form = "repaired" if outcome.is_repaired else "unchanged"
         terminal.note(f"{worded(outcome.idle)}; the output is the {form} graph")
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary

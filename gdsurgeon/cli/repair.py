@@ -35,7 +35,7 @@ def command(request: Request, only_check: bool, as_json: bool) -> dict[str, Any]
     custom_ops = bool(request.settings.op_libraries)
     if only_check:
         _check(request, custom_ops, as_json=as_json)
-    request.mends = True
+    request.repairs = True
     return {"custom_ops": custom_ops}
 
 

@@ -112,7 +112,7 @@ class ScriptEdits:
             report=None,
             functions=request.functions,
             form="model",
-            mends=False,
+            repairs=False,
         )
 
     def take(self, request: Request, edits: Sequence[Instruction]) -> None:
@@ -143,7 +143,7 @@ class ScriptEdits:
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
         own = self._request
-        own.mends = own.mends or (request.mends and not earlier)
+        own.repairs = own.repairs or (request.repairs and not earlier)
         own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
         reads = dict.fromkeys([*own.settings.reads, *request.settings.reads])
         own.settings = own.settings._replace(reads=tuple(reads))

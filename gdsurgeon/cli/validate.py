@@ -63,8 +63,7 @@ def command(
       gdsurgeon validate model.pb edited.pb --rtol 1e-5 --first-divergence
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
-    from gdsurgeon.operation.validate import Verdict, carry_out
-    from gdsurgeon.operation.validate_request import ValidateRequest
+    from gdsurgeon.operation.validate import ValidateRequest, Verdict, carry_out
 
     listed = [] if other is None else tensors_in(outputs, "--outputs")
     named = [(tensor, name) for tensor, name in listed if name]

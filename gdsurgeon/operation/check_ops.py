@@ -1,4 +1,4 @@
-"""Whether another engine takes a model: by the list of its ops, and by having it run the model."""
+"""Checks whether a different engine supports a model, by the list of its ops, and by running the model."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class CheckOpsRequest:
-    """What is asked for.
+    """The model and the engine.
 
     Attributes:
         model: a path.
         engine: one of `gdsurgeon.ops.engines.TITLES`.
-        run: also have the engine run the model, and how; None: only look at the list.
-        wanted: which part of a model that holds several.
-        settings, overrides: how it is run, on what.
+        run: how the engine also runs the model; None: only use the list.
+        wanted: the part of the model.
+        settings, overrides: how it runs, on which feeds.
     """
 
     model: str
@@ -48,7 +48,7 @@ class CheckOpsRequest:
 
 
 class Help(NamedTuple):
-    """What helps against an op that is lacking: a code, as advice of an error has, and the facts that go with it."""
+    """Advice for an unsupported op: its code, as in errors, and its facts."""
 
     code: str
     facts: dict[str, Json]
@@ -56,14 +56,14 @@ class Help(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CheckedOps(Data):
-    """What was found out.
+    """The result of a check.
 
     Attributes:
-        graph: the model's.
-        engine: as the list has it.
-        found: what the list lacks.
-        run: what the engine made of it; None where it was not run, or to no end.
-        refusal: why the engine does not take it, or does not run it; None where it does, or was not asked.
+        graph: of the model.
+        engine: with its list of ops.
+        found: the ops that the list lacks.
+        run: the run in the engine; None if it did not run.
+        refusal: why the engine does not load or run the model; None if it does, or was not used.
     """
 
     graph: Graph
@@ -73,7 +73,7 @@ class CheckedOps(Data):
     refusal: EditError | None = None
 
     def helps(self) -> Iterator[tuple[LackingOp, Help | None]]:
-        """What is lacking, each with what helps."""
+        """Yields the unsupported ops, each with advice if there is any."""
         for lacking in self.found.lacking:
             yield lacking, _help(self, lacking)
 
@@ -114,39 +114,39 @@ def check_ops(
             code="no-engine",
             facts={"name": engine},
         )
-    asked = None
+    wanted = None
     if run:
         from gdsurgeon.proof.elsewhere import EngineRequest
 
-        asked = EngineRequest(engine, path_of(place), outputs, rtol, atol)
+        wanted = EngineRequest(engine, path_of(place), outputs, rtol, atol)
     overrides = overrides_of(feeds, archive, shapes)
-    request = CheckOpsRequest(os.fspath(model), engine, asked, settings=settings or Settings(), overrides=overrides)
+    request = CheckOpsRequest(os.fspath(model), engine, wanted, settings=settings or Settings(), overrides=overrides)
     return carry_out(request, progress)
 
 
 def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedOps:
-    """Carries out the request. PROGRESS is called with every step.
+    """Carries out the request. `progress` is called with every step.
 
     Raises:
         InputError: the model cannot be read.
         UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.elsewhere.run_in_engine`.
     """
     graph = open_model(request.model, request.wanted).graph
-    asked = engine(request.engine)
-    checked = CheckedOps(graph, asked, lacking_ops(graph, asked))
+    listed_engine = engine(request.engine)
+    checked = CheckedOps(graph, listed_engine, lacking_ops(graph, listed_engine))
     if request.run is not None:
         try:
             checked.run = _run(request, request.run, graph, progress)
         except EditError as error:
             if error.code != "not-loadable":
                 raise
-            _say_what_may_help(error, checked, request.model)
+            _add_advice(error, checked, request.model)
             checked.refusal = error
     return checked
 
 
-def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> None:
-    """Has ERROR, of an engine that does not take the model, say what its list lacks, and what may help."""
+def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
+    """Adds the ops that the list lacks, and advice, to the error of an engine that does not load the model."""
     lacking = [printable(each.op) for each in checked.found.lacking]
     if lacking:
         error.details = (*error.details, f"{checked.engine.called}, by its op list, lacks {listed(lacking, 6)}")
@@ -193,14 +193,14 @@ def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
     return _older(checked.engine, op)
 
 
-def _older(asked: Engine, op: str) -> Help | None:
-    """The older form of OP, where the engine takes that, and a release that has it."""
+def _older(listed_engine: Engine, op: str) -> Help | None:
+    """Returns the older form of `op` if the engine supports it, and a release that has it."""
     from gdsurgeon.edits.downgrade.forms import RULES
     from gdsurgeon.ops.releases import names_with, releases
 
     rule, known = RULES.get(op), names_with(op)
     older = rule.to.partition(",")[0] if rule is not None else ""
-    if not known or older not in asked.ops:
+    if not known or older not in listed_engine.ops:
         return None
     names = [release.name for release in releases()]
     place = names.index(known[0])

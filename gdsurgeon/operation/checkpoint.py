@@ -1,4 +1,4 @@
-"""The operation on a checkpoint: open, edit, stage, read back, publish. Nothing appears that is not what was asked."""
+"""The operation on a checkpoint: open, edit, stage, read back, publish; and the checkpoint of an edited model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,20 +61,20 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """What to do with a checkpoint, and where to put the result.
+    """The changes of a checkpoint, and the output.
 
     Attributes:
         prefix: of the checkpoint, or one of its files.
         renames: (old, new) keys.
-        scopes: (old, new) beginnings of keys, each up to a slash; an empty new one takes the beginning away.
+        scopes: (old, new) prefixes of keys, each up to a slash; an empty new prefix removes the old one.
         patterns: (regular expression, replacement) as for `re.sub`, applied to every key.
-        drops: regular expressions, searched in every key: what matches goes.
+        drops: regular expressions, searched in every key: matching tensors are removed.
         values: (key, .npy file).
-        out: the prefix of the result; None: that of the checkpoint with ``.edited`` behind it.
-        in_place: exchange the index of the checkpoint itself.
+        out: the prefix of the result; None: that of the checkpoint, followed by ``.edited``.
+        in_place: replace the index of the checkpoint.
         backup: with `in_place`, the suffix under which the old index is kept.
-        dry_run: do everything but write.
-        require_change: refuse where there is nothing to do, instead of passing the checkpoint on.
+        dry_run: do everything except writing.
+        require_change: fail if nothing would change; otherwise the checkpoint is written unchanged.
     """
 
     prefix: StrPath
@@ -94,20 +94,20 @@ class CheckpointRequest:
 
 
 class CheckpointOutcome(NamedTuple):
-    """What was done.
+    """The result of the operation.
 
     Attributes:
         out: the prefix of the result.
-        shards: how many files hold its tensors.
-        written: bytes that were written; what is shared with the files that were there is not.
-        renamed: new keys by the old ones.
-        dropped: keys that are gone.
+        shards: the number of files with its tensors.
+        written: the number of written bytes, without shared files.
+        renamed: new keys by old keys.
+        dropped: removed keys.
         valued: (new) keys of tensors with new values.
         followed: whether the object graph was changed with them.
-        compared: what the result was compared with.
-        idle: why there was nothing to do; '' where something was done.
-        warnings: what there is to say besides.
-        seconds: for all of it.
+        compared: the comparison of the result with the expected tensors.
+        idle: why nothing would change, or ''.
+        warnings: one line each.
+        seconds: of the whole operation.
     """
 
     out: str
@@ -127,19 +127,19 @@ class CheckpointOutcome(NamedTuple):
 def operate_checkpoint(
     request: CheckpointRequest, *, before_publishing: Callable[[Callable[[], bool]], None] = lambda _appeared: None
 ) -> CheckpointOutcome:
-    """Edits a checkpoint as REQUEST says.
+    """Edits a checkpoint.
 
-    What only gets other keys keeps its shards: they get a further name (a copy where links are not possible), or none
-    where the checkpoint is edited in place. What is dropped or gets values is written anew, into one shard, unless that
-    is in place: then the shards stay, one more holds the values, and the index alone is exchanged.
+    New keys need no new shards: the shards are linked under the new name, or copied if links are not possible. If
+    tensors are removed or get values, one new shard with all tensors is written. In place, the shards are kept, a
+    further shard has the values, and only the index is replaced.
 
     Args:
-        request: what to do.
-        before_publishing: called, when everything is proven and nothing has appeared yet, with what says whether the
-            result has appeared.
+        request: the changes and the output.
+        before_publishing: called after the check and before publishing, with a function that returns whether the result
+            has appeared.
 
     Raises:
-        GdsurgeonError: of any kind; what was there is as it was, and nothing left behind.
+        GdsurgeonError: of any kind; earlier files are unchanged, and no staged file is left.
     """
     started = time.monotonic()
     check_agree(path_of(request.out), in_place=request.in_place, backup=request.backup)
@@ -148,7 +148,7 @@ def operate_checkpoint(
         wanted = _wanted(request, checkpoint)
         edited = edit(checkpoint, wanted.renamed, wanted.dropped, wanted.values)
         files = _files(request, checkpoint, edited, wanted)
-        obsolete = _obsolete(request, checkpoint, files)
+        bundle = checkpoint if request.in_place and isinstance(checkpoint, Bundle) else None
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
 
         def publishing(has_appeared: Callable[[], bool]) -> None:
@@ -158,10 +158,12 @@ def operate_checkpoint(
                 raise changed_meanwhile(out) if request.in_place else error from error
             before_publishing(has_appeared)
 
-        replaces = checkpoint.state if request.in_place and isinstance(checkpoint, Bundle) else None
-        compared = _publish(request, out, files, edited, publishing, replaces)
-        for path in obsolete:
-            _remove(path)
+        compared = _publish(request, out, files, edited, publishing, bundle.state if bundle is not None else None)
+        count = bundle.header.num_shards if bundle is not None else len(files.shards)
+        if len(files.shards) != count and not request.dry_run and request.backup is None:
+            for number in range(count):  # their tensors are in shards with other names
+                with suppress(OSError):  # it is a second name of a shard in use
+                    os.unlink(shard_path(checkpoint.prefix, number, count))
     renamed, dropped, values, idle = wanted
     followed = OBJECT_GRAPH in edited.values and OBJECT_GRAPH not in values
     return CheckpointOutcome(
@@ -171,7 +173,7 @@ def operate_checkpoint(
 
 
 def _lock(request: CheckpointRequest) -> AbstractContextManager[object]:
-    """A lock on the checkpoint of REQUEST if it is replaced, or on the SavedModel that it is a part of."""
+    """Returns a lock on the checkpoint if it is replaced, or on the SavedModel around it."""
     prefix = prefix_of(os.fspath(request.prefix))
     if not request.in_place or request.dry_run or not os.path.isfile(index_path(prefix)):
         return nullcontext()
@@ -183,32 +185,24 @@ def _lock(request: CheckpointRequest) -> AbstractContextManager[object]:
 def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
     if request.in_place:
         if not isinstance(checkpoint, Bundle):
-            line = "{prefix} is a V1 checkpoint, which cannot be written; use {out} to give the result a new prefix"
-            raise UsageError(
-                Line(line, prefix=printable(checkpoint.prefix)), code="conflicting-options", facts={"option": "out"}
-            )
+            text = "{prefix} is a V1 checkpoint, which cannot be written; use {out} to give the result a new prefix"
+            line = Line(text, prefix=printable(checkpoint.prefix))
+            raise UsageError(line, code="conflicting-options", option="out")
         return checkpoint.prefix
     if request.out is None:
         return f"{checkpoint.prefix}.edited"
     if request.out in STANDARD_OUTPUT:
-        raise UsageError(
-            "a checkpoint has several files and cannot be written to standard output",
-            code="bad-value",
-            facts={"option": "out"},
-        )
+        text = "a checkpoint has several files and cannot be written to standard output"
+        raise UsageError(text, code="bad-value", option="out")
     out = prefix_of(os.fspath(request.out))
     if same_file(index_path(out), index_path(checkpoint.prefix)):
-        raise UsageError(
-            f"{printable(out)} is the input checkpoint itself",
-            advice="replace-model",
-            code="would-replace",
-            facts={"file": out},
-        )
+        text = f"{printable(out)} is the input checkpoint itself"
+        raise UsageError(text, advice="replace-model", code="would-replace", file=out)
     return out
 
 
 class _Wanted(NamedTuple):
-    """What is asked: new keys by the old ones, keys that go, values by key; and why there is nothing to do, or ''."""
+    """New keys by old keys, removed keys, values by key; and why nothing would change, or ''."""
 
     renamed: dict[str, str]
     dropped: list[str]
@@ -261,7 +255,7 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
 
 
 def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
-    """The keys that go, and the patterns that match none."""
+    """Returns the removed keys, and the patterns without a match."""
     dropped: set[str] = set()
     unmatched = []
     for pattern in request.drops:
@@ -275,7 +269,7 @@ def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[s
 
 
 def _value(checkpoint: Checkpoint, key: str, path: str) -> Value:
-    """The value in the .npy file PATH for the tensor KEY."""
+    """Returns the value in the .npy file `path` for the tensor `key`."""
     if key not in checkpoint:
         raise EditError(checkpoint.no_such_key(key).message)
     tensor = checkpoint.tensor(key)
@@ -295,14 +289,6 @@ def _files(request: CheckpointRequest, checkpoint: Checkpoint, edited: Edited, w
     return rewritten(edited) if wanted.dropped or wanted.values else relinked(checkpoint, edited)
 
 
-def _obsolete(request: CheckpointRequest, checkpoint: Checkpoint, files: Files) -> list[str]:
-    """Files that nothing needs when the index is exchanged: names of shards that have others now."""
-    if not request.in_place or request.dry_run or request.backup is not None or not isinstance(checkpoint, Bundle):
-        return []
-    count = checkpoint.header.num_shards
-    return [shard_path(checkpoint.prefix, n, count) for n in range(count)] if len(files.shards) != count else []
-
-
 def _publish(
     request: CheckpointRequest,
     out: str,
@@ -311,13 +297,15 @@ def _publish(
     before_publishing: Callable[[Callable[[], bool]], None],
     replaces: State | None,
 ) -> Compared:
-    """Stages FILES, compares them with what they are to hold, and has them appear; a dry run writes none."""
+    """Stages the files, compares them with the expected tensors, and publishes them; a dry run writes none."""
     with BundleOutput(out, files.table, files.shards, replacing=request.in_place) as output:
         output.index.replaces = replaces
         if request.dry_run:
-            return _read_back(_unwritten(out, files), edited)
+            with _unwritten(out, files) as unwritten:
+                return check_identical(unwritten, edited)
         output.stage()
-        compared = _read_back(output.staged(), edited)
+        with output.staged() as staged:
+            compared = check_identical(staged, edited)
         if replaces is not None:
             check_state(output.index.name, replaces)
         kept = backup_path(index_path(out), request.backup) if request.backup is not None else None
@@ -330,26 +318,14 @@ def _publish(
     return compared
 
 
-def _read_back(written: Bundle, edited: Edited) -> Compared:
-    with written:
-        return check_identical(written, edited)
-
-
 def _unwritten(out: str, files: Files) -> Bundle:
-    """FILES as a checkpoint that is nowhere."""
+    """Returns the files as a checkpoint that is not written."""
 
     def opened(number: int, _count: int) -> Source:
         shard = files.shards[number]
         return open_source(shard) if isinstance(shard, str) else ChunkSource(shard, f"shard {number}")
 
     return Bundle(out, BytesSource(files.table, index_path(out)), opened)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # it is a second name of what is in use
 
 
 def _warnings(
@@ -479,10 +455,10 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
         for new, old in copied.keys.items():
             if old not in tensors:
                 message = checkpoint.no_such_key(old).message
-                raise EditError(message, code="no-such-tensor", facts={"file": checkpoint.prefix, "key": old})
+                raise EditError(message, code="no-such-tensor", file=checkpoint.prefix, key=old)
             if new in tensors:
                 message = f"{printable(checkpoint.prefix)} already has a tensor {quoted(new)}"
-                raise EditError(message, code="name-taken", facts={"file": checkpoint.prefix, "key": new})
+                raise EditError(message, code="name-taken", file=checkpoint.prefix, key=new)
             tensors[new] = tensors[old]
     return tensors
 

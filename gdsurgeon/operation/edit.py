@@ -86,7 +86,7 @@ class Request(Data):
         run_in: a wheel of a different release, or a folder with one, which must also run the result.
         target: the release for which the result is meant; '' for any.
         becomes: replaces the suffix of the model's name if no output is named.
-        mends: whether the edit repairs a broken model.
+        repairs: allow a broken model, which the edit repairs.
         tolerates: the code of faults that the model may have, because the edit repairs them.
         settings, overrides: how to run, on which feeds.
         evaluator: computes constants for the edit, in TensorFlow's process of the proof.
@@ -115,7 +115,7 @@ class Request(Data):
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     prove_each: bool = False
-    mends: bool = False
+    repairs: bool = False
     tolerates: str = ""
     evaluator: Evaluator | None = None
 
@@ -137,7 +137,7 @@ class Outcome(Data):
     """The result of an operation.
 
     `steps` are the edits; `result` combines them. `before` and `after` are None if the structure was not read. `idle`
-    is the reason why nothing would change, or ''. `has_appeared` returns whether the output exists. `is_mended` is
+    is the reason why nothing would change, or ''. `has_appeared` returns whether the output exists. `is_repaired` is
     whether the graph was repaired although no edit changed it.
     """
 
@@ -155,7 +155,7 @@ class Outcome(Data):
     idle: str = ""
     steps: Sequence[Step] = ()
     has_appeared: Callable[[], bool] = lambda: False
-    is_mended: bool = False
+    is_repaired: bool = False
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "has_appeared": partial(bool, self.has_appeared())}  # a copy needs no open file
@@ -313,7 +313,7 @@ def _load(request: Request, output: Output, proving: Proving | None) -> Model:
     """Opens the model, and begins to load it in TensorFlow."""
     model = open_model(request.model, request.wanted)
     output.files = model.container.files if model.container is not None else None
-    if request.mends:
+    if request.repairs:
         model = model._replace(graph=uniquely_named(model.graph))
     model.graph.keeps_journal = False  # after an error, the graph is not used again
     if not request.dry_run and not _is_text(request, model, output):
@@ -345,7 +345,7 @@ class Examined(NamedTuple):
 
 def _examine(request: Request, graph: Graph, proving: Proving | None) -> Examined:
     """Checks the structure, and repairs small faults."""
-    if request.level == "none" or request.mends:
+    if request.level == "none" or request.repairs:
         return Examined()
     from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 
@@ -402,7 +402,7 @@ def _write(request: Request, first: Model, known: Examined, carried: Carried, ou
         idle,
         carried.steps,
         lambda: output.has_appeared,
-        is_mended=bool(idle) and graph.is_changed,
+        is_repaired=bool(idle) and graph.is_changed,
     )
     return outcome, form
 

@@ -1,4 +1,4 @@
-"""Where the result of an operation goes, and what it must not overwrite."""
+"""The path of the output, and checks that it replaces no other file."""
 
 from __future__ import annotations
 
@@ -17,113 +17,85 @@ from gdsurgeon.wire.source import STANDARD_INPUT
 def output_path(
     model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool, becomes: str = ".edited{suffix}"
 ) -> str:
-    """Where the output goes; ``-`` is standard output.
+    """Returns the path of the output; ``-`` is standard output.
 
-    Where no other name is given BECOMES takes the place of the model's suffix, which it may name.
+    If no output is named, `becomes` replaces the suffix of the model's name; it may contain that suffix.
 
     Raises:
-        UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
+        UsageError: the options contradict each other, or the output is the input without `in_place`.
     """
     check_agree(out, in_place=in_place, backup=backup)
     if in_place:
         if model in STANDARD_INPUT:
             raise UsageError(
-                Line("standard input cannot be replaced; {in_place} needs a file"),
-                code="bad-value",
-                facts={"option": "in_place"},
+                Line("standard input cannot be replaced; {in_place} needs a file"), code="bad-value", option="in_place"
             )
         return model
     if out is None:
         if model in STANDARD_INPUT or not (_is_regular(model) or os.path.isdir(model)):
             return "-"
-        out = _default(model, becomes)
+        if os.path.basename(os.path.normpath(model)) in (".", ".."):
+            model = os.path.abspath(model)
+        stem, suffix = (os.path.normpath(model), "") if os.path.isdir(model) else os.path.splitext(model)
+        out = stem + becomes.format(suffix=suffix)
         if os.path.lexists(out) and not dry_run:
-            raise UsageError(
-                f"{printable(out)} exists already", advice="replace-path", code="file-exists", facts={"file": out}
-            )
+            raise UsageError(f"{printable(out)} exists already", advice="replace-path", code="file-exists", file=out)
         return out
     if _is_same(model, out):
         raise UsageError(
             f"{printable(out)} is MODEL itself ({printable(model)})",
             advice="replace-model",
             code="would-replace",
-            facts={"file": out, "other": model},
+            file=out,
+            other=model,
         )
     return out
 
 
 def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
-    """Raises UsageError where what is said of the output contradicts itself."""
+    """Raises UsageError if the options of the output contradict each other."""
     if backup is not None and not in_place:
-        raise UsageError(
-            Line("{backup} keeps the file that {in_place} replaces; it needs {in_place}"),
-            code="missing-option",
-            facts={"option": "in_place"},
-        )
+        line = Line("{backup} keeps the file that {in_place} replaces; it needs {in_place}")
+        raise UsageError(line, code="missing-option", option="in_place")
     if backup is not None and not backup:
-        raise UsageError(Line("{backup} needs a suffix, such as .bak"), code="bad-value", facts={"option": "backup"})
+        raise UsageError(Line("{backup} needs a suffix, such as .bak"), code="bad-value", option="backup")
     if in_place and out is not None:
-        raise UsageError(
-            Line("{in_place} and {out} exclude each other: give only one"),
-            code="conflicting-options",
-            facts={"option": "in_place"},
-        )
-
-
-def _default(model: str, becomes: str) -> str:
-    """The name of MODEL as BECOMES has it."""
-    if os.path.basename(os.path.normpath(model)) in (".", ".."):
-        model = os.path.abspath(model)
-    stem, suffix = (os.path.normpath(model), "") if os.path.isdir(model) else os.path.splitext(model)
-    return stem + becomes.format(suffix=suffix)
+        line = Line("{in_place} and {out} exclude each other: give only one")
+        raise UsageError(line, code="conflicting-options", option="in_place")
 
 
 def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:
-    """Sees to it that nothing that is written falls on something else that is read or written.
+    """Checks that no written file replaces an input or another output.
 
     Args:
         out: the output.
         request_backup: the suffix under which the replaced file is kept.
-        report: where the report goes.
+        report: the path of the report.
         model: the graph that is edited.
-        others: everything else that is read: further graphs, files of names, feeds, libraries.
+        others: all other inputs: further graphs, files of names, feeds, libraries.
 
     Raises:
-        UsageError: two of them are one file, and one would be lost.
+        UsageError: two of them are the same file, and one would be lost.
     """
     backup = backup_path(model, request_backup) if request_backup else None
     for other in others:
-        if _collide(other, out):
-            raise UsageError(
-                f"the output would replace {printable(other)}, which is also an input",
-                code="would-replace",
-                facts={"file": out, "other": other},
-            )
-        if backup is not None and _collide(other, backup):
-            raise UsageError(
-                f"the backup would replace {printable(other)}, which is also an input",
-                code="would-replace",
-                facts={"file": backup, "other": other},
-            )
+        for what, path in (("output", out), ("backup", backup)):
+            if path is not None and _collide(other, path):
+                line = f"the {what} would replace {printable(other)}, which is also an input"
+                raise UsageError(line, code="would-replace", file=path, other=other)
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
-        raise UsageError(
-            Line("the graph and the {report} cannot both be written to standard output"),
-            code="conflicting-options",
-            facts={"option": "report"},
-        )
+        line = Line("the graph and the {report} cannot both be written to standard output")
+        raise UsageError(line, code="conflicting-options", option="report")
     for path in (model, out, *others, *((backup,) if backup else ())):
         if path not in STANDARD_OUTPUT and _collide(path, report):
-            raise UsageError(
-                Line("{report} {file} would replace {other}", file=printable(report), other=printable(path)),
-                code="would-replace",
-                facts={"option": "report", "file": report, "other": path},
-            )
+            line = Line("{report} {file} would replace {other}", file=printable(report), other=printable(path))
+            raise UsageError(line, code="would-replace", option="report", file=report, other=path)
 
 
 def check_takes_binary(output: Output) -> None:
-    """Raises UsageError where OUTPUT is a terminal."""
+    """Raises UsageError if `output` is a terminal."""
     if output.is_terminal():
         raise UsageError(
             "the result is binary, and the output is a terminal", advice="write-elsewhere", code="is-a-terminal"
@@ -131,40 +103,31 @@ def check_takes_binary(output: Output) -> None:
 
 
 def check_outside(out: str, folder: str) -> None:
-    """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
+    """Raises UsageError if `out` is in `folder`, the model; '' if the model is not a folder."""
     if folder and resolved(out).startswith(os.path.join(resolved(folder), "")):
-        facts = {"file": out, "model": folder}
-        raise UsageError(f"{printable(out)} is inside MODEL ({printable(folder)})", code="inside-model", facts=facts)
+        line = f"{printable(out)} is inside MODEL ({printable(folder)})"
+        raise UsageError(line, code="inside-model", file=out, model=folder)
 
 
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
-    """Sees to it that no file that is written (argument, path) is one that is read, or is written twice.
-
-    Raises:
-        UsageError: one is.
-    """
+    """Raises UsageError if a written file (argument, path) is also read, or is written twice."""
     for i, (argument, path) in enumerate(written):
         file = printable(path)
         for other in read:
             if _collide(other, path):
-                line = "{argument} {file} would replace {other}, which is an input"
-                raise UsageError(
-                    Line(line, argument=argument, file=file, other=printable(other)),
-                    code="would-replace",
-                    facts={"file": path, "other": other},
-                )
+                text = "{argument} {file} would replace {other}, which is an input"
+                line = Line(text, argument=argument, file=file, other=printable(other))
+                raise UsageError(line, code="would-replace", file=path, other=other)
         for another, other in written[:i]:
             if _collide(other, path):
-                line = "{argument} and {another} would both write {file}"
-                raise UsageError(
-                    Line(line, argument=argument, another=another, file=file),
-                    code="would-replace",
-                    facts={"file": path, "other": other},
+                line = Line(
+                    "{argument} and {another} would both write {file}", argument=argument, another=another, file=file
                 )
+                raise UsageError(line, code="would-replace", file=path, other=other)
 
 
 def _collide(path: str, written: str) -> bool:
-    """Whether to write the one is to lose the other; either may not exist yet."""
+    """Returns whether writing one path replaces the other; either may not exist yet."""
     if _is_same(path, written):
         return True
     named = path not in STANDARD_INPUT and written not in STANDARD_OUTPUT
@@ -172,7 +135,7 @@ def _collide(path: str, written: str) -> bool:
 
 
 def _is_regular(path: str) -> bool:
-    """Whether PATH is a regular file, or may become one (what is missing is reported when it is opened)."""
+    """Returns whether `path` is a regular file, or does not exist (which is reported when it is opened)."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -180,7 +143,7 @@ def _is_regular(path: str) -> bool:
 
 
 def _is_same(read: str, written: str) -> bool:
-    """Whether what is read and what is written are one regular file, standard input and output included."""
+    """Returns whether both paths are the same file or folder, including standard input and output."""
     try:
         first = os.fstat(0) if read in STANDARD_INPUT else os.stat(read)
         second = os.fstat(1) if written in STANDARD_OUTPUT else os.stat(written)
@@ -190,12 +153,12 @@ def _is_same(read: str, written: str) -> bool:
 
 
 def lock_of(model: str, progress: Progress = silent) -> Lock:
-    """A lock on MODEL, which is to be replaced; another run that replaces it is waited for. Raises: see `Lock`."""
+    """Returns a lock on a model that is replaced; it waits for other runs that replace it. Raises: see `Lock`."""
     return Lock(model, lambda: progress(Event("waiting")))
 
 
 def back_up(model: str, suffix: str) -> None:
-    """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy.
+    """Keeps the old file under its name with `suffix`: by a link if possible, otherwise as a copy.
 
     Raises:
         OutputError: it cannot be written.
@@ -217,10 +180,9 @@ def back_up(model: str, suffix: str) -> None:
 
 
 def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStack) -> None:
-    """Keeps MODEL, and what else STAGING replaces, under names with SUFFIX; as it was, where STAGING does not appear.
+    """Keeps the model, and other files that `staging` replaces, under names with `suffix`; None: they are not kept.
 
-    SUFFIX is None where nothing is to be kept. What STACK is left by puts it back: whatever is done is done when it
-    knows of that, at whichever instant a signal comes.
+    If `staging` does not appear, `stack` restores the earlier files with these names, also after a signal at any time.
 
     Raises:
         OutputError: it cannot be kept.
@@ -236,5 +198,5 @@ def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStac
 
 
 def backup_path(model: str, suffix: str) -> str:
-    """Where the old file is kept."""
+    """Returns the path under which the old file is kept."""
     return os.path.realpath(model) + suffix

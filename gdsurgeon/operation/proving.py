@@ -91,7 +91,7 @@ class Proving(Closing):
         """Proves the edits, and compares the differences of the last edit with its claims.
 
         Args:
-            steps: the edits, in order; the differences of those before the last were compared already.
+            steps: the edits, in order; earlier differences were compared already.
             chunks: the graph after the last edit.
             edited: the same graph: the path of its file, or its bytes.
             each: prove each edit separately; otherwise together if possible.

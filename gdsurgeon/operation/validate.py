@@ -1,7 +1,8 @@
-"""Validates a model on its own, or one model against another: structure, loading, running, comparing."""
+"""Validates a model, or compares two models: structure, loading, running, comparing."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from gdsurgeon.compare.surroundings import Difference as Surrounding
 from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
-from gdsurgeon.container.wanted import Wanted
+from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import EditResult
@@ -30,17 +31,18 @@ from gdsurgeon.errors import (
     OutputError,
     UsageError,
     ValidationError,
+    joined,
     printable,
     quoted,
 )
 from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.given import as_meant
-from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
+from gdsurgeon.feeds.overrides import Feeds, Overrides, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
-from gdsurgeon.operation.validate_request import ValidateRequest, check_request
+from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.claims.same_outputs import something_compared
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
@@ -70,7 +72,7 @@ from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session, Trial
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import counted, first_lines
 from gdsurgeon.values import Data
-from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
 from gdsurgeon.wire.write import read_chunks
 
@@ -79,8 +81,56 @@ OPTIMIZED = "optimised original"
 
 
 @dataclass
+class ValidateRequest:
+    """The models and options of a validation; see `validate` for the options that are not listed here.
+
+    Attributes:
+        model: a path, or ``-`` for standard input.
+        other: a model to compare it with, or None.
+        pre_map, post_map: the tensors of `pre` and `post`, if names do not match.
+        outputs: tensors of the model to compare; all outputs if empty.
+        rtol, atol: how much floats may differ; None: not at all (of two devices: any difference is allowed).
+        devices: two devices to run the model on and compare; otherwise it runs on the device of the settings.
+        grappler: whether the graphs are also compared as TensorFlow's optimizer changes them in deployment.
+        wanted: the part of the models.
+        settings, overrides: how to run, on which feeds.
+        all_recorded: run at least as many samples as were recorded.
+        others: paths of other inputs.
+        as_json: whether the verdict is written to standard output.
+    """
+
+    model: str
+    other: str | None = None
+    level: str = "run"
+    names: Sequence[tuple[str, str]] = ()
+    pre: str | None = None
+    post: str | None = None
+    pre_map: Sequence[Mapped] = ()
+    post_map: Sequence[Mapped] = ()
+    outputs: Sequence[str] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    devices: tuple[str, ...] = ()
+    first_divergence: bool = False
+    lockstep: bool = False
+    reduce: str | None = None
+    profile: bool = False
+    save_outputs: str | None = None
+    save_feeds: str | None = None
+    golden: str | None = None
+    grappler: bool = True
+    strict: bool = False
+    wanted: Wanted = ALL
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+    all_recorded: bool = True
+    others: tuple[str, ...] = ()
+    as_json: bool = False
+
+
+@dataclass
 class Checked:
-    """A graph whose structure has been found sound."""
+    """A graph without structural faults."""
 
     name: str
     bytes: int
@@ -89,24 +139,23 @@ class Checked:
 
 @dataclass(eq=False, repr=False)
 class Verdict(Data):
-    """What has been found out so far; it is filled while the validation goes on, so that a failure keeps the rest.
+    """The results of a validation. They are filled in step by step, so after a failure the earlier results remain.
 
     Attributes:
-        graphs: those that are structurally sound: the model, the other one, PRE, POST.
-        loaded: how they were loaded, as text; '' where they were not.
-        proof: what was run and compared.
+        graphs: the graphs without structural faults: the model, the other model, PRE, POST.
+        loaded: the runtime that loaded them; '' if they were not loaded.
+        proof: the runs and comparisons of the graphs as written.
         statistics: of the outputs of a single model.
-        optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
-            graphs as they are written.
-        differences: between the two models as graphs, where their outputs agree.
-        surroundings: what differs around the graphs of two models.
-        coverage: what the feeds have reached of the model.
+        optimized: the same with the graphs that TensorFlow has optimized, as in deployment.
+        differences: between the graphs of the two models, if their outputs agree.
+        surroundings: the differences outside the graphs of two models.
+        coverage: the parts of the model that the feeds reached.
         profiles: by the name of the model or the device.
-        divergence: where they begin to differ.
-        reduced: the piece that was written.
+        divergence: the first nodes that differ.
+        reduced: the part that was written.
         written: paths.
-        warnings: a line each.
-        seconds: wall time of all of it.
+        warnings: one line each.
+        seconds: wall time of the validation.
     """
 
     request: ValidateRequest
@@ -166,7 +215,7 @@ def validate(
         level: how far to go: ``structure``, ``load`` or ``run``.
         names: pairs (name in the model, name in the other one).
         pre, post: graphs that run before and after the model, for the comparison with the other one.
-        pre_map, post_map: (name in the model, placeholder, result) of these, if names do not say it.
+        pre_map, post_map: (name in the model, placeholder, result) of `pre` and `post`, if names do not match.
         outputs: the tensors of the model to compare; by default its outputs.
         rtol, atol: how much floats may differ, element by element; by default not at all.
         devices: two devices to run the model on and compare.
@@ -215,14 +264,69 @@ def validate(
     return verdict
 
 
-def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
-    """Carries out the request of VERDICT, which says afterwards, whatever is raised, how far it went.
+def check_request(request: ValidateRequest) -> None:
+    """Raises UsageError if options contradict each other."""
+    two, is_other = request.other is not None or bool(request.devices), request.other is not None
+    sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
+    if sources.count("-") > 1:
+        raise UsageError("only one graph can be read from standard input", code="conflicting-options")
+    recorded = two or request.golden is not None
+    for name, is_there, needed in (
+        ("first_divergence", two, "two models"),
+        ("reduce", two, "two models"),
+        ("names", is_other, "two models"),
+        ("pre", is_other, "two models"),
+        ("post", is_other, "two models"),
+        ("pre_map", request.pre is not None, Line("{pre}")),
+        ("post_map", request.post is not None, Line("{post}")),
+        ("rtol", recorded, Line("two models, or {golden}")),
+        ("atol", recorded, Line("two models, or {golden}")),
+        ("strict", is_other, "two models"),
+        ("lockstep", request.first_divergence or request.reduce is not None, Line("{first_divergence}")),
+    ):
+        value = getattr(request, name)
+        is_given = (
+            bool(value) if isinstance(value, Sequence) and not isinstance(value, str) else value not in (None, "")
+        )
+        if is_given and value is not False and not is_there:
+            argument = Line(f"{{{name}}}")
+            line = Line("{argument} needs {needed}", argument=argument, needed=needed)
+            raise UsageError(line, code="missing-option", option=argument, expected=needed)
+    for name in ("rtol", "atol"):
+        tolerance = getattr(request, name)
+        if tolerance is not None and not math.isfinite(tolerance):
+            argument = Line(f"{{{name}}}")
+            line = Line("{argument} {value}: a tolerance is a number", argument=argument, value=str(tolerance))
+            raise UsageError(line, code="bad-value", option=argument)
+    if request.devices and is_other:
+        text = "with two devices, a model is compared with itself: give only one MODEL, or only one device"
+        raise UsageError(text, code="conflicting-options", option="devices")
+    if request.golden is not None and two:
+        line = Line("{golden} compares only one model with recorded outputs")
+        raise UsageError(line, code="conflicting-options", option="golden")
+    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
+    if request.level != "run" and (two or any(idle)):
+        text = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
+        raise UsageError(Line(text, given=request.level), code="conflicting-options", option="level")
+    names = ("reduce", "save_outputs", "save_feeds")
+    written = [(Line(f"{{{name}}}"), path) for name in names if (path := getattr(request, name)) is not None]
+    streams = [argument for argument, path in written if path in STANDARD_OUTPUT]
+    streams += [Line("{as_json}")] * request.as_json
+    if len(streams) > 1:
+        line = Line("{names} cannot all be written to standard output", names=joined(" and ", streams))
+        raise UsageError(line, code="conflicting-options")
+    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
+    check_replaces_nothing(written, [path for path in read if path != "-"])
 
-    PROGRESS is called with every step.
+
+def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
+    """Carries out the request of `verdict`, which has the results also after an error.
+
+    `progress` is called with every step.
 
     Raises:
         InputError: a graph cannot be read or is broken.
-        ValidationError: it does not load or run, or the models differ (then it is a DiffersError).
+        ValidationError: it does not load or run, or the models differ (with a DiffersError).
         NotValidatedError: it cannot be carried out here, or nothing could be compared.
         UsageError: the request contradicts itself.
     """
@@ -231,7 +335,7 @@ def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
     try:
         executor = Executor(_settings(verdict.request))
         executor.progress = progress
-        # Where nothing is loaded there is nobody to be started for it.
+        # Without loading, no process is started.
         with nullcontext() if verdict.request.level == "structure" else executor:
             _Validation(verdict, executor).run()
     finally:
@@ -239,7 +343,7 @@ def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
 
 
 def _settings(request: ValidateRequest) -> Settings:
-    """One process for both devices: GPUs are in sight of it where one of them is asked for."""
+    """Returns the settings of the process, which runs on both devices; it sees GPUs if one device is a GPU."""
     paths = (request.model, request.other, request.pre, request.post)
     reads = tuple(read for path in paths if path is not None for read in reads_of(path, request.wanted))
     settings = request.settings._replace(reads=(*request.settings.reads, *reads))
@@ -249,7 +353,7 @@ def _settings(request: ValidateRequest) -> Settings:
 
 
 class _Validation:
-    """One validation under way."""
+    """A validation in progress."""
 
     def __init__(self, verdict: Verdict, executor: Executor) -> None:
         self.verdict = verdict
@@ -260,18 +364,15 @@ class _Validation:
         self.started = time.monotonic()
         self.models: dict[Graph | None, Container | None] = {}
         self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
-        # A place that cannot be written is refused now rather than after the work.
+        # A path that cannot be written is refused now rather than after the work.
         self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
         for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
             if path is not None and OutputFile(path).is_terminal():
-                raise UsageError(
-                    "the binary result cannot be written to a terminal",
-                    hint="give FILE, or use a pipe",
-                    code="is-a-terminal",
-                )
+                text = "the binary result cannot be written to a terminal"
+                raise UsageError(text, hint="give FILE, or use a pipe", code="is-a-terminal")
 
     def run(self) -> None:
-        """Level by level."""
+        """Checks, loads and runs the models."""
         request = self.request
         self.model = self._sound(request.model)
         self.overrides = as_meant(request.overrides, self.model)
@@ -280,17 +381,15 @@ class _Validation:
         parts = [self._sound(path) if path is not None else None for path in (request.pre, request.post)]
         self.composed = self._with_parts(*parts) if any(parts) else self.model
         self._compare_surroundings()
-        self._run_to(request.level)
+        if request.level != "structure":
+            self._load()
+        if request.level == "run":
+            self._run()
         self._check_surroundings()
 
-    def _run_to(self, level: str) -> None:
-        """Loads and runs the models as far as LEVEL says."""
+    def _run(self) -> None:
+        """Runs the models, and writes the recorded values."""
         request = self.request
-        if level == "structure":
-            return
-        self._load()
-        if level == "load":
-            return
         devices = [self.executor.check_device(device) for device in request.devices]
         self.device = " and ".join(devices) or self.executor.check_device()
         try:
@@ -298,10 +397,10 @@ class _Validation:
                 self._compare()
             else:
                 self._run_alone()
-        except DiffersError:  # that is a verdict, too
+        except DiffersError:  # a verdict as well
             try:
                 self.verdict.written += self.recording.write()
-            except OutputError as error:  # which must not hide the failure
+            except OutputError as error:  # it must not hide the failure
                 self.verdict.warnings.append(error.message)
             raise
         self.verdict.written += self.recording.write()
@@ -322,16 +421,16 @@ class _Validation:
         return graph
 
     def _compare_surroundings(self) -> None:
-        """Compares what stands around the graphs of two models."""
+        """Compares the records outside the graphs of two models."""
         other, (mine, theirs) = self.request.other, (self.models.get(graph) for graph in (self.model, self.other))
         if other is not None and mine is not None and theirs is not None:
             names = self._names_of_signatures()
             self.verdict.surroundings = compare_surroundings(mine, theirs, names, self.request.wanted.signatures)
 
     def _check_surroundings(self) -> None:
-        """Raises ValidationError if clients of a loader would get something else, or anything may not differ and does.
+        """Raises ValidationError if clients of a loader would get different results; if strict, for any difference.
 
-        Where only parts of the models are compared, they need not be served alike.
+        If only parts of the models are compared, their signatures may differ.
         """
         found = self.verdict.surroundings
         is_part = self.request.outputs or self.request.pre or self.request.post
@@ -347,7 +446,7 @@ class _Validation:
             )
 
     def _names_of_signatures(self) -> dict[str, str]:
-        """The names in the other model of nodes of the model: those that were given, and those that signatures tell.
+        """Returns the names in the other model of nodes of the model: the given names, and those from signatures.
 
         A label of a signature pairs its two tensors if neither name is in the other graph.
         """
@@ -364,7 +463,7 @@ class _Validation:
         return names
 
     def _load(self, optimize: bool = False) -> None:
-        """Has everything loaded, and waits for it."""
+        """Loads the models, and waits for them."""
         devices: Sequence[str | None] = self.request.devices or (None, None)
         for (key, graph), device in zip(self._graphs(), devices, strict=False):
             self.executor.load_source(key, graph, device=device, optimize=optimize)
@@ -437,7 +536,7 @@ class _Validation:
         if self.request.pre is None:
             self._cover(trial)
         if self.request.grappler:
-            self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
+            self._load(optimize=True)  # with the shapes that ran before: kernels may crash with other shapes
             trial = optimized_again(trial)
             try:
                 self._try_out(trial, something_compared)
@@ -455,12 +554,12 @@ class _Validation:
         self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
 
     def _account(self, comparison: ModelComparison) -> None:
-        """Looks for what no output has shown, in the graphs themselves."""
+        """Finds differences of the graphs that no output has shown."""
         change = comparison.session.change
         found = compare_files(self.model, change.after, change.intent.renamed)
         differences = listed_differences(found)
         if self.request.pre is not None or self.request.post is not None:
-            # What stands around the model has no partner, and what reads it reads something else.
+            # The nodes of `pre` and `post` have no counterpart, and their consumers have different inputs.
             differences = [item for item in differences if item.node and not item.is_rewired]
         trial = comparison.trial
         run_apart(self.executor, found, differences, trial.rtol, trial.atol)
@@ -475,7 +574,7 @@ class _Validation:
             )
 
     def _profile(self, trial: Trial) -> None:
-        """Measures the graphs, as they are loaded now."""
+        """Measures the graphs in their current state."""
         if not self.request.profile:
             return
         self.executor.progress(Event("measuring"))
@@ -487,11 +586,11 @@ class _Validation:
             found = profiles(self.executor, [measurable(trial, run) for run in runs])
         except Refused as refused:
             text = f"the model does not run a second time, which measuring requires: {printable(refused.text)}"
-            raise ValidationError(text, code="does-not-run", facts={"reason": refused.text}) from refused
+            raise ValidationError(text, code="does-not-run", reason=refused.text) from refused
         self.verdict.profiles = dict(zip(names, found, strict=True))
 
     def _cover(self, trial: Trial) -> None:
-        """Counts what the feeds of the model reached."""
+        """Measures which parts of the model the feeds reached."""
         self.executor.progress(Event("searching"))
         try:
             self.verdict.coverage = coverage_of(self.executor, self.composed, trial.fed.get(ORIGINAL, {}))
@@ -526,11 +625,8 @@ class _Validation:
             intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
             if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
-                raise UsageError(
-                    Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name)),
-                    code="given-twice",
-                    facts={"node": mine.node.name},
-                )
+                line = Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name))
+                raise UsageError(line, code="given-twice", node=mine.node.name)
         return Change(self.composed, self.other, EditResult(intent), printable(self.other.source_name))
 
     def _equation(self) -> str:
@@ -559,10 +655,10 @@ class _Validation:
         composed.serving = serving_of(out)
         return composed
 
-    # -- what is to blame ---------------------------------------------------------------------------------------
+    # -- the cause of a difference ----------------------------------------------------------------------------------
 
     def _attribute(self, comparison: ModelComparison) -> None:
-        """Looks for the reason of a difference in the graphs as they are written: an optimiser merges nodes."""
+        """Finds the cause of a difference in the graphs as written, because the optimizer merges nodes."""
         request, failure = self.request, comparison.trial.failure
         if not (request.first_divergence or request.reduce) or failure is None:
             return

@@ -92,8 +92,8 @@ class Served(NamedTuple):
 
     Attributes:
         outputs: the outputs of each call by name.
-        not_loaded: why the model was not loaded; '' if it was.
-        refused: why the call after the last of these was refused; '' if no call was.
+        not_loaded: why the model was not loaded, or ''.
+        refused: why the call after these outputs was refused, or ''.
         loader: the loader that did not load it.
     """
 

@@ -1,12 +1,12 @@
-"""TensorFlow through its C API: up in a fifth of the time of `import tensorflow`, with the same results.
+"""TensorFlow through its C API: it starts in a fifth of the time of `import tensorflow`, with the same results.
 
-What the C API leaves to its callers, and what is done about it here:
+The C API leaves these tasks to its callers:
 - It does not check a fed shape: `gdsurgeon.runtime.checked` does.
-- A tensor whose bytes do not fit its shape is allocated as NULL, and TF_TensorData(NULL) crashes:
-  `Tensor` cannot be made that way.
-- Memory lent to TensorFlow may be held beyond the run (a queue, a fetched Identity): feeds are copied in.
-- A fetched tensor may share memory with a variable that a later run changes: TF_TensorMaybeMove says
-  whether it is ours alone; if not, it is copied out.
+- A tensor whose bytes do not fit its shape is allocated as NULL, and TF_TensorData(NULL) crashes: `Tensor` refuses such
+  bytes.
+- TensorFlow may use the memory of a feed after the run (a queue, a fetched Identity): feeds are copied.
+- A fetched tensor may share memory with a variable that a later run changes: TF_TensorMaybeMove shows whether it has
+  its own memory; if not, it is copied.
 """
 
 from __future__ import annotations

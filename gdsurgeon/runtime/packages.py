@@ -24,7 +24,7 @@ from gdsurgeon.runtime.process import PRELOADED
 MODULES = {"opencv": "cv2", "openvino": "openvino", "tflite": "tensorflow"}
 """The Python module of each engine that can run."""
 PACKAGES = {"opencv": "opencv-python-headless", "openvino": "openvino", "tflite": "tensorflow"}
-"""The names of these packages for pip."""
+"""Their packages for pip."""
 
 _TENSORFLOW = re.compile(r"(_pywrap_tensorflow_internal\.so|libtensorflow_(framework|cc)\.so[.0-9]*)$")
 _LIBRARIES = re.compile(rf"{_TENSORFLOW.pattern}|\.libs/[^/]+$")

@@ -87,9 +87,9 @@ _CALLS: dict[str, tuple[int, dict[str, int]]] = {
 }  # fmt: skip
 
 _NETWORK = frozenset(("accept", "accept4", "bind", "connect", "listen", "sendmmsg", "sendmsg", "socketpair"))
-"""What a server and its clients do; socket and sendto are looked at."""
+"""Calls of servers and their clients; socket and sendto have conditions."""
 _OF_SOCKETS = frozenset(("connect", "sendmmsg", "sendmsg", "socketpair"))
-"""What the driver of a GPU does with path sockets."""
+"""Calls with which the driver of a GPU uses path sockets."""
 _FILES = frozenset(
     """
     chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr futimesat lchown
