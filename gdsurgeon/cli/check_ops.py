@@ -115,7 +115,7 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
     from gdsurgeon.cli.hints import error_json
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.compat import known_release
-    from gdsurgeon.view.findings import findings
+    from gdsurgeon.view.summary import findings
 
     release = known_release(name)
     graph = open_model(model, wanted).graph

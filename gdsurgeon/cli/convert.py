@@ -31,7 +31,7 @@ def command(model: str, as_json: bool, form: str | None, out: str | None, dry_ru
       gdsurgeon convert model.pbtxt -o model.pb
     """
     from gdsurgeon.operation.convert import ConvertRequest, operate_convert
-    from gdsurgeon.view import converted
+    from gdsurgeon.view.checkpoint import converted_json, converted_summary
     from gdsurgeon.wire.output import STANDARD_OUTPUT
 
     if as_json and (model if out is None else out) in STANDARD_OUTPUT:
@@ -39,5 +39,5 @@ def command(model: str, as_json: bool, form: str | None, out: str | None, dry_ru
         raise UsageError(line, code="conflicting-options", option="--json")
     text = None if form is None else form == "text"
     done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=terminal.settle)
-    summary = converted.summary(done, model, dry_run=dry_run)
-    terminal.report(done, "file", converted.as_json(done, model), summary, as_json=as_json)
+    summary = converted_summary(done, model, dry_run=dry_run)
+    terminal.report(done, "file", converted_json(done, model), summary, as_json=as_json)

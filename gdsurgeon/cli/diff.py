@@ -70,9 +70,9 @@ def command(
     if textconv:
         if others:
             raise UsageError("--textconv expects one model", code="conflicting-options", option="--textconv")
-        from gdsurgeon.view.textconv import lines
+        from gdsurgeon.view.listing import graph_lines
 
-        terminal.answer("\n".join(lines(query.open().graph)))
+        terminal.answer("\n".join(graph_lines(query.open().graph)))
         return
     if is_git:
         terminal.answer(_answer_to_git(query, others, ignore))
@@ -129,18 +129,14 @@ def _ignored(names: list[str]) -> frozenset[str]:
 
 
 def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:
+    from gdsurgeon.view import difference
+
     if as_json:
         import json
 
-        from gdsurgeon.view.difference_json import as_json as made
-
-        return json.dumps(made(found), indent=2)
+        return json.dumps(difference.as_json(found), indent=2)
     if markdown:
-        from gdsurgeon.view import difference_markdown
-
-        return "\n".join(difference_markdown.lines(found))
-    from gdsurgeon.view import difference
-
+        return "\n".join(difference.markdown(found))
     return "\n".join(difference.lines(found, short=stat, whole=terminal.verbose))
 
 
@@ -171,8 +167,7 @@ def _page(found: Difference) -> str:
     from gdsurgeon.view.content import content_of
     from gdsurgeon.view.difference import notes
     from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.page import page
-    from gdsurgeon.view.union import union
+    from gdsurgeon.view.page import page, union
 
     before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
     both = union(found, before, after)

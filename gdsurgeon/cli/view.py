@@ -19,7 +19,7 @@ from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.visible import Item
+    from gdsurgeon.view.tree import Item
 
 
 FORMS = ("html", "svg", "dot", "md")
@@ -60,7 +60,7 @@ def command(
     from gdsurgeon.analysis.queries.training import saver_scopes
     from gdsurgeon.view.content import content_of
     from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.visible import whole
+    from gdsurgeon.view.tree import whole
     from gdsurgeon.wire.output import OutputFile
 
     if query.as_json and (out is not None or form is not None):
@@ -117,7 +117,7 @@ def _tree(outlines: Outlines, head: Item, depth: int | None, savers: Sequence[st
     With a `depth`, more scopes of a level are shown; with -v all of them, and the scopes of `savers` are opened.
     """
     from gdsurgeon.view import tree as view
-    from gdsurgeon.view.visible import fitting, within
+    from gdsurgeon.view.tree import fitting, within
 
     if depth is None:
         head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)

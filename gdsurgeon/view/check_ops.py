@@ -11,7 +11,7 @@ from gdsurgeon.errors import LONGEST_NAME, EditError, Json, middle_cut, printabl
 from gdsurgeon.operation.check_ops import CheckedOps
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.text import counted, listed
-from gdsurgeon.view.findings import findings
+from gdsurgeon.view.summary import findings
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.elsewhere import EngineOutput, EngineRun

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.attr_text import format_attr
-from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.queries.attr_text import format_attr, format_element, format_float
+from gdsurgeon.analysis.queries.constants import ValueStatistics, values_of
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError, Remark
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
-from gdsurgeon.graph.constants import TensorHeader
+from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, FLOAT64, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.values import Data
-from gdsurgeon.view.flops import flops
-from gdsurgeon.view.values import Values
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue
 
@@ -319,3 +319,146 @@ def find_weights(content: Content) -> None:
 
 
 _PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}
+
+
+MOST = 16
+"""Elements of a constant that is small."""
+MOST_SUMMED = 4 << 20
+"""Elements that are looked at for statistics, of all constants together: some tenths of a second."""
+
+
+class Values:
+    """What CONSTANTS, nodes by row, hold as text.
+
+    The numbers of large ones are looked at until there were `MOST_SUMMED` of them.
+    """
+
+    def __init__(self, constants: Mapping[int, Node]) -> None:
+        self._constants = constants
+        self._headers: dict[int, TensorHeader | None] = {}
+        self._left = MOST_SUMMED
+
+    def header(self, row: int) -> TensorHeader | None:
+        """Returns the header of the constant in a row; None if it is missing or corrupt."""
+        if row in self._constants and row not in self._headers:
+            try:
+                self._headers[row] = constant_header(self._constants[row])
+            except GdsurgeonError:
+                self._headers[row] = None
+        return self._headers.get(row)
+
+    def text(self, row: int) -> str:
+        """The value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' of others."""
+        header = self.header(row)
+        if header is None or header.elements > MOST:
+            return ""
+        try:
+            value = constant(self._constants[row])
+        except GdsurgeonError:
+            return ""
+        return "" if value is None else _nested([_element(item, value.dtype) for item in value.values], value.shape)
+
+    def statistics(self, row: int) -> str:
+        """``-0.53 to 0.61, mean 0.001, standard deviation 0.05, 3 zero``; '' of small ones, and of no numbers."""
+        header = self.header(row)
+        if header is None or not MOST < header.elements <= self._left or header.dtype == STRING:
+            return ""
+        self._left -= header.elements
+        try:
+            return ", ".join(_told(values_of(self._constants[row]).statistics))
+        except GdsurgeonError:
+            return ""
+
+
+def _told(found: ValueStatistics) -> Iterator[str]:
+    if found.minimum is not None and found.maximum is not None:
+        yield f"{found.minimum:.6g} to {found.maximum:.6g}"
+    if found.mean is not None and found.std is not None:
+        yield f"mean {found.mean:.4g}, standard deviation {found.std:.4g}"
+    for count, what in ((found.zeros, "zero"), (found.nan, "NaN"), (found.infinite, "infinite")):
+        if count:
+            yield f"{count:,} {what}"
+
+
+def _element(item: int | float | bytes, dtype: int) -> str:
+    return format_float(item) if isinstance(item, float) and dtype != FLOAT64 else format_element(item)
+
+
+def _nested(texts: list[str], shape: Sequence[int]) -> str:
+    """TEXTS in brackets, as the dims of SHAPE have it, the innermost first."""
+    for size in reversed(shape):
+        if not size:
+            return "[]"
+        texts = [f"[{','.join(texts[at : at + size])}]" for at in range(0, len(texts), size)]
+    return texts[0] if texts else ""
+
+
+Sizes = Sequence[int]
+
+
+def flops(op: str, node: Node, shapes: Shapes) -> int:
+    """Returns the number of floating-point operations of `node`; 0 for ops that are not counted, or with unknown
+    shapes.
+
+    A dim that is not known (a batch, mostly) counts as one.
+    """
+    count = _COUNTS.get(op)
+    if count is None:
+        return 0
+    inputs = [_sizes(shapes.shape(tensor)) for tensor in node.inputs]
+    output = _sizes(shapes.shape(node.output))
+    known = [sizes for sizes in inputs if sizes is not None]
+    if output is None or len(known) < 2 or len(known) < len(inputs):
+        return 0
+    return count(node, known, output)
+
+
+def _sizes(shape: Shape) -> Sizes | None:
+    return None if shape is None else [max(size, 1) for size in shape]
+
+
+def _convolution(_node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
+    """Each element of the output is a sum over a window and the channels that the filter reads."""
+    return 2 * prod(output) * prod(inputs[1][:-1])
+
+
+def _depthwise(_node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
+    """Each element of the output is a sum over a window of one channel."""
+    return 2 * prod(output) * prod(inputs[1][:-2])
+
+
+def _transposed(_node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
+    """Each element of what is read (input 2) is spread over a window and the channels that the filter gives."""
+    return 2 * prod(inputs[2]) * prod(inputs[1][:-1]) if len(inputs) > 2 else 0
+
+
+def _product(node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
+    if len(inputs[0]) < 2:
+        return 0
+    turned = any(node.plain_attr(key) for key in ("transpose_a", "adj_x"))
+    return 2 * prod(output) * inputs[0][-2 if turned else -1]
+
+
+def _einsum(node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
+    """The product of the sizes of all labels; the leading dims of an ellipsis are broadcast."""
+    size_of: dict[str, int] = {}
+    broadcast: list[list[int]] = []
+    for term, sizes in zip(node.text_attr("equation").split("->")[0].split(","), inputs, strict=False):
+        before, dots, after = term.strip().partition("...")
+        stop = len(sizes) - len(after)
+        named = [*zip(before, sizes, strict=False), *(zip(after, sizes[stop:], strict=False) if dots else ())]
+        for label, size in named:
+            size_of[label] = max(size_of.get(label, 1), size)
+        if dots:
+            broadcast.append(list(reversed(sizes[len(before) : stop])))
+    leading = (max(dims) for dims in zip_longest(*broadcast, fillvalue=1))
+    return 2 * prod(size_of.values()) * prod(leading)
+
+
+_COUNTS: dict[str, Callable[[Node, Sequence[Sizes], Sizes], int]] = {
+    **dict.fromkeys(("Conv2D", "Conv3D", "_FusedConv2D", "QuantizedConv2D"), _convolution),
+    "DepthwiseConv2dNative": _depthwise,
+    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed),
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"), _product),
+    "Einsum": _einsum,
+}

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_element
 from gdsurgeon.analysis.queries.signature import TensorInfo
-from gdsurgeon.compare.changes import WIRING, Change, Detail
-from gdsurgeon.compare.difference import Difference, ValueChange
-from gdsurgeon.compare.hunks import Hunks
-from gdsurgeon.compare.interface import EndChange, SignatureChange
-from gdsurgeon.errors import printable
+from gdsurgeon.compare.changes import WIRING, Change, Detail, EndChange, SignatureChange
+from gdsurgeon.compare.difference import Difference, Hunk, Hunks, ValueChange
+from gdsurgeon.errors import Json, printable
 from gdsurgeon.text import counted, first_lines, ops, size
 
 WIDTH = 80
@@ -295,3 +293,155 @@ def notes(difference: Difference) -> dict[int, str]:
     for value in difference.values:
         out[value.j].append(f"value {value_text(value)}")
     return {row: "; ".join(texts) for row, texts in out.items()}
+
+
+def as_json(difference: Difference) -> dict[str, Json]:
+    """DIFFERENCE, functions included; of a node that has a partner both names are given."""
+    out: dict[str, Json] = {
+        "same": difference.is_empty,
+        "before": _graph(difference.a.source_name, difference.a.node_count),
+        "after": _graph(difference.b.source_name, difference.b.node_count),
+    }
+    return out | _found(difference)
+
+
+def _graph(name: str, nodes: int) -> dict[str, Json]:
+    return {"model": name, "nodes": nodes}
+
+
+def _found(difference: Difference) -> dict[str, Json]:
+    pairs = [difference.names(i, j) for i, j in difference.renamed]
+    return {
+        "counts": counts(difference)._asdict(),
+        "inputs": [_end(end) for end in difference.ends if end.side == "input"],
+        "outputs": [_end(end) for end in difference.ends if end.side == "output"],
+        "signatures": [change._asdict() for change in difference.signatures],
+        "around": [item.as_json() for item in difference.around],
+        "renamed": [{"before": old, "after": new} for old, new in pairs],
+        "removed": _names(difference, difference.removed, after=False),
+        "added": _names(difference, difference.added, after=True),
+        "hunks": [
+            {
+                "removed": dict(found.removed),
+                "added": dict(found.added),
+                "places": [_hunk(difference, place) for place in found.places],
+            }
+            for found in difference.hunks
+        ],
+        "changed": [_change(difference, change) for change in difference.changes],
+        "values": [_value(difference, change) for change in difference.values],
+        "weights_compared": difference.weights,
+        "variables_not_compared": difference.unread,
+        "functions": {
+            "removed": difference.functions_removed,
+            "added": difference.functions_added,
+            "renamed": [{"before": old, "after": new} for old, new in difference.functions_renamed],
+            "changed": [
+                {"before": old, "after": new, "opaque": body.is_opaque, **({} if body.is_opaque else _found(body))}
+                for (old, new), body in difference.functions.items()
+            ],
+        },
+    }
+
+
+def _end(end: EndChange) -> dict[str, Json]:
+    return {
+        side: info.as_json() if info is not None else None
+        for side, info in (("before", end.before), ("after", end.after))
+    }
+
+
+def _names(difference: Difference, nodes: Iterable[int], *, after: bool) -> list[dict[str, Json]]:
+    matching = difference.matching
+    if matching is None:
+        return []
+    side = matching.b if after else matching.a
+    return [{"name": side.names[node], "op": side.forms[node].op} for node in nodes]
+
+
+def _hunk(difference: Difference, hunk: Hunk) -> dict[str, Json]:
+    matching = difference.matching
+    assert matching is not None
+    return {
+        "removed": [matching.a.names[i] for i in hunk.removed],
+        "added": [matching.b.names[j] for j in hunk.added],
+    }
+
+
+def _change(difference: Difference, change: Change) -> dict[str, Json]:
+    before, after = difference.names(change.i, change.j)
+    return {"before": before, "after": after, "details": [_detail(detail) for detail in change.details]}
+
+
+def _detail(detail: Detail) -> dict[str, Json]:
+    """Returns a detail; `now` only if the name before belongs to a different node after."""
+    out: dict[str, Json] = detail._asdict()
+    return out if detail.now else {key: value for key, value in out.items() if key != "now"}
+
+
+def _value(difference: Difference, change: ValueChange) -> dict[str, Json]:
+    before, after = difference.names(change.i, change.j)
+    out: dict[str, Json] = {"before": before, "after": after, "weight": change.is_weight}
+    if change.distance is not None:
+        found = change.distance
+        out |= {
+            "relative": _finite(found.relative),
+            "largest": _finite(found.largest),
+            "differing": found.differing,
+            "count": found.count,
+        }
+    return out
+
+
+def _finite(number: float | None) -> Json:
+    """NUMBER as JSON can have it."""
+    return None if number is None else number if abs(number) < float("inf") else "infinity"
+
+
+MARKER = "<!-- gdsurgeon diff -->"
+"""The first line: by it a script finds the comment again that it wrote before."""
+MOST_ROWS = 20
+LONGEST = 60_000
+"""Characters: a comment may have 65,536."""
+
+
+def markdown(difference: Difference) -> list[str]:
+    """DIFFERENCE in Markdown, short enough for a comment."""
+    out: list[str] = []
+    length = 0
+    for line in _markdown_lines(difference):
+        length += len(line) + 1
+        if length > LONGEST:
+            return [*out, "", "... and more; JSON has all"]
+        out.append(line)
+    return out
+
+
+def _markdown_lines(difference: Difference) -> Iterator[str]:
+    yield MARKER
+    a, b = difference.a, difference.b
+    yield f"### {_code(a.source_name)} → {_code(b.source_name)}"
+    yield ""
+    if difference.is_empty:
+        yield "Nothing differs."
+        return
+    nodes = f"{a.node_count:,} → {b.node_count:,} nodes, {size(a.file_bytes)} → {size(b.file_bytes)}"
+    yield f"{nodes}: {count_text(counts(difference))}."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    for label, texts in sections(difference, MOST_ROWS):
+        for place, text in enumerate(texts):
+            yield f"| {label if not place else ''} | {_escaped(text)} |"
+
+
+def _code(name: str) -> str:
+    return f"`{shown(name).replace('`', '')}`"
+
+
+def _escaped(text: str) -> str:
+    """TEXT in a cell of a table: what Markdown would take for markup is shown as it is."""
+    text = text.replace("\\", "\\\\").replace("<", "&lt;").replace("->", "→")
+    for mark in "|*_`[]~@#":
+        text = text.replace(mark, f"\\{mark}")
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -10,11 +11,17 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.view.content import Content, content_of
-from gdsurgeon.view.cuts import group_by_cuts
-from gdsurgeon.view.gradients import beside
-from gdsurgeon.view.groups import dissolve_cycles, group_by_names
-from gdsurgeon.view.kinds import Kinds, set_kinds
-from gdsurgeon.view.scopes import Scope, scope_of_rows, scope_tree, set_sizes
+from gdsurgeon.view.scopes import (
+    Kinds,
+    Scope,
+    dissolve_cycles,
+    group_by_cuts,
+    group_by_names,
+    scope_of_rows,
+    scope_tree,
+    set_kinds,
+    set_sizes,
+)
 
 
 class Outline:
@@ -183,3 +190,23 @@ def _common(outline: Outline, row: int, reader: int, depth: Mapping[Scope | None
         assert a.parent is not None
         a = a.parent
     return a
+
+
+_SCOPE = re.compile(r"gradients(_[0-9]+)?|gradient_tape")
+"""What TensorFlow calls the scope of gradients, and what this program does."""
+
+
+def beside(names: Sequence[str]) -> list[str]:
+    """Where NAMES are to lie: ``gradients/net/conv/Relu_grad/ReluGrad`` at ``net/conv/Relu_grad/ReluGrad``.
+
+    Nodes without a counterpart among the forward nodes are not moved.
+    """
+    parts = [name.split("/") for name in names]
+    begins = [next((i for i, part in enumerate(found[:-1], 1) if _SCOPE.fullmatch(part)), 0) for found in parts]
+    forward = {name for name, begin in zip(names, begins, strict=True) if not begin}
+    forward |= {"/".join(found[:1]) for found, begin in zip(parts, begins, strict=True) if not begin}
+    out = list(names)
+    for row, (found, begin) in enumerate(zip(parts, begins, strict=True)):
+        if begin and found[begin].removesuffix("_grad") in forward:
+            out[row] = "/".join(found[begin:])
+    return out

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from gdsurgeon.analysis.traversal.order import components
+from gdsurgeon.view.content import Content
 
 
 class Scope:
@@ -120,3 +125,304 @@ def scope_of_rows(root: Scope, count: int) -> list[Scope]:
 def rows_of(scopes: Iterable[Scope]) -> list[int]:
     """All nodes of SCOPES and of what lies in them."""
     return [row for scope in scopes for inner in scope.walk() for row in inner.rows]
+
+
+SMALLEST = 3
+"""Nodes from which on a scope is large enough for its structure to say something."""
+
+_NAMES = frozenset("container shared_name shape shapes output_shapes tensor_name seed seed2 handle_name".split())
+"""Attrs that are a matter of names, of sizes, or of chance."""
+
+
+class Kinds:
+    """Gives equal numbers to what is of the same structure; one for all graphs that are looked at together.
+
+    Args:
+        kind_of_function: the kind of the body of a function, by its name.
+    """
+
+    def __init__(self, kind_of_function: Callable[[str], Hashable]) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._kind_of_function = kind_of_function
+
+    def number(self, key: Hashable) -> int:
+        """The number of KEY."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def labels(self, content: Content) -> list[int]:
+        """Returns for each node a number for its op and settings."""
+        return [self._label(content, row) for row in range(len(content))]
+
+    def _label(self, content: Content, row: int) -> int:
+        op, calls = content.ops[row], content.calls[row]
+        if calls:
+            return self.number((op, *(self._kind_of_function(name) for name in calls)))
+        if op == "Const":
+            return self.number(op)
+        settings = (item for item in content.attrs[row] if item[0] not in _NAMES and item[0][:1] != "_")
+        return self.number((op, *settings))
+
+    def interior(self, rows: Sequence[int], labels: Sequence[int], content: Content) -> int:
+        """The number of the structure of ROWS, which stand in the order of the graph."""
+        inside = dict.fromkeys(rows, -1)
+        alone = self._wired(rows, labels, content, inside, {})
+        outside: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for row in rows:
+            for place, source in enumerate(content.inputs[row]):
+                if source[0] not in inside:
+                    outside.setdefault(source, []).append((alone[row], place))
+        ports = {source: self.number(("port", *sorted(reads))) for source, reads in outside.items() if len(reads) > 1}
+        wired = self._wired(rows, labels, content, inside, ports) if ports else alone
+        return self.number(("interior", *sorted(wired.values())))
+
+    def _wired(
+        self,
+        rows: Sequence[int],
+        labels: Sequence[int],
+        content: Content,
+        inside: dict[int, int],
+        ports: dict[tuple[int, int], int],
+    ) -> dict[int, int]:
+        """For each of ROWS the number of what it is computed from; PORTS says what comes from outside to where."""
+        found = dict(inside)
+        for row in rows:
+            sources = (
+                (found[source[0]], source[1]) if source[0] in found else (-2, ports.get(source, -1))
+                for source in content.inputs[row]
+            )
+            found[row] = self.number((labels[row], *sources))
+        return found
+
+
+def set_kinds(root: Scope, content: Content, kinds: Kinds) -> None:
+    """Sets the kind of each scope below ROOT, and its own."""
+    labels = kinds.labels(content)
+    place = content.places()
+    members: dict[int, list[int]] = {}
+    for scope in root.inside_out():
+        inner = [members.pop(id(child)) for child in scope.scopes]
+        if len(inner) == 1 and not scope.rows:
+            rows = inner[0]
+            scope.kind = scope.scopes[0].kind  # a scope around another: the same once, and no repetition
+        else:
+            rows = sorted((row for part in (scope.rows, *inner) for row in part), key=place.__getitem__)
+            scope.kind = kinds.interior(rows, labels, content) if len(rows) >= SMALLEST else -1
+        members[id(scope)] = rows
+
+
+FEWEST = 12
+"""Scopes and nodes side by side from which on groups are looked for."""
+
+_NUMBER = re.compile("[a-z]*[0-9]+")
+"""A token by which people and Keras number blocks; ``ToInt32`` and ``TensorArrayReadV3`` are ops."""
+
+Item: TypeAlias = Scope | int
+Trie: TypeAlias = dict[str, "Trie | list[Item]"]
+_ITEMS = ""
+
+
+def group_by_names(root: Scope, content: Content) -> None:
+    """Puts siblings whose names share a beginning that ends in a number into groups, which may hold groups in turn.
+
+    A group is convex: no path of the graph leaves it and comes back, so that it can be drawn as one node.
+    """
+    for scope in list(root.walk()):
+        if len(scope.scopes) + len(scope.rows) >= FEWEST:
+            _group(scope, content.names)
+    dissolve_cycles(root, content)
+
+
+def _group(scope: Scope, names: Sequence[str]) -> None:
+    trie: Trie = {}
+    for child in scope.scopes:
+        _put(trie, child.name, child)
+    for row in scope.rows:
+        _put(trie, names[row].rpartition("/")[2], row)
+    scope.scopes, scope.rows = [], []
+    pending: list[tuple[Trie, str, Scope]] = [(trie, "", scope)]
+    while pending:
+        branch, begin, parent = pending.pop()
+        for token, below in branch.items():
+            if isinstance(below, list):
+                for item in below:
+                    _adopt(parent, item)
+                continue
+            name = f"{begin}_{token.strip()}" if begin else token
+            is_group = len(below) > 1 and _NUMBER.fullmatch(token) is not None
+            if is_group:
+                group = Scope(f"{name}_*", parent, is_group=True)
+                parent.scopes.append(group)
+            pending.append((below, name, group if is_group else parent))
+
+
+def _put(trie: Trie, name: str, item: Item) -> None:
+    for token in name.split("_"):
+        below = trie.setdefault(token or " ", {})
+        assert isinstance(below, dict)
+        trie = below
+    items = trie.setdefault(_ITEMS, [])
+    assert isinstance(items, list)
+    items.append(item)
+
+
+def _adopt(parent: Scope, item: Item) -> None:
+    if isinstance(item, Scope):
+        item.parent = parent
+        parent.scopes.append(item)
+    else:
+        parent.rows.append(item)
+
+
+def dissolve_cycles(root: Scope, content: Content) -> None:
+    """Dissolves each group that a path of the graph leaves and enters again; its nodes go to its parent."""
+    place = content.places()
+    level = _outermost_groups([root])
+    while level:
+        wrong = _on_cycles(level, content, place)
+        for group in wrong:
+            _dissolve(group)
+        if wrong:
+            level = [group for group in level if group not in wrong] + _outermost_groups(wrong)
+        else:
+            level = _outermost_groups(level)
+
+
+def _outermost_groups(scopes: Iterable[Scope]) -> list[Scope]:
+    """The groups below SCOPES that lie in no other group below them."""
+    out: list[Scope] = []
+    pending = [child for scope in scopes for child in scope.scopes]
+    while pending:
+        scope = pending.pop()
+        if scope.is_group:
+            out.append(scope)
+        else:
+            pending.extend(scope.scopes)
+    return out
+
+
+def _on_cycles(groups: Sequence[Scope], content: Content, place: Sequence[int]) -> set[Scope]:
+    """Those of GROUPS that lie on a cycle of the graph in which each of them is one node; loops are no cycles."""
+    number_of = list(range(len(content)))
+    for number, group in enumerate(groups, len(content)):
+        for row in rows_of([group]):
+            number_of[row] = number
+    successors: list[list[int]] = [[] for _ in range(len(content) + len(groups))]
+    for row, inputs in enumerate(content.inputs):
+        reader = number_of[row]
+        for producer in (*(source for source, _ in inputs), *content.controls[row]):
+            source = number_of[producer]
+            if source != reader and not content.is_weight[producer] and place[producer] < place[row]:
+                successors[source].append(reader)
+    found = (number for part in components(successors) if len(part) > 1 for number in part if number >= len(content))
+    return {groups[number - len(content)] for number in found}
+
+
+def _dissolve(group: Scope) -> None:
+    parent = group.parent
+    assert parent is not None
+    parent.scopes.remove(group)
+    for child in group.scopes:
+        _adopt(parent, child)
+    parent.rows += group.rows
+
+
+FEWEST_IN_ROW = 40
+"""Nodes side by side from which on blocks are looked for."""
+SMALLEST_BLOCK = 4
+"""Nodes that a block has at least."""
+LONGEST_BLOCK = 64
+"""Stretches that one repetition consists of at most."""
+
+
+def group_by_cuts(root: Scope, content: Content, kinds: Kinds) -> None:
+    """Puts repeated stretches of nodes that lie side by side in a scope, and in none within, into groups."""
+    labels: list[int] = []
+    places: list[int] = []
+    for scope in list(root.walk()):
+        drawn = sum(not content.is_weight[row] for row in scope.rows)
+        if drawn >= FEWEST_IN_ROW and not any(child.nodes > len(scope.rows) for child in scope.scopes):
+            labels = labels or kinds.labels(content)
+            places = places or content.places()
+            _group_blocks(scope, content, kinds, labels, places)
+
+
+def _group_blocks(scope: Scope, content: Content, kinds: Kinds, labels: Sequence[int], places: Sequence[int]) -> None:
+    stretches = list(_stretches(sorted(scope.rows, key=places.__getitem__), content))
+    numbers = [kinds.interior(stretch, labels, content) for stretch in stretches]
+    grouped: set[int] = set()
+    for start, period, count in _repeats(numbers):
+        size = sum(len(stretch) for stretch in stretches[start : start + period])
+        if count < 2 or size < SMALLEST_BLOCK:
+            continue
+        for number in range(count):
+            at = start + number * period
+            members = [row for stretch in stretches[at : at + period] for row in stretch]
+            group = Scope(_name(members, content), scope, is_group=True)
+            group.rows = members
+            scope.scopes.append(group)
+            grouped.update(members)
+    scope.rows = [row for row in scope.rows if row not in grouped]
+
+
+def _name(members: Sequence[int], content: Content) -> str:
+    """By its first and its last node that is no weight."""
+    drawn = [content.names[row].rpartition("/")[2] for row in members if not content.is_weight[row]]
+    return f"{drawn[0]} .. {drawn[-1]}"
+
+
+def _stretches(rows: Sequence[int], content: Content) -> Iterator[list[int]]:
+    """ROWS, which stand in the order of the graph, cut behind each node that alone is read from further on.
+
+    Weights go where they are first read.
+    """
+    place = {row: number for number, row in enumerate(rows)}
+    last = list(range(len(rows)))  # the place of the last reader of each
+    weights: dict[int, list[int]] = {}
+    placed: set[int] = set()
+    for number, row in enumerate(rows):
+        for source, _ in content.inputs[row]:
+            if source not in place:
+                continue
+            if not content.is_weight[source]:
+                last[place[source]] = number
+            elif source not in placed:
+                placed.add(source)
+                weights.setdefault(row, []).append(source)
+    out: list[int] = []
+    reach = -1  # how far what was given before this node is read
+    for number, row in enumerate(rows):
+        if content.is_weight[row]:
+            continue
+        out += _with_weights(row, weights)
+        if reach <= number:
+            yield out
+            out = []
+        reach = max(reach, last[number])
+    if out:
+        yield out
+
+
+def _with_weights(row: int, weights: dict[int, list[int]]) -> list[int]:
+    """ROW behind the weights that it is the first to read, directly or through what passes them on."""
+    out, pending = [], [row]
+    while pending:
+        out.append(pending.pop())
+        pending += weights.get(out[-1], ())
+    return out[::-1]
+
+
+def _repeats(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """NUMBERS as repetitions: where each begins, how long its period is, how often that stands there; greedy."""
+    start = 0
+    while start < len(numbers):
+        best = (1, 1)
+        for period in range(1, min(LONGEST_BLOCK, (len(numbers) - start) // 2) + 1):
+            if numbers[start] != numbers[start + period]:
+                continue
+            unit, count = numbers[start : start + period], 1
+            while numbers[start + count * period : start + (count + 1) * period] == unit:
+                count += 1
+            if count > 1 and (best[1] == 1 or count * period > best[0] * best[1]):
+                best = (period, count)
+        yield start, *best
+        start += best[0] * best[1]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.change import Step
     from gdsurgeon.proof.proof import Deployed, OutputProof, Piece, Proof
 
+from gdsurgeon.text import labelled
 
 FEW = 3
 """Inputs or outputs among which none of a saver is looked for."""
@@ -350,3 +351,8 @@ def signature_json(signature: Signature | None) -> dict[str, Json] | None:
         "inputs": [info.as_json() for info in signature.inputs],
         "outputs": [info.as_json() for info in signature.outputs],
     }
+
+
+def findings(model: str, nodes: int, ops: int, entries: Sequence[tuple[str, str]]) -> list[str]:
+    """The lines: the MODEL with the number of its NODES and of their OPS, then ENTRIES, each with its label."""
+    return [f"{printable(model)}  {counted(nodes, 'node')}, {counted(ops, 'op type')}", *labelled(entries)]

@@ -14,8 +14,7 @@ from support.graphs import FLOAT, STRING, const, func, function, library, node, 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.view.content import content_of
 from gdsurgeon.view.outline import Outlines
-from gdsurgeon.view.tree import folded, table
-from gdsurgeon.view.visible import whole, within
+from gdsurgeon.view.tree import folded, table, whole, within
 
 
 class Ran(NamedTuple):

@@ -12,8 +12,7 @@ from gdsurgeon.compare.changes import Detail
 from gdsurgeon.compare.diff import diff
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.view.difference import Counts, counts
-from gdsurgeon.view.difference_json import as_json
+from gdsurgeon.view.difference import Counts, as_json, counts
 from gdsurgeon.wire.messages import message
 
 EXCHANGES = ("values", "inputs", "names")

@@ -10,11 +10,10 @@ import pytest
 from support.counting import calls
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
-from gdsurgeon.compare import plain_copies as module
+from gdsurgeon.compare import copies as module
 from gdsurgeon.compare.comparison import compare_written
-from gdsurgeon.compare.copies import differing_copies
+from gdsurgeon.compare.copies import differing_copies, plain_copies
 from gdsurgeon.compare.intent import Copies, Intent
-from gdsurgeon.compare.plain_copies import plain_copies
 from gdsurgeon.edits.node_copies import copy_nodes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph

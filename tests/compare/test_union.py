@@ -7,7 +7,7 @@ from support.graphs import FLOAT, const, graph, identity, node, placeholder
 from gdsurgeon.compare.diff import diff
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.view.content import content_of
-from gdsurgeon.view.union import Union, union
+from gdsurgeon.view.page import Union, union
 
 
 def united(a: Graph, b: Graph) -> Union:

@@ -17,7 +17,7 @@ from gdsurgeon.view import content
 from gdsurgeon.view.content import content_of
 from gdsurgeon.view.outline import Outlines
 from gdsurgeon.view.picture import FLAT, drawn
-from gdsurgeon.view.visible import whole
+from gdsurgeon.view.tree import whole
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not MODELS.exists(), reason=ABSENT)]
 

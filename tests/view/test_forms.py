@@ -11,11 +11,10 @@ from support import graphs
 from support.graphs import FLOAT, add, const, func, function, library, node, placeholder
 
 import gdsurgeon
-from gdsurgeon.view.boxes import boxed
 from gdsurgeon.view.content import content_of
 from gdsurgeon.view.outline import Outlines
-from gdsurgeon.view.picture import FLAT, drawn
-from gdsurgeon.view.visible import whole, within
+from gdsurgeon.view.picture import FLAT, boxed, drawn
+from gdsurgeon.view.tree import whole, within
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

@@ -15,11 +15,10 @@ from support.graphs import FLOAT, INT32, add, attr, const, func, function, ident
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.view.content import Content, content_of
-from gdsurgeon.view.flops import flops
+from gdsurgeon.view.content import Content, content_of, flops
 from gdsurgeon.view.outline import Outlines
 from gdsurgeon.view.scopes import Scope
-from gdsurgeon.view.visible import Item, fitting, whole, within
+from gdsurgeon.view.tree import Item, fitting, whole, within
 
 
 def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
