@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constants import BLOCK, ConstantValues, values_of
 from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
-from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
+from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.compare.intent import FunctionChanges, Intent
@@ -122,7 +122,7 @@ def quantize(
     deciding = frozenset(graph.functions.reachable(called)) if bodies else frozenset()
     inside: dict[str, list[_Found]] = {}
     for body in bodies:
-        of_body = shape_sources_of(graph.functions[body.name], graph, every=body.name in deciding)
+        of_body = shape_sources(body.graph, every=body.name in deciding)
         inside[body.name] = work.found_in(body.graph, of_body, f"{body.name}/")
     all_found = [*found, *(each for several in inside.values() for each in several)]
     work.keep.check_found()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.attr_fit import misfits
+from gdsurgeon.analysis.checks.check import input_faults
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
@@ -24,6 +24,7 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.graph.attrs import Plain, functions_in, kind_of, plain, said_by_inputs
+from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
@@ -98,13 +99,8 @@ def set_attr(
     changes, warnings = _changes(graph, targets, wanted, remove)
     if not changes:
         raise NothingToDo(_nothing_changed(targets, [(attr.key, attr.text) for attr in wanted]))
-    _check_fit(changes)
     notes = _attr_notes(changes, len(targets))
-    for node, attrs in changes.items():
-        for key, new in attrs.items():
-            if key == COLOCATION_ATTR:
-                graph.set_colocated(node, ())
-            graph.set_attr(node, key, new)
+    _apply(graph, changes)
     return EditResult(Intent(changed=[node.name for node in changes]), warnings=warnings, notes=notes)
 
 
@@ -296,9 +292,20 @@ def _attr_notes(changes: Changes, selected: int) -> list[str]:
     return out
 
 
-def _check_fit(changes: Changes) -> None:
-    """Raises EditError if an input would not match its consumer any more."""
-    found = misfits(changes)
+def _apply(graph: Graph, changes: Changes) -> None:
+    """Sets attrs. Raises EditError if an input does not match its consumer any more."""
+    found = [fault for node, attrs in changes.items() for fault in _misfits(node, attrs)]
+    wrong = {fault.facts["node"] for fault in found}
+    nodes = dict.fromkeys(node for node, attrs in changes.items() if not attrs.keys().isdisjoint(_type_attrs(node)))
+    for node in [node for node in nodes if node.name not in wrong]:
+        nodes.update(dict.fromkeys(graph.users(node)))
+    before = {fault for node in nodes for fault in _input_faults(node)}
+    for node, attrs in changes.items():
+        for key, new in attrs.items():
+            if key == COLOCATION_ATTR:
+                graph.set_colocated(node, ())
+            graph.set_attr(node, key, new)
+    found += [fault for node in nodes if node.name not in wrong for fault in _input_faults(node) if fault not in before]
     if not found:
         return
     hint = "select all nodes that must change together"
@@ -311,6 +318,37 @@ def _check_fit(changes: Changes) -> None:
         hint=hint,
         details=first_lines(found, MOST_DETAILS),
     )
+
+
+def _type_attrs(node: Node) -> set[str]:
+    """Returns the attrs that determine the number and the dtypes of inputs and outputs."""
+    definition = node.op_def
+    args = (*definition.inputs, *definition.outputs) if definition is not None else ()
+    return {attr for arg in args for attr in (arg.type_attr, arg.number_attr, arg.list_attr) if attr}
+
+
+def _misfits(node: Node, attrs: Mapping[str, AttrValue | None]) -> Iterator[Remark]:
+    """Yields negative numbers of tensors, and a dtype that the tensor of a constant does not have."""
+    definition, header = node.op_def, constant_header(node) if node.op == "Const" else None
+    for arg in (*definition.inputs, *definition.outputs) if definition is not None else ():
+        value = attrs.get(arg.number_attr)
+        if value is not None and value.i < 0:
+            text = (
+                f"attr {quoted(arg.number_attr)} of {quoted(node.name)} is a number of tensors and cannot be {value.i}"
+            )
+            yield Remark(text, "bad-value", node=node.name, attr=arg.number_attr, value=value.i)
+    dtype = attrs.get("dtype")
+    if header is not None and dtype is not None and header.dtype != dtype.type:
+        expected, found = dtype_name(dtype.type), dtype_name(header.dtype)
+        text = f"the tensor of {quoted(node.name)} is {found}, and the edit would not convert it to {expected}"
+        yield Remark(text, "dtype-mismatch", node=node.name, expected=expected, found=found)
+
+
+def _input_faults(node: Node) -> list[Remark]:
+    try:
+        return input_faults(node)
+    except InputError:  # an attr is corrupt
+        return []
 
 
 # -- ops ---------------------------------------------------------------------------------------------------

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
+from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.in_functions import changed_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
@@ -157,7 +158,7 @@ def _in_graph(graph: Graph, rule: _Rule) -> Iterator[tuple[str, bytes]]:
 
 def _strip_function(function: FunctionDef, graph: Graph, rule: _Rule) -> bool:
     """Strips the constants of a function; returns whether it changed."""
-    sources = shape_sources_of(function, graph)
+    sources = shape_sources(Body(graph, function.signature.name, {}, lenient=True).graph)
     filling = [node for node in function.node_def if node.op in TABLE_INITIALIZERS]
     fills = {text.partition(":")[0] for node in filling for text in node.input[1:]}
     is_changed = False

@@ -17,7 +17,8 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
-from gdsurgeon.ops.op_defs import arg_count, graph_def_version, op_def, table_version
+from gdsurgeon.ops.op_defs import graph_def_version, op_def, table_version
+from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
@@ -121,47 +122,52 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
 
 
 def check_edited(graph: Graph) -> list[Remark]:
-    """The faults that an edit has made: attrs that an op does not allow or needs, inputs too few, too many or unlike.
+    """Returns the faults that an edit has made: wrong or missing attrs, a wrong number of inputs, or wrong dtypes.
 
-    Looks at the nodes that were changed or added only; the rest is as it was when it was checked.
+    Only changed and added nodes are checked.
     """
     faults: list[Remark] = []
     for node in graph.touched():
-        is_new_copy = node.is_plain_copy and node.base_name is None
-        if node.is_rebuilt and not is_new_copy:
-            faults.extend(_unlike_inputs(node))
-        if node.is_plain_copy:
-            continue  # as sound as what it was copied from, or was before
-        definition = node.op_def if node.is_rebuilt else None
+        if node.is_rebuilt and not (node.is_plain_copy and node.base_name is None):
+            wrong = input_faults(node)
+            # A plain copy has as many inputs as the original.
+            faults += [fault for fault in wrong if fault.code != "wrong-count" or not node.is_plain_copy]
+        definition = node.op_def if node.is_rebuilt and not node.is_plain_copy else None
         if definition is None:
             continue
         keys = set(node.attr_keys)
         changed = {key: data for key in keys if (data := node.changed_attrs.get(key)) is not None}
-        name, told = node.name, f"node {quoted(node.name)}"
+        name, where = node.name, f"node {quoted(node.name)}"
         for fault in check_values(definition, changed):
-            faults.append(Remark(f"{told}: {fault}", fault.code, node=name, **fault.facts))
+            faults.append(Remark(f"{where}: {fault}", fault.code, node=name, **fault.facts))
         for attr in definition.attrs.values():
             if not attr.has_default and attr.name not in keys:
-                text = f"{told}: {node.op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
+                text = f"{where}: {node.op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
                 faults.append(Remark(text, "no-such-attr", node=name, attr=attr.name))
-        wanted, count = arg_count(definition.inputs, definition, node.plain_attr), len(node.inputs)
-        if count != wanted:
-            text = f"{told} has {count} data inputs, but {node.op} requires {wanted}"
-            faults.append(Remark(text, "wrong-count", node=name, expected=wanted, found=count))
     return faults
 
 
-def _unlike_inputs(node: Node) -> Iterator[Remark]:
-    """The inputs of NODE that read what they cannot, such as a value where a variable's reference is wanted."""
-    inputs, dtypes = node.inputs, node.input_dtypes
-    if dtypes is None or len(dtypes) != len(inputs):
-        return
-    for slot, (output, wanted) in enumerate(zip(inputs, dtypes, strict=True)):
-        if not is_readable_as(output.dtype, wanted):
-            what = f"node {quoted(node.name)} ({node.op}) requires {dtype_name(wanted)} as input {slot}"
-            text = f"{what}, but {quoted(output.name)} is {dtype_name(output.dtype)}"
-            facts = {"tensor": output.name, "expected": dtype_name(wanted), "found": dtype_name(output.dtype)}
-            yield Remark(text, "dtype-mismatch", node=node.name, **facts)
+def input_faults(node: Node) -> list[Remark]:
+    """Returns the faults of the data inputs of a node: a wrong number, missing outputs, wrong dtypes."""
+    required, inputs = node.input_dtypes, node.inputs
+    what = f"node {quoted(node.name)} ({printable(node.op)})"
+    if required is None:
+        return []
+    if len(required) != len(inputs):
+        text = f"{what} has {len(inputs):,} data inputs, but requires {len(required):,}"
+        return [Remark(text, "wrong-count", node=node.name, expected=len(required), found=len(inputs))]
+    out: list[Remark] = []
+    for slot, (read, dtype) in enumerate(zip(inputs, required, strict=True)):
+        dtypes = read.node.output_dtypes if read.node.exists else None
+        if dtypes is not None and read.index >= len(dtypes):
+            text = f"{what} reads {quoted(read.name)}, but that node has {counted(len(dtypes), 'output')}"
+            out.append(Remark(text, "no-such-tensor", node=node.name, tensor=read.name, count=len(dtypes)))
+        elif dtypes is not None and not is_readable_as(dtypes[read.index], dtype):
+            expected, found = dtype_name(dtype), dtype_name(dtypes[read.index])
+            text = f"{what} requires {expected} as input {slot}, but {quoted(read.name)} is {found}"
+            facts = {"tensor": read.name, "expected": expected, "found": found}
+            out.append(Remark(text, "dtype-mismatch", node=node.name, **facts))
+    return out
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:

@@ -8,11 +8,10 @@ of a convolution, a product or a look-up are data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from gdsurgeon.graph.functions import resolve_op
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, base_dtype
 from gdsurgeon.ops.kinds import (
     CASES,
@@ -25,8 +24,7 @@ from gdsurgeon.ops.kinds import (
     SAVES,
     SWITCH,
 )
-from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_dtypes
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 
 _DATA = (
     CONVOLUTIONS | PRODUCTS | READS_SHAPE | FUSED_BATCH_NORMS
@@ -49,98 +47,40 @@ _DIVISIONS = frozenset(("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "Tr
 """Ops that TensorFlow does not run on whole numbers where input 1 is 0."""
 
 
-class Reader(NamedTuple):
-    """A node of a graph or of a function, reduced to the needed facts.
+def shape_sources(graph: Graph, *, every: bool = False) -> set[str]:
+    """Returns the names of the nodes from which shapes of a graph follow, including constants.
 
-    Attributes:
-        name: of the node.
-        op: of the node.
-        sources: the names of the nodes that it reads, input by input.
-        definition: the signature of the op; None where it is unknown.
-        attr: gives the plain value of an attr.
-        is_call: whether functions are handed the inputs.
+    Results of a function that are not floats decide as well. With `every` all results do, because shapes follow from
+    the results of a call.
     """
-
-    name: str
-    op: str
-    sources: Sequence[str]
-    definition: OpDef | None
-    attr: AttrReader
-    is_call: bool = False
-
-
-def shape_sources(graph: Graph) -> set[str]:
-    """The names of the nodes that shapes of GRAPH follow from, constants among them."""
-    return _leading_to(_readers(graph))
-
-
-def shape_sources_of(function: FunctionDef, graph: Graph, *, every: bool = False) -> set[str]:
-    """The same for the nodes of a function of the library of GRAPH.
-
-    Results that are no floats decide as well; EVERY: all results do, since shapes follow from what a call returns.
-    """
-    results = [arg for arg in function.signature.output_arg if every or not arg.type or _may_decide(arg.type)]
-    roots = [function.ret[arg.name].partition(":")[0] for arg in results]
-    return _leading_to(_readers_in(function, graph), roots)
-
-
-def _readers(graph: Graph) -> Iterator[Reader]:
-    for node in graph.nodes():
-        definition = node.op_def
-        sources = [read.node.name for read in node.inputs]
-        yield Reader(node.name, node.op, sources, definition, node.plain_attr, _is_call(node.op, definition, graph))
-
-
-def _readers_in(function: FunctionDef, graph: Graph) -> Iterator[Reader]:
-    from gdsurgeon.graph.attrs import plain
-
-    for node in function.node_def:
-        definition = resolve_op(node.op, graph.functions)
-        sources = [text.partition(":")[0] for text in node.input if not text.startswith("^")]
-
-        def attr(key: str, attrs: object = node.attr) -> object:
-            return plain(attrs[key]) if key in attrs else None  # type: ignore[index, operator]
-
-        yield Reader(node.name, node.op, sources, definition, attr, _is_call(node.op, definition, graph))
-
-
-def _is_call(op: str, definition: OpDef | None, graph: Graph) -> bool:
-    return op in graph.functions or (definition is not None and definition.takes_functions)
-
-
-def _leading_to(readers: Iterable[Reader], roots: Iterable[str] = ()) -> set[str]:
-    """The nodes that deciding inputs are computed from, and ROOTS, by a walk that stops at data."""
-    known = {reader.name: reader for reader in readers}
-    pending = [*roots, *(name for reader in known.values() for name in _deciding(reader))]
-    found: set[str] = set()
+    ends = (end for end in graph.ends if end.inputs)
+    pending: list[Node] = [end for end in ends if every or _may_decide(end.inputs[0].dtype)]
+    pending += [read.node for node in graph.nodes() for read in _deciding(node)]
+    found: set[Node] = set()
     while pending:
-        name = pending.pop()
-        reader = known.get(name)
-        if name in found or reader is None:
-            continue
-        found.add(name)
-        if reader.op not in _DATA:
-            pending += reader.sources
-    return found
+        node = pending.pop()
+        if node not in found and node.exists:
+            found.add(node)
+            pending += [read.node for read in node.inputs] if node.op not in _DATA else []
+    return {node.name for node in found}
 
 
-def _deciding(reader: Reader) -> Iterator[str]:
-    """What READER reads as a whole number or a branch."""
-    sources, definition = reader.sources, reader.definition
+def _deciding(node: Node) -> Iterator[Output]:
+    """Yields the inputs that a node reads as a whole number or a branch."""
+    inputs, definition = node.inputs, node.op_def
     if definition is None:
-        yield from sources  # nothing is known of it
+        yield from inputs  # they could all decide
         return
-    for slot in _DECIDING.get(reader.op, ()):
-        yield from sources[slot : slot + 1]
-    if reader.op in _DIVISIONS:
-        yield from sources[1:2]
+    for slot in (*_DECIDING.get(node.op, ()), *((1,) if node.op in _DIVISIONS else ())):
+        yield from inputs[slot : slot + 1]
+    is_call = node.op in node.graph.functions or definition.takes_functions
     at = 0
     for arg in definition.inputs:
-        types = arg_dtypes([arg], definition, reader.attr)
-        for dtype, source in zip(types, sources[at:], strict=False):
-            is_key = reader.op.startswith("Parse") and arg.name.endswith("_keys")
-            if is_key or _takes_whole_numbers(arg, definition) or (reader.is_call and _may_decide(dtype)):
-                yield source
+        types = arg_dtypes([arg], definition, node.plain_attr)
+        is_key = node.op.startswith("Parse") and arg.name.endswith("_keys")
+        for dtype, read in zip(types, inputs[at:], strict=False):
+            if is_key or _takes_whole_numbers(arg, definition) or (is_call and _may_decide(dtype)):
+                yield read
         at += len(types)
 
 
