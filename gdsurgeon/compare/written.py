@@ -8,7 +8,7 @@ file's record of that name, byte for byte, it is also the same node.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -170,20 +170,12 @@ class WrittenFinder:
 
     # -- a finder for the store ----------------------------------------------------------------------------
 
-    def has_record(self, name: str) -> bool:
+    def knows(self, name: str) -> bool:
         del name
         return True
 
-    def has_users(self, name: str) -> bool:
-        del name
-        return False  # the store makes a table of all that is written
-
-    def is_ambiguous(self, name: str) -> bool:
-        del name
-        return False
-
-    def has(self, name: str) -> bool:
-        return name in self._fresh or self._is_kept(self._table.rows.get(name, -1))
+    def mentions(self, name: str) -> None:
+        """Returns None: the store makes a table of all that is written."""
 
     def record(self, name: str) -> Record | None:
         fresh = self._fresh.get(name)
@@ -196,11 +188,6 @@ class WrittenFinder:
         """Whether the node at ROW of the file is there as it was."""
         at = bisect_right(self._rows, (row, len(self._table.names))) - 1
         return row >= 0 and at >= 0 and row < self._rows[at][1]
-
-    def users(self, name: str) -> Iterable[str]:
-        raise NotImplementedError(name)
-
-    colocated = users
 
 
 class _Copied(NamedTuple):

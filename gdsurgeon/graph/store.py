@@ -6,6 +6,7 @@ take over a second and some hundred bytes a node for a million nodes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -17,10 +18,26 @@ from gdsurgeon.graph.records import Layout, Record, record_at, records_with, sca
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS, Run, is_node
 from gdsurgeon.wire.source import Source
+
+
+class Finder(Protocol):
+    """Finds nodes of a file by name, without an index of all nodes."""
+
+    @property
+    def layout(self) -> Layout:
+        """The data about the file outside its nodes."""
+
+    def knows(self, name: str) -> bool:
+        """Returns whether `record` has the answer for a name."""
+
+    def record(self, name: str) -> Record | None:
+        """Returns the record of the node `name`, or None. Raises InputError if several nodes have the name."""
+
+    def mentions(self, name: str) -> Iterable[str] | None:
+        """Returns the nodes that may have `name` as an input or colocation; None if this is not known."""
 
 
 class Search:
@@ -28,10 +45,6 @@ class Search:
 
     Attributes:
         layout: see `Layout`.
-        records: the first node of each name that was found.
-        duplicates: those of the names that several nodes have.
-        mentions: for each name, the nodes that have it as input, control input or colocation.
-        others: the records of those nodes.
     """
 
     layout: Layout
@@ -40,15 +53,14 @@ class Search:
     """A name that is part of more records than this is not worth searching for."""
 
     def __init__(self, source: Source, names: Sequence[str]) -> None:
-        self.source = source
-        self.records: dict[str, Record] = {}
-        self.duplicates: set[str] = set()
-        self.mentions: dict[str, list[str]] = {name: [] for name in names}
-        self.others: dict[str, Record] = {}
+        self._source = source
+        self._mentions: dict[str, list[str]] = {name: [] for name in names}
+        self._records: dict[str, Record] = {}  # of these names, and of the nodes that mention them
+        self._repeated: set[str] = set()
 
     @classmethod
     def run(cls, source: Source, names: Sequence[str]) -> Search | None:
-        """Searches SOURCE for NAMES; None where the names are not worth it.
+        """Searches a source; returns None if the names are not worth it.
 
         Raises:
             InputError: the source is corrupt where the search has looked.
@@ -79,124 +91,30 @@ class Search:
     def _examine(self, record: Record) -> None:
         header = record.header()
         name = header.name
-        if name in self.mentions:
-            if name in self.records:
-                self.duplicates.add(name)
-            self.records.setdefault(name, record)
-        for mentioned in _mentioned(header, record):
-            if mentioned in self.mentions:
-                self.mentions[mentioned].append(name)
-                if self.others.setdefault(name, record) is not record:
-                    self.duplicates.add(name)
+        mentioned = {ref.node for text in header.inputs if (ref := parse_input(text)) is not None}
+        if COLOCATION_ATTR in header.attrs:
+            start, end = header.attrs[COLOCATION_ATTR]
+            mentioned.update(colocated_names(record.buffer()[start:end]))
+        mentioned &= self._mentions.keys()
+        if (mentioned or name in self._mentions) and self._records.setdefault(name, record) is not record:
+            self._repeated.add(name)
+        for other in mentioned:
+            self._mentions[other].append(name)
 
-
-def _mentioned(header: Header, record: Record) -> set[str]:
-    """The names of other nodes that a node's record holds."""
-    out = {ref.node for text in header.inputs if (ref := parse_input(text)) is not None}
-    if COLOCATION_ATTR in header.attrs:
-        start, end = header.attrs[COLOCATION_ATTR]
-        out.update(colocated_names(record.buffer()[start:end]))
-    return out
-
-
-class Finder(Protocol):
-    """Finds the nodes of a file by their names."""
-
-    @property
-    def layout(self) -> Layout:
-        """Where things are in the file."""
-
-    def has_record(self, name: str) -> bool:
-        """Whether `record` can tell."""
-
-    def has_users(self, name: str) -> bool:
-        """Whether `users` and `colocated` can tell."""
-
-    def is_ambiguous(self, name: str) -> bool:
-        """Whether several nodes have the name."""
-
-    def has(self, name: str) -> bool:
-        """Whether there is a node NAME, where `record` can tell."""
+    def knows(self, name: str) -> bool:
+        return name in self._mentions or name in self._records
 
     def record(self, name: str) -> Record | None:
-        """Returns the record of the node `name`, or None if there is none."""
+        if name in self._repeated:
+            raise _several(self._source, name)
+        return self._records.get(name)
 
-    def users(self, name: str) -> Iterable[str]:
-        """The nodes that may have NAME as input or control input, whether or not there is a node of that name."""
-
-    def colocated(self, name: str) -> Iterable[str]:
-        """The nodes that may be colocated with NAME."""
-
-
-class SearchFinder:
-    """Answers for the few names that the bytes were searched for."""
-
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self.layout = search.layout
-
-    def has_record(self, name: str) -> bool:
-        return name in self._search.mentions or name in self._search.others
-
-    def has_users(self, name: str) -> bool:
-        return name in self._search.mentions
-
-    def is_ambiguous(self, name: str) -> bool:
-        return name in self._search.duplicates
-
-    def has(self, name: str) -> bool:
-        return self.record(name) is not None
-
-    def record(self, name: str) -> Record | None:
-        return self._search.records.get(name) if name in self._search.mentions else self._search.others[name]
-
-    def users(self, name: str) -> Iterable[str]:
-        return self._search.mentions[name]
-
-    def colocated(self, name: str) -> Iterable[str]:
-        return self._search.mentions[name]
+    def mentions(self, name: str) -> Iterable[str] | None:
+        return self._mentions.get(name)
 
 
-class IndexFinder:
-    """Answers for all names."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self.layout = table.layout
-
-    def has_record(self, name: str) -> bool:
-        del name
-        return True
-
-    has_users = has_record
-
-    @cached_property
-    def _ambiguous(self) -> frozenset[str]:
-        names = self._table.names
-        if len(self._table.rows) == len(names):
-            return frozenset()
-        seen: set[str] = set()
-        return frozenset(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-
-    def is_ambiguous(self, name: str) -> bool:
-        return name in self._ambiguous
-
-    def has(self, name: str) -> bool:
-        return name in self._table.rows
-
-    def record(self, name: str) -> Record | None:
-        row = self._table.rows.get(name)
-        return None if row is None else self._table.record(row)
-
-    def users(self, name: str) -> Iterable[str]:
-        table = self._table
-        row = table.rows.get(name)
-        rows = table.missing.get(name, ()) if row is None else table.users(row)
-        return [table.names[user] for user in rows]
-
-    def colocated(self, name: str) -> Iterable[str]:
-        names = self._table.names
-        return [names[row] for row in self._table.colocated(name)]
+def _several(source: Source, name: str) -> InputError:
+    return InputError(f"{quoted(source.name)} has several nodes named {quoted(name)}", code="ambiguous-name", node=name)
 
 
 class Store:
@@ -205,7 +123,7 @@ class Store:
     Args:
         source: the bytes, a binary GraphDef.
         finder: finds nodes without an index, as far as it can.
-        index: makes the index of all nodes; or None, where they have to be read for it.
+        index: returns the index of all nodes, or None if the nodes must be read for it.
     """
 
     MOST_NAMES_TO_SEARCH = 24
@@ -214,7 +132,7 @@ class Store:
         self, source: Source, finder: Finder | None = None, index: Callable[[], Table | None] = lambda: None
     ) -> None:
         self.source = source
-        self._search = finder
+        self._finder = finder
         self._make_index = index
 
     @property
@@ -232,21 +150,13 @@ class Store:
         """Whether the index has been made."""
         return "table" in self.__dict__
 
-    @cached_property
-    def _index(self) -> IndexFinder:
-        return IndexFinder(self.table)
-
     def prefetch(self, names: Iterable[str]) -> None:
-        """Says which few names will be asked for, so that a big file need not be indexed for them."""
-        if self._search is not None or self.has_table:
-            return
+        """Searches for a few names that will be requested, so that a big file need not be indexed for them."""
         wanted = [name for name in dict.fromkeys(names) if name]
-        if 0 < len(wanted) <= self.MOST_NAMES_TO_SEARCH:
-            found = Search.run(self.source, wanted)
-            if found is None:
+        if self._finder is None and not self.has_table and 0 < len(wanted) <= self.MOST_NAMES_TO_SEARCH:
+            self._finder = Search.run(self.source, wanted)
+            if self._finder is None:
                 _ = self.table
-            else:
-                self._search = SearchFinder(found)
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -256,25 +166,32 @@ class Store:
         return self.table.names
 
     def has(self, name: str) -> bool:
-        """Whether a node has the name."""
-        if self._search is not None and self._search.has_record(name):
-            return self._search.has(name)
-        return name in self.table.rows
+        """Returns whether a node has the name."""
+        if self._finder is None or not self._finder.knows(name):
+            return name in self.table.rows
+        try:
+            return self._finder.record(name) is not None
+        except InputError:  # several nodes have it
+            return True
 
     def record(self, name: str) -> Record | None:
-        """The record of the node NAME, or None.
+        """Returns the record of the node `name`, or None.
 
         Raises:
             InputError: several nodes have the name.
         """
-        search = self._search
-        finder = search if search is not None and search.has_record(name) else self._index
-        record = finder.record(name)
-        if record is not None and finder.is_ambiguous(name):
-            raise InputError(
-                f"{quoted(self.name)} has several nodes named {quoted(name)}", code="ambiguous-name", node=name
-            )
-        return record
+        if self._finder is not None and self._finder.knows(name):
+            return self._finder.record(name)
+        row = self.table.rows.get(name)
+        if row is not None and name in self._repeated:
+            raise _several(self.source, name)
+        return None if row is None else self.table.record(row)
+
+    @cached_property
+    def _repeated(self) -> frozenset[str]:
+        names = self.table.names
+        counts = Counter(names) if len(self.table.rows) != len(names) else {}
+        return frozenset(name for name, count in counts.items() if count > 1)
 
     def records(self, names: Iterable[str]) -> list[Record | None]:
         """Returns the result of `record` for each of `names`; efficient if many are close together.
@@ -283,31 +200,33 @@ class Store:
             InputError: several nodes have one of the names.
         """
         wanted = list(names)
-        if self._search is not None or len(self.table.rows) != len(self.table.names):
+        if self._finder is not None or self._repeated:
             return [self.record(name) for name in wanted]
         rows = list(map(self.table.rows.get, wanted))
         found = self.table.records(row for row in rows if row is not None)
         return [None if row is None else next(found) for row in rows]
 
     def users(self, name: str) -> Iterable[str]:
-        """The nodes that have NAME as input or control input, each once or so, and perhaps some that have not."""
-        return self._knowing(name).users(name)
+        """Returns the nodes that have `name` as an input or control input, and perhaps other nodes."""
+        found = self._finder.mentions(name) if self._finder is not None else None
+        if found is None:
+            table = self.table
+            row = table.rows.get(name)
+            rows = table.missing.get(name, ()) if row is None else table.users(row)
+            found = [table.names[user] for user in rows]
+        return found
 
     def colocated(self, name: str) -> Iterable[str]:
-        """The nodes that are colocated with NAME, and perhaps some that are not."""
-        return self._knowing(name).colocated(name)
-
-    def _knowing(self, name: str) -> Finder:
-        search = self._search
-        return search if search is not None and search.has_users(name) else self._index
+        """Returns the nodes that are colocated with `name`, and perhaps other nodes."""
+        found = self._finder.mentions(name) if self._finder is not None else None
+        return [self.table.names[row] for row in self.table.colocated(name)] if found is None else found
 
     # -- outside the nodes ---------------------------------------------------------------------------------
 
     @property
     def layout(self) -> Layout:
-        """Where things are in the file."""
-        finder = self._search if self._search is not None and not self.has_table else self._index
-        return finder.layout
+        """The data about the file outside its nodes."""
+        return self._finder.layout if self._finder is not None and not self.has_table else self.table.layout
 
     def fields(self, number: int) -> list[Field]:
         """The top-level fields NUMBER that hold messages; protobuf allows several, which add up."""

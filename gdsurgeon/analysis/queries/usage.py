@@ -46,7 +46,7 @@ def op_counts(graph: Graph) -> dict[str, int]:
             if node.base_name is not None:
                 out[node.header.op] -= 1
     for node in graph.removed():
-        out[node.header.op] -= 1
+        out[table.op(table.rows[node.base_name or ""])] -= 1
     return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
 
 
