@@ -530,7 +530,7 @@ class Graph:
         going = dict.fromkeys(nodes)
         names = {node.base_name for node in going}
         for node in going:
-            if not node.exists:
+            if node.extent is None:
                 raise EditError(
                     f"the node {quoted(node.name)} cannot be removed: the graph has no node with this name",
                     code="no-such-node",
@@ -552,9 +552,7 @@ class Graph:
                         node=node.name,
                         colocated=user.name,
                     )
-        for node in going:
-            _ = node.record  # found by its name in the file, which is about to be free
-            self._overlay.drop(node)
+        self._overlay.drop(going)
 
     def _users_besides(self, node: Node, going: Container[Node], names: set[str | None]) -> list[Node]:
         """Yields the users of `node`, without some that are `going`, whose names in the file are `names`.

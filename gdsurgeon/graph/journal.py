@@ -16,11 +16,11 @@ Entry = tuple[Value, Value, Value]
 
 
 class Mark(NamedTuple):
-    """Where an edit began: entries of the journal, edits around it, and the journal's `order_kept`."""
+    """Where an edit began: entries of the journal, edits around it, and the journal's `whole`."""
 
     entries: int
     depth: int
-    order_kept: dict[Value, Value] | None
+    whole: dict[int, dict[Value, Value]]
 
 
 class Journal:
@@ -29,25 +29,25 @@ class Journal:
     Attributes:
         depth: how many edits run, one inside the other; 0: nothing is noted.
         rewinds: how often changes were undone or redone: data derived from the graph is outdated then.
-        order_kept: the dict whose order an entry of the running edit can restore, or None; see `reordered`.
+        whole: the dicts that an entry of the running edit can restore as a whole, by their id; see `copied`.
     """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.depth = 0
         self.rewinds = 0
-        self.order_kept: dict[Value, Value] | None = None
+        self.whole: dict[int, dict[Value, Value]] = {}
 
     def set_item(self, mapping: dict[Value, Value], key: Value, value: Value) -> None:
         """Sets an item of MAPPING."""
-        if self.depth and mapping is not self.order_kept:
+        if self.depth and id(mapping) not in self.whole:
             self.entries.append((mapping, key, mapping.get(key, _MISSING)))
         mapping[key] = value
 
     def drop_item(self, mapping: dict[Value, Value], key: Value) -> None:
         """Removes an item of MAPPING, if it is there. Taking that back puts it at the end."""
         if key in mapping:
-            if self.depth and mapping is not self.order_kept:
+            if self.depth and id(mapping) not in self.whole:
                 self.entries.append((mapping, key, mapping[key]))
             del mapping[key]
 
@@ -57,31 +57,31 @@ class Journal:
             self.entries.append((item, name, getattr(item, name)))
         setattr(item, name, value)
 
-    def reordered(self, item: object, name: str) -> dict[Value, Value]:
-        """The dict that is the attribute NAME of ITEM, from which items are about to be removed.
+    def copied(self, item: object, name: str) -> dict[Value, Value]:
+        """Returns the dict that is the attribute `name` of `item`, of which many items or their order will change.
 
-        While an edit runs it is a copy, made once: to take back what is done to it restores the order of the items.
+        While an edit runs it is a copy, made once, so that undoing the edit restores the dict as a whole.
         """
         found: dict[Value, Value] = getattr(item, name)
-        if self.depth and found is not self.order_kept:
+        if self.depth and id(found) not in self.whole:
             found = dict(found)
             self.set_attribute(item, name, found)
-            self.order_kept = found
+            self.whole[id(found)] = found
         return found
 
     def mark(self) -> Mark:
         """Where an edit begins, perhaps inside one that runs."""
-        return Mark(len(self.entries), self.depth, self.order_kept)
+        return Mark(len(self.entries), self.depth, self.whole)
 
     def begin(self, mark: Mark) -> None:
         """Begins an edit at MARK."""
-        self.order_kept = None
+        self.whole = {}
         self.depth = mark.depth + 1
 
     def end(self, mark: Mark) -> None:
         """Ends the edit that began at MARK."""
         self.depth = mark.depth
-        self.order_kept = mark.order_kept if mark.depth else None
+        self.whole = mark.whole if mark.depth else {}
 
     def take_back(self, mark: Mark) -> None:
         """Takes back what was changed since MARK, and ends the edit that began there."""

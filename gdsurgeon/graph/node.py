@@ -205,9 +205,20 @@ class Node(Handle):
         return record
 
     @property
+    def extent(self) -> tuple[int, int] | None:
+        """The start and the end of the record in its file; (0, 0) without a record, None if the node does not exist."""
+        record = self._record
+        if record is UNLOCATED:
+            assert self._base_name is not None
+            return self._graph.store.extent(self._base_name)
+        if record is not None:
+            return record.start, record.end
+        return (0, 0) if self._base_name is None and self._op_override is not None else None
+
+    @property
     def exists(self) -> bool:
-        """Whether there is a node behind the name."""
-        return self.record is not None or (self._base_name is None and self._op_override is not None)
+        """Whether a node has the name."""
+        return self.extent is not None
 
     @property
     def header(self) -> Header:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_input
@@ -90,19 +90,23 @@ class Overlay:
         place = after if after is None or after.base_name is not None else self.added[after]
         self._journal.set_item(self.added, node, place)
 
-    def drop(self, node: Node) -> None:
-        """Takes NODE out."""
+    def drop(self, nodes: Collection[Node]) -> None:
+        """Removes nodes."""
         self.version += 1
         journal = self._journal
-        self._records.pop(node, None)
-        self.forget_name(node)
-        if node.base_name is None:
-            journal.drop_item(journal.reordered(self, "added"), node)
-        else:
-            journal.set_item(self.left, node.base_name, None)
-            journal.drop_item(self.respelt, node.base_name)
-            journal.set_item(self.removed, node, None)
-            journal.drop_item(self.touched, node)
+        for name in ("left", "removed"):
+            if len(nodes) > len(getattr(self, name)):  # one copy instead of an entry for each node
+                journal.copied(self, name)
+        for node in nodes:
+            self._records.pop(node, None)
+            self.forget_name(node)
+            if node.base_name is None:
+                journal.drop_item(journal.copied(self, "added"), node)
+            else:
+                journal.set_item(self.left, node.base_name, None)
+                journal.drop_item(self.respelt, node.base_name)
+                journal.set_item(self.removed, node, None)
+                journal.drop_item(self.touched, node)
 
     def become(self, other: Overlay, same: Callable[[Node], Node]) -> None:
         """Takes over what OTHER says of the nodes of a graph; SAME returns the node of this graph for one of that."""

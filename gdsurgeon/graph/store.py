@@ -182,10 +182,22 @@ class Store:
         """
         if self._finder is not None and self._finder.knows(name):
             return self._finder.record(name)
+        row = self._row(name)
+        return None if row is None else self.table.record(row)
+
+    def extent(self, name: str) -> tuple[int, int] | None:
+        """Returns the start and the end of the record of the node `name`, or None; see `record`."""
+        if self._finder is not None and self._finder.knows(name):
+            record = self._finder.record(name)
+            return None if record is None else (record.start, record.end)
+        row = self._row(name)
+        return None if row is None else (self.table.starts[row], self.table.ends[row])
+
+    def _row(self, name: str) -> int | None:
         row = self.table.rows.get(name)
         if row is not None and name in self._repeated:
             raise _several(self.source, name)
-        return None if row is None else self.table.record(row)
+        return row
 
     @cached_property
     def _repeated(self) -> frozenset[str]:

@@ -32,7 +32,7 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
         if start > pos:
             out.append(SourceSpan(source, pos, start))
         out.extend(chunks)
-        pos = end
+        pos = max(pos, end)  # additions can lie within removed records
     if pos < source.size:
         out.append(SourceSpan(source, pos, source.size))
     return out
@@ -65,11 +65,10 @@ def replaced_nodes(
         place = node.record
         assert place is not None
         out.append((place.start, place.end, record(node)))
-    nothing: list[Chunk] = []
-    for node in removed:
-        place = node.record
-        assert place is not None
-        out.append((place.start, place.end, nothing))
+    for start, end in sorted(extent for node in removed if (extent := node.extent) is not None):
+        if out and out[-1][1] == start and not out[-1][2]:
+            start = out.pop()[0]
+        out.append((start, end, []))
     following: dict[Node | None, list[Node]] = {}
     for node, after in added.items():
         following.setdefault(after, []).append(node)
