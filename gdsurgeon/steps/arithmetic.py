@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf, isfinite, trunc
+from math import inf, isfinite, isnan, trunc
+from operator import add, mul, sub, truediv
 from typing import Annotated, TypeAlias
 
-from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, FLOAT16, FLOAT32, NUMBERS, UINT8, DType
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.catalog import BEHIND, step
@@ -25,9 +25,9 @@ from gdsurgeon.steps.language import (
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
 SMALL = 3.0
-"""Values between -SMALL and SMALL have been rescaled or normalised: no image of 0..255 lies there."""
+"""Values between -SMALL and SMALL are rescaled or normalized; no image of 0..255 has only such values."""
 BIG = 100.0
-"""Values that are divided by so much are those of a byte."""
+"""Values that are divided by this number or more are bytes."""
 
 
 @step("cast", example="cast(float32)")
@@ -49,39 +49,29 @@ def cast(build: Builder, value: Value, *, type: NumericType, saturate: Flag = Tr
     if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
         if value.is_fraction:
             raise Unfit(f"cuts fractions off, but the values are {value.bounds}: add rescale(255) or round before it")
-        value = value.replace(low=_cut(value.low), high=_cut(value.high))
+        low, high = (float(trunc(end)) if isfinite(end) else end for end in (value.low, value.high))
+        value = value.replace(low=low, high=high)
     if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
         if not low <= value.low <= value.high <= high:
             value = _clipped(build, value, low, high) if saturate else value.replace(low=-inf, high=inf)
-    made = within_type(build.cast(value, type))
+    made = build.cast(value, type)
+    if type == BOOL:
+        made = made.replace(low=0.0, high=1.0)
+    elif type.is_integer and type.size == 1:
+        made = made.replace(low=max(made.low, type.bounds[0]), high=min(made.high, type.bounds[1]))
     return made.with_kind(CLASSES) if value.kind == CLASSES and type.is_integer else made
 
 
-def _cut(end: float) -> float:
-    """An end of an interval without its fraction."""
-    return float(trunc(end)) if isfinite(end) else end
-
-
 def limits(given: DType, wanted: DType) -> tuple[float, float]:
-    """The least and the largest number of GIVEN that the integer type WANTED holds."""
+    """Returns the smallest and the largest number of a dtype that an integer dtype can represent."""
     low, high = wanted.bounds
     if given.is_integer:
         return max(low, given.bounds[0]), min(high, given.bounds[1])
     digits = {"float16": 11, "float32": 24, "float64": 53}[given.name]
-    if high.bit_length() > digits:  # the largest number with so many digits
+    if high.bit_length() > digits:  # the largest number with this number of digits
         high -= (1 << high.bit_length() - digits) - 1
     return (max(float(low), -65504.0), min(float(high), 65504.0)) if given == FLOAT16 else (float(low), float(high))
-
-
-def within_type(value: Value) -> Value:
-    """VALUE with the bounds that its type has, where nothing nearer is known: of a byte, or a bool."""
-    if value.dtype == BOOL:
-        return value.replace(low=0.0, high=1.0)
-    if not value.dtype.is_integer or value.dtype.size > 1:
-        return value
-    low, high = value.dtype.bounds
-    return value.replace(low=max(value.low, low), high=min(value.high, high))
 
 
 def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
@@ -92,10 +82,30 @@ def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
     return value.replace(tensor=tensor, low=least, high=most, is_whole=is_whole)
 
 
-def check_not_small(value: Value, by: float) -> None:
-    """Raises Unfit if values would be divided by a range as large as that of a byte, but are not bytes any more."""
+def _check_not_small(value: Value, by: float) -> None:
+    """Raises Unfit if values would be divided by the range of a byte, but are already rescaled."""
     if abs(by) >= BIG and max(abs(value.low), abs(value.high)) <= SMALL:
         raise Unfit(f"divides by {by:g}, but the values are already rescaled to {value.bounds}")
+
+
+_FUNCTIONS: dict[str, Callable[[float, float], float]] = {"Sub": sub, "AddV2": add, "Mul": mul, "RealDiv": truediv}
+
+
+def _computed(build: Builder, value: Value, op: str, numbers: Sequence[float] | None, what: str = "") -> Value:
+    """Returns floats combined with numbers, one for each channel or one for all; None changes nothing.
+
+    Raises Unfit: the number of channels is wrong; `what` are the numbers.
+    """
+    if numbers is None:
+        return value
+    shape: tuple[int, ...] = ()
+    if len(numbers) > 1:
+        value.require_channels(len(numbers), f"{what} requires")
+        shape = (len(numbers),) + (1,) * (-1 - value.channel_axis)
+    tensor = build.add(op, value.tensor, build.constant(value.dtype, numbers, shape))
+    ends = [_FUNCTIONS[op](end, number) for end in (value.low, value.high) for number in numbers]
+    ends = [0.0 if isnan(end) else end for end in ends]  # no limit, times 0
+    return value.replace(tensor=tensor, low=min(ends), high=max(ends), is_whole=False)
 
 
 @step("rescale", example="rescale(1/127.5, -1)")
@@ -110,19 +120,9 @@ def rescale(build: Builder, value: Value, *, scale: Number, offset: Number = 0.0
         offset: the number to add
     """
     value = build.floating(value)
-    check_not_small(value, 1 / scale if scale else 0.0)
-    tensor = value.tensor
-    if scale != 1:
-        tensor = build.add("Mul", tensor, build.number(value, scale))
-    if offset:
-        tensor = build.add("AddV2", tensor, build.number(value, offset))
-    ends = sorted((_line(value.low, scale, offset), _line(value.high, scale, offset)))
-    return value.replace(tensor=tensor, low=ends[0], high=ends[1], is_whole=False)
-
-
-def _line(end: float, scale: float, offset: float) -> float:
-    """What becomes of an end of an interval."""
-    return offset if scale == 0 else end * scale + offset
+    _check_not_small(value, 1 / scale if scale else 0.0)
+    value = _computed(build, value, "Mul", (scale,) if scale != 1 else None)
+    return _computed(build, value, "AddV2", (offset,) if offset else None).replace(is_whole=False)
 
 
 NotZero: TypeAlias = Annotated[float, number_that("a number other than 0", lambda found: found != 0)]
@@ -138,10 +138,8 @@ def divide(build: Builder, value: Value, *, by: NotZero) -> Value:
         by: the divisor
     """
     value = build.floating(value)
-    check_not_small(value, by)
-    tensor = build.add("RealDiv", value.tensor, build.number(value, by))
-    low, high = sorted((value.low / by, value.high / by))
-    return value.replace(tensor=tensor, low=low, high=high, is_whole=False)
+    _check_not_small(value, by)
+    return _computed(build, value, "RealDiv", (by,))
 
 
 Deviations: TypeAlias = Annotated[
@@ -175,13 +173,10 @@ def normalize(
         std: the standard deviation
         like: do the same as keras.applications in this mode, instead of mean and std
     """
+    _check_preset(mean, std, like)
     if like is None:
-        if mean is None and std is None:
-            raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
         _check_units(value, mean or (), std or ())
         return _normalized(build, build.floating(value), mean, std)
-    if mean is not None or std is not None:
-        raise Unfit(f"like={like} determines mean and std: give only one of them")
     if max(abs(value.low), abs(value.high)) <= SMALL:
         raise Unfit(f"like={like} requires values of 0..255, got {value.bounds}")
     if like == "keras-tf":
@@ -194,8 +189,16 @@ def normalize(
     return _normalized(build, divide(build, value, by=255.0), TORCH_MEAN, TORCH_STD)
 
 
+def _check_preset(mean: Sequence[float] | None, std: Sequence[float] | None, like: str | None) -> None:
+    """Raises Unfit if not exactly one of mean and std, or a preset, is given."""
+    if like is None and mean is None and std is None:
+        raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
+    if like is not None and (mean is not None or std is not None):
+        raise Unfit(f"like={like} determines mean and std: give only one of them")
+
+
 def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]) -> None:
-    """Raises Unfit where mean and std are far from those that such values can have: they are those of others."""
+    """Raises Unfit if mean and std have different units than the values."""
     wide = value.high - value.low
     for mean in means:
         if not value.low - 2 * wide <= mean <= value.high + 2 * wide:
@@ -210,23 +213,8 @@ def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]
 
 
 def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
-    """Floats less MEAN, divided by STD."""
-    if mean is not None:
-        tensor = build.add("Sub", value.tensor, along_channels(build, value, "mean", mean))
-        value = value.replace(tensor=tensor, low=value.low - max(mean), high=value.high - min(mean))
-    if std is not None:
-        tensor = build.add("RealDiv", value.tensor, along_channels(build, value, "std", std))
-        ends = [end / number for end in (value.low, value.high) for number in std]
-        value = value.replace(tensor=tensor, low=min(ends), high=max(ends))
-    return value.replace(is_whole=False)
-
-
-def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
-    """Returns a constant of `numbers`, one for each channel of `value`, or one for all. Raises Unfit: wrong count."""
-    if len(numbers) == 1:
-        return build.constant(value.dtype, numbers[0])
-    value.require_channels(len(numbers), f"{what} requires")
-    return build.constant(value.dtype, numbers, (len(numbers),) + (1,) * (-1 - value.channel_axis))
+    """Returns floats minus `mean`, divided by `std`."""
+    return _computed(build, _computed(build, value, "Sub", mean, "mean"), "RealDiv", std, "std")
 
 
 @step("clip", example="clip(0, 1)")
@@ -283,10 +271,7 @@ def denormalize(
     value.require_numbers()
     if value.dtype == UINT8:
         raise Unfit(f"the values are already pixels: {value.description} is {value.bounds}")
-    if like is None and mean is None and std is None:
-        raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
-    if like is not None and (mean is not None or std is not None):
-        raise Unfit(f"like={like} determines mean and std: give only one of them")
+    _check_preset(mean, std, like)
     value = build.floating(value)
     if like is None:
         return _restored(build, value, mean, std)
@@ -299,15 +284,8 @@ def denormalize(
 
 
 def _restored(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
-    """Floats multiplied by STD, and MEAN added."""
-    if std is not None:
-        tensor = build.add("Mul", value.tensor, along_channels(build, value, "std", std))
-        ends = [end * number for end in (value.low, value.high) for number in std]
-        value = value.replace(tensor=tensor, low=min(ends), high=max(ends))
-    if mean is not None:
-        tensor = build.add("AddV2", value.tensor, along_channels(build, value, "mean", mean))
-        value = value.replace(tensor=tensor, low=value.low + min(mean), high=value.high + max(mean))
-    return value.replace(is_whole=False)
+    """Returns floats multiplied by `std`, plus `mean`."""
+    return _computed(build, _computed(build, value, "Mul", std, "std"), "AddV2", mean, "mean")
 
 
 @step("dequantize", family="restoring", example="dequantize(0.00390625, zero-point=-128)")
@@ -333,9 +311,5 @@ def dequantize(build: Builder, value: Value, *, scale: Deviations, zero_point: C
         if zero != int(zero) or not low <= zero <= high:
             raise Unfit(f"zero-point {zero:g} is outside the range of {value.dtype.name}")
     value = build.cast(value, FLOAT32)
-    if any(zero_point):
-        tensor = build.add("Sub", value.tensor, along_channels(build, value, "zero-point", zero_point))
-        value = value.replace(tensor=tensor, low=value.low - max(zero_point), high=value.high - min(zero_point))
-    tensor = build.add("Mul", value.tensor, along_channels(build, value, "scale", scale))
-    ends = [end * number for end in (value.low, value.high) for number in scale]
-    return value.replace(tensor=tensor, low=min(ends), high=max(ends), is_whole=False)
+    value = _computed(build, value, "Sub", zero_point if any(zero_point) else None, "zero-point")
+    return _computed(build, value, "Mul", scale, "scale")

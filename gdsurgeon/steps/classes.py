@@ -6,14 +6,13 @@ from math import inf
 from typing import Annotated
 
 from gdsurgeon.errors import printable
-from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.catalog import BEHIND, step
 from gdsurgeon.steps.language import Count, File, Text, Texts, whole
-from gdsurgeon.steps.layout import Axis
+from gdsurgeon.steps.layout import Axis, axis_from_front
 from gdsurgeon.steps.scores import check_scores
-from gdsurgeon.steps.texts import lines
+from gdsurgeon.steps.texts import lines_of
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
 from gdsurgeon.text import counted, listed
 
@@ -31,23 +30,16 @@ def argmax(build: Builder, value: Value, *, axis: Axis = -1) -> Value:
     check_scores(value)
     shape, count = None, -1
     if value.shape is not None:
-        rank = len(value.shape)
-        if not -rank <= axis < rank:
-            raise Unfit(f"axis {axis} does not exist: there are {rank} dimensions")
-        shape, count = _without(value.shape, axis), value.shape[axis]
+        place = axis_from_front(axis, len(value.shape))
+        shape, count = value.shape[:place] + value.shape[place + 1 :], value.shape[place]
         if count == 0:
             raise Unfit(f"the value has no classes: {value.description}")
     tensor = build.add("ArgMax", value.tensor, axis)
     return _classes(value.fresh(tensor, INT64, shape), count)
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    place = axis % len(shape)
-    return shape[:place] + shape[place + 1 :]
-
-
 def _classes(value: Value, count: int) -> Value:
-    """VALUE, which tells one of COUNT classes; -1: how many there are is not known."""
+    """Returns the value as classes; `count` is their number, -1 if unknown."""
     return value.replace(low=0.0, high=float(count - 1) if count >= 0 else inf).with_kind(CLASSES)
 
 
@@ -101,9 +93,7 @@ def labels(
         first: the class of the first name
         other: the name of classes without a name
     """
-    if (file is None) == (names is None):
-        raise Unfit("requires either file=FILE or names=[...]")
-    texts = lines(file, "names") if file is not None else [name.encode() for name in names or ()]
+    texts = lines_of(file, names, "names")
     classified = value.results.get(CLASSES)
     classes = value if classified is None or value.kind == CLASSES else classified.value
     _check_classes(classes)
@@ -120,14 +110,14 @@ def labels(
 def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
     """Returns `names`, [rows] or [images,rows], with empty strings after the first `count`."""
     assert names.shape is not None
-    ranks = build.add("Range", *(build.constant(INT32, number) for number in (0, names.shape[-1], 1)))
+    ranks = build.add("Range", 0, names.shape[-1], 1)
     end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, -1)
     empty = build.add("ZerosLike", names.tensor)
     return names.replace(tensor=build.add("Select", build.add("Less", ranks, end), names.tensor, empty))
 
 
 def _check_classes(value: Value) -> None:
-    """Raises Unfit where VALUE is no classes."""
+    """Raises Unfit if the value does not consist of classes."""
     if not value.dtype.is_integer or value.dtype.is_quantized:
         before = (
             "the value holds labels already" if value.dtype == STRING else "add argmax, top-k or cast(int32) before it"
@@ -136,7 +126,7 @@ def _check_classes(value: Value) -> None:
 
 
 def _check_count(value: Value, names: int, first: int, where: str) -> None:
-    """Raises Unfit where VALUE is known to tell more or fewer classes than there are NAMES, which are WHERE."""
+    """Raises Unfit if the number of classes is known, and different from the number of names; `where` they are."""
     count = int(value.high) + 1 if value.kind == CLASSES and value.high < inf else -1
     if count < 0 or (names == count and not first):
         return
@@ -150,22 +140,18 @@ def _check_count(value: Value, names: int, first: int, where: str) -> None:
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:
-    """The NAMES of the classes that are VALUE."""
+    """Returns the names of classes."""
     if value.dtype not in (INT32, INT64):
         value = build.cast(value, INT32 if value.dtype.size < 4 else INT64)
     tensor = value.tensor
-    if other is not None:  # the first and the last name are for all that lies before and behind
+    if other is not None:  # the first and the last name are for all classes outside the range
         names = [other.encode(), *names, other.encode()]
         ends = [build.constant(value.dtype, number) for number in (first - 1, first + len(names) - 2)]
         tensor, first = build.add("ClipByValue", tensor, *ends), first - 1
     if first:
         tensor = build.add("Sub", tensor, build.constant(value.dtype, first))
-    found = _gathered(build, build.constant(STRING, names), tensor)
+    found = build.add("GatherV2", build.constant(STRING, names), tensor, 0)
     return value.fresh(found, STRING, value.shape)
-
-
-def _gathered(build: Builder, items: Output, places: Output) -> Output:
-    return build.add("GatherV2", items, places, 0)
 
 
 NONE = "none"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Annotated, TypeAlias
 
-from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.catalog import EITHER, Arguments, step
 from gdsurgeon.steps.language import Number, Wholes, choice, whole
@@ -15,80 +15,78 @@ from gdsurgeon.steps.value import COLOURS, LAYOUTS, SOUNDS, InputSpec, Unfit, Va
 Axis: TypeAlias = Annotated[int, whole(-254, 254)]
 
 
-def _moved(value: Value, layouts: tuple[str, str], what: str) -> tuple[str, str]:
-    """The layouts of VALUE before and after its channels move. Raises Unfit."""
-    if value.rank not in (3, 4) or value.layout in SOUNDS:
-        raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {value.description}")
-    given, wanted = (("N" if value.rank == 4 else "") + layout for layout in layouts)
-    if value.layout == wanted:
-        raise Unfit(f"the channels are already {what}: the value is {value.layout}")
-    return given, wanted
+def _channel_order(rank: int, layout: str) -> tuple[int, ...]:
+    """Returns the order of dimensions that moves the channels of an image to the front (CHW) or to the end (HWC)."""
+    batch, (first, second, third) = range(rank - 3), range(rank - 3, rank)
+    return (*batch, third, first, second) if layout == "CHW" else (*batch, second, third, first)
 
 
-def _order(given: str, wanted: str) -> tuple[int, ...]:
-    return tuple(given.index(letter) for letter in wanted)
+def _before_order(output: InputSpec, order: Sequence[int]) -> InputSpec:
+    """Returns the input of a transposition to an output."""
+    assert output.shape is not None
+    return output._replace(shape=tuple(output.shape[order.index(axis)] for axis in range(len(order))))
 
 
-def _reordered(shape: Shape, order: tuple[int, ...]) -> Shape:
-    return None if shape is None else tuple(shape[axis] for axis in order)
-
-
-def _before(given: str, wanted: str) -> Callable[[InputSpec, Arguments], InputSpec]:
-    """What has to come in for images to come out whose dimensions lie in another order."""
-
-    def takes(raw: InputSpec, arguments: Arguments) -> InputSpec:
-        if raw.shape is None or len(raw.shape) not in (3, 4):
-            return raw
-        batch = "N" if len(raw.shape) == 4 else ""
-        return raw._replace(shape=_reordered(raw.shape, _order(batch + wanted, batch + given)))
+def _before_move(layout: str) -> Callable[[InputSpec, Arguments], InputSpec]:
+    def takes(output: InputSpec, arguments: Arguments) -> InputSpec:
+        rank = len(output.shape or ())
+        return _before_order(output, _channel_order(rank, layout)) if rank in (3, 4) else output
 
     return takes
+
+
+def _channels_moved(build: Builder, value: Value, layout: str, what: str) -> Value:
+    if value.rank not in (3, 4) or value.layout in SOUNDS:
+        raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {value.description}")
+    wanted = ("N" if value.rank == 4 else "") + layout
+    if value.layout == wanted:
+        raise Unfit(f"the channels are already {what}: the value is {value.layout}")
+    return _transposed(build, value, _channel_order(value.rank, layout), wanted)
+
+
+def _transposed(build: Builder, value: Value, order: tuple[int, ...], layout: str) -> Value:
+    shape = None if value.shape is None else tuple(value.shape[axis] for axis in order)
+    return value.replace(tensor=build.add("Transpose", value.tensor, order), shape=shape, layout=layout)
 
 
 @step(
     "to-nchw",
     example="decode-image | resize(224, 224, like=opencv) | cast(float32) | to-nchw",
-    takes=_before("HWC", "CHW"),
+    takes=_before_move("CHW"),
 )
 def to_nchw(build: Builder, value: Value) -> Value:
     """Move the channels of an image to the front.
 
     A single image becomes CHW. Steps that resize or crop must come before this step.
     """
-    return _transposed(build, value, *_moved(value, ("HWC", "CHW"), "first"))
+    return _channels_moved(build, value, "CHW", "first")
 
 
-@step("to-nhwc", example="to-nhwc", takes=_before("CHW", "HWC"))
+@step("to-nhwc", example="to-nhwc", takes=_before_move("HWC"))
 def to_nhwc(build: Builder, value: Value) -> Value:
     """Move the channels of an image to the end.
 
     A single image becomes HWC.
     """
-    return _transposed(build, value, *_moved(value, ("CHW", "HWC"), "last"))
+    return _channels_moved(build, value, "HWC", "last")
 
 
-def _transposed(build: Builder, value: Value, given: str, wanted: str) -> Value:
-    order = _order(given, wanted)
-    tensor = build.add("Transpose", value.tensor, order)
-    return value.replace(tensor=tensor, shape=_reordered(value.shape, order), layout=wanted)
-
-
-def _axis(axis: int, rank: int) -> int:
-    """AXIS from the front. Raises Unfit: there are not so many dimensions."""
+def axis_from_front(axis: int, rank: int) -> int:
+    """Returns an axis, counted from the front. Raises Unfit: it does not exist."""
     if not -rank <= axis < rank:
         raise Unfit(f"axis {axis} does not exist: there are {rank} dimensions")
     return axis % rank
 
 
-def _dim_gone(raw: InputSpec, arguments: Arguments) -> InputSpec:
-    axis = arguments["axis"]
-    if raw.shape is None or not isinstance(axis, int) or not -len(raw.shape) <= axis < len(raw.shape):
-        return raw
-    axis %= len(raw.shape)
-    return raw._replace(shape=raw.shape[:axis] + raw.shape[axis + 1 :])
+def _before_expand_dims(output: InputSpec, arguments: Arguments) -> InputSpec:
+    shape, axis = output.shape, arguments["axis"]
+    if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return output
+    place = axis % len(shape)
+    return output._replace(shape=shape[:place] + shape[place + 1 :])
 
 
-@step("expand-dims", example="expand-dims(-1)", takes=_dim_gone)
+@step("expand-dims", example="expand-dims(-1)", takes=_before_expand_dims)
 def expand_dims(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     """Add a dimension of size 1.
 
@@ -100,20 +98,20 @@ def expand_dims(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     tensor = build.add("ExpandDims", value.tensor, axis)
     if value.shape is None:
         return value.replace(tensor=tensor, layout="")
-    place = _axis(axis, len(value.shape) + 1)
+    place = axis_from_front(axis, len(value.shape) + 1)
     layout = in_batch(value.layout) if place == 0 else ""
     return value.replace(tensor=tensor, shape=(*value.shape[:place], 1, *value.shape[place:]), layout=layout)
 
 
-def _dim_more(raw: InputSpec, arguments: Arguments) -> InputSpec:
-    axis = arguments["axis"]
-    if raw.shape is None or not isinstance(axis, int) or not -len(raw.shape) <= axis + (axis < 0) <= len(raw.shape):
-        return raw
-    place = axis % (len(raw.shape) + 1)
-    return raw._replace(shape=(*raw.shape[:place], 1, *raw.shape[place:]))
+def _before_squeeze(output: InputSpec, arguments: Arguments) -> InputSpec:
+    shape, axis = output.shape, arguments["axis"]
+    if shape is None or not isinstance(axis, int) or not -len(shape) - 1 <= axis <= len(shape):
+        return output
+    place = axis % (len(shape) + 1)
+    return output._replace(shape=(*shape[:place], 1, *shape[place:]))
 
 
-@step("squeeze", example="squeeze(-1)", takes=_dim_more)
+@step("squeeze", example="squeeze(-1)", takes=_before_squeeze)
 def squeeze(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     """Remove a dimension of size 1.
 
@@ -122,7 +120,7 @@ def squeeze(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     """
     if value.shape is None:
         raise Unfit("requires a tensor of known rank")
-    place = _axis(axis, len(value.shape))
+    place = axis_from_front(axis, len(value.shape))
     if value.shape[place] not in (1, -1):
         raise Unfit(f"dimension {axis} is {value.shape[place]}, not 1: {value.description}")
     tensor = build.add("Squeeze", value.tensor, squeeze_dims=[place])
@@ -131,7 +129,7 @@ def squeeze(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     return value.replace(tensor=tensor, shape=shape, layout=layout)
 
 
-def _unknown(raw: InputSpec, arguments: Arguments) -> InputSpec:
+def _unknown(output: InputSpec, arguments: Arguments) -> InputSpec:
     raise Unfit("the input shape cannot be determined from the output shape")
 
 
@@ -158,14 +156,13 @@ def reshape(build: Builder, value: Value, *, shape: Wholes) -> Value:
     return value.replace(tensor=tensor, shape=result, layout="")
 
 
-def _transposed_back(raw: InputSpec, arguments: Arguments) -> InputSpec:
+def _before_transpose(output: InputSpec, arguments: Arguments) -> InputSpec:
     order = arguments["order"]
-    if raw.shape is None or not isinstance(order, tuple) or sorted(order) != list(range(len(raw.shape))):
-        return raw
-    return raw._replace(shape=tuple(raw.shape[order.index(axis)] for axis in range(len(order))))
+    fits = output.shape is not None and isinstance(order, tuple) and sorted(order) == list(range(len(output.shape)))
+    return _before_order(output, order) if fits and isinstance(order, tuple) else output
 
 
-@step("transpose", example="transpose([0, 2, 1])", takes=_transposed_back)
+@step("transpose", example="transpose([0, 2, 1])", takes=_before_transpose)
 def transpose(build: Builder, value: Value, *, order: Wholes) -> Value:
     """Change the order of the dimensions.
 
@@ -177,10 +174,7 @@ def transpose(build: Builder, value: Value, *, order: Wholes) -> Value:
     if value.rank not in (None, len(order)):
         raise Unfit(f"orders {len(order)} dimensions, got {value.description}")
     layout = "".join(value.layout[axis] for axis in order) if value.layout else ""
-    tensor = build.add("Transpose", value.tensor, order)
-    return value.replace(
-        tensor=tensor, shape=_reordered(value.shape, order), layout=layout if layout in LAYOUTS else ""
-    )
+    return _transposed(build, value, order, layout if layout in LAYOUTS else "")
 
 
 @step("assume", example="assume(layout=NHWC, colour=BGR, low=0, high=1)", sides=EITHER)

@@ -1,4 +1,4 @@
-"""Steps that take records apart: lines of CSV, and tf.Examples."""
+"""Steps that parse records: lines of CSV, and tf.Examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdsurgeon.text import listed
 
 MOST_COLUMNS = 10_000
 MOST_DEFAULTS = 1 << 20
-"""Values that stand for a feature which is missing."""
+"""The largest number of values for a missing feature."""
 
 
 def _default(literal: Literal) -> tuple[Literal, ...]:
@@ -55,7 +55,7 @@ Keys: TypeAlias = Annotated[tuple[str, ...], Kind("a key, or a list of different
 
 
 def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tuple[int, ...]) -> Output:
-    """A constant of ITEMS. Raises Unfit: one is not of DTYPE."""
+    """Returns a constant. Raises Unfit: an item does not have the dtype."""
     values: list[object] = [
         str(item).encode() if dtype == STRING else float(item) if dtype.is_float and isinstance(item, int) else item
         for item in items
@@ -63,12 +63,12 @@ def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tup
     try:
         return build.constant(dtype, values, shape)
     except Unfit:
-        message = spelt(items[0] if len(set(map(str, items))) == 1 else list(items))
-        raise Unfit(f"default {message} is not {dtype.name}") from None
+        wrong = spelt(items[0] if len(set(map(str, items))) == 1 else list(items))
+        raise Unfit(f"default {wrong} is not {dtype.name}") from None
 
 
-def _lines_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
-    return InputSpec(STRING, raw.shape[:-1] if raw.shape else (-1,))
+def _lines_in(output: InputSpec, arguments: Arguments) -> InputSpec:
+    return InputSpec(STRING, output.shape[:-1] if output.shape else (-1,))
 
 
 @step(
@@ -105,38 +105,33 @@ def decode_csv(
     """
     if value.dtype != STRING:
         raise Unfit(f"splits lines, got {value.description}")
-    taken = range(columns) if select is None else select
-    if not taken or not all(0 <= place < columns for place in taken):
+    selected = range(columns) if select is None else select
+    if not selected or not all(0 <= place < columns for place in selected):
         raise Unfit(f"select requires fields from 0 to {columns - 1}")
-    if default is not None and len(default) not in (1, len(taken)):
-        raise Unfit(f"default must be one for all fields, or one for each of {len(taken)}, but has {len(default)}")
+    if default is not None and len(default) not in (1, len(selected)):
+        raise Unfit(f"default must be one for all fields, or one for each of {len(selected)}, but has {len(default)}")
     if na and default is None:
         raise Unfit("na requires a default")
     text = build.add("StaticRegexReplace", value.tensor, pattern=r"[\r\n]+$", rewrite="")
-    given = [_field_default(build, type, default, place) for place in range(len(default or (0,)))]
-    unread = build.constant(STRING, [b""]) if len(set(taken)) < columns else text
+    # A default without a value makes an empty field an error.
+    items: list[tuple[Literal, ...]] = [()] if default is None else [(item,) for item in default]
+    given = [_defaults(build, type, item, (len(item),)) for item in items]
+    unread = build.constant(STRING, [b""]) if len(set(selected)) < columns else text
     fields = [unread] * columns
-    for place, field in enumerate(taken):
+    for place, field in enumerate(selected):
         fields[field] = given[place if len(given) > 1 else 0]
-    node = build.node("DecodeCSV", [text, *fields], {"field_delim": delimiter, "na_value": na or ""})
-    parsed = node.outputs
-    tensor = build.add("Pack", *(parsed[field] for field in taken), axis=-1)
-    return value.fresh(tensor, type, None if value.shape is None else (*value.shape, len(taken)))
+    parsed = build.node("DecodeCSV", [text, *fields], {"field_delim": delimiter, "na_value": na or ""}).outputs
+    tensor = build.add("Pack", *(parsed[field] for field in selected), axis=-1)
+    return value.fresh(tensor, type, None if value.shape is None else (*value.shape, len(selected)))
 
 
-def _field_default(build: Builder, dtype: DType, default: Sequence[Literal] | None, place: int) -> Output:
-    """What stands for an empty field: one value, or none, which makes it an error."""
-    items = [] if default is None else [default[place]]
-    return _defaults(build, dtype, items, (len(items),))
-
-
-def _examples_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
+def _examples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
     shape, keys = arguments["shape"], arguments["features"]
     assert isinstance(shape, tuple) and isinstance(keys, tuple)
     rank = len(shape) or int(len(keys) > 1)
-    if raw.shape is None or len(raw.shape) not in (rank, rank + 1):
+    if output.shape is None or len(output.shape) not in (rank, rank + 1):
         return InputSpec(STRING, (-1,))
-    return InputSpec(STRING, raw.shape[: len(raw.shape) - rank])
+    return InputSpec(STRING, output.shape[: len(output.shape) - rank])
 
 
 @step(
@@ -174,8 +169,7 @@ def parse_example(
         raise Unfit(f"shape {format_shape(shape)} is open: only the first dimension may be -1")
     is_open = bool(shape) and shape[0] < 0
     missing = _missing(build, type, shape, default)
-    node = _parser(build, value, features, missing, shape)
-    parts = node[: len(features)]
+    parts = _parser(build, value, features, missing, shape)[: len(features)]
     assert value.shape is not None
     if len(parts) == 1:
         return value.fresh(parts[0], type, (*value.shape, *shape))
@@ -189,7 +183,7 @@ def parse_example(
 
 
 def _missing(build: Builder, dtype: DType, shape: tuple[int, ...], default: tuple[Literal, ...] | None) -> Output:
-    """What stands for a feature that is missing: nothing, which makes it an error, or as many values as it has."""
+    """Returns the default of a feature; without values, a missing feature is an error."""
     if shape and shape[0] < 0:
         items = default or (("",) if dtype == STRING else (0,))
         if len(items) > 1:
@@ -208,7 +202,7 @@ def _missing(build: Builder, dtype: DType, shape: tuple[int, ...], default: tupl
 def _parser(
     build: Builder, value: Value, features: tuple[str, ...], missing: Output, shape: tuple[int, ...]
 ) -> Sequence[Output]:
-    """What FEATURES are in VALUE: of one Example, or of each of a vector."""
+    """Returns the features of one Example, or of each Example in a vector."""
     defaults = [missing] * len(features)
     known: dict[str, object] = {
         "sparse_types": [],

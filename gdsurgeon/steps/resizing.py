@@ -176,12 +176,12 @@ def height_and_width(build: Builder, image: Value) -> Input:
     return build.add("Slice", shape, (len(image.shape) - 3,), (2,))
 
 
-def any_size(raw: InputSpec, arguments: Arguments) -> InputSpec:
+def any_size(output: InputSpec, arguments: Arguments) -> InputSpec:
     """Returns an input with images of any size."""
-    shape = raw.shape
+    shape = output.shape
     if shape is None or len(shape) not in (3, 4) or layout_of(shape).endswith("CHW"):
-        return raw
-    return raw._replace(shape=(*shape[:-3], -1, -1, shape[-1]))
+        return output
+    return output._replace(shape=(*shape[:-3], -1, -1, shape[-1]))
 
 
 _LIKE = (

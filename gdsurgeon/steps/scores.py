@@ -1,4 +1,4 @@
-"""Steps that make scores of what a model computes: probabilities, and what is beyond a threshold."""
+"""Steps that convert the results of a model to scores: probabilities, thresholds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _scores(build: Builder, value: Value) -> Value:
 
 
 def check_scores(value: Value) -> None:
-    """Raises Unfit where VALUE is not scores, one for each class along its last dimension."""
+    """Raises Unfit if the value does not consist of scores, one for each class along the last dimension."""
     value.require_numbers()
     if value.kind == CLASSES:
         raise Unfit("requires scores, got classes")

@@ -74,9 +74,9 @@ def _of_rate(build: Builder, sound: Value, rate: int) -> Value:
     return sound.replace(tensor=build.add("Mul", sound.tensor, factor), rate=rate)
 
 
-def _samples_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
+def _samples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
     """Returns the input for features: the same number of sounds, of any length."""
-    return InputSpec(FLOAT32, None if raw.shape is None else (*raw.shape[:-2], -1))
+    return InputSpec(FLOAT32, None if output.shape is None else (*output.shape[:-2], -1))
 
 
 @step(

@@ -14,11 +14,15 @@ from gdsurgeon.steps.language import File, FileRead, Texts, whole
 from gdsurgeon.steps.value import InputSpec, Unfit, Value
 
 
-def lines(file: FileRead, what: str) -> list[bytes]:
-    """Returns the lines of `file`, which hold `what`, without empty lines at the end.
+def lines_of(file: FileRead | None, texts: Sequence[str] | None, what: str) -> list[bytes]:
+    """Returns the lines of a file, without empty lines at the end, or the given texts; both are `what`.
 
-    Raises Unfit: there are no lines.
+    Raises Unfit: the file has no lines, or not exactly one of the two is given.
     """
+    if (file is None) == (texts is None):
+        raise Unfit(f"requires either file=FILE or {what}=[...]")
+    if file is None:
+        return [text.encode() for text in texts or ()]
     name = printable(file.path)
     try:
         found = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]
@@ -51,8 +55,8 @@ def decode_base64(build: Builder, value: Value) -> Value:
     return value.replace(tensor=build.add("DecodeBase64", text))
 
 
-def _words_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
-    return raw._replace(dtype=STRING)
+def _words_in(output: InputSpec, arguments: Arguments) -> InputSpec:
+    return output._replace(dtype=STRING)
 
 
 @step("lookup", example="lookup(words=[cat, dog], first=1, default=0)", sides=EITHER, takes=_words_in)
@@ -79,26 +83,19 @@ def lookup(
     """
     if value.dtype != STRING:
         raise Unfit(f"looks up words, got {value.description}")
-    if (file is None) == (words is None):
-        raise Unfit("requires either file=FILE or words=[...]")
-    keys = lines(file, "words") if file is not None else [word.encode() for word in words or ()]
-    _check_unique(keys)
-    content = b"%d\n%b" % (first, b"\n".join(keys))  # tables of one name are one table, wherever they are
+    keys = lines_of(file, words, "words")
+    places: dict[bytes, int] = {}
+    for place, word in enumerate(keys, 1):
+        if word in places:
+            raise Unfit(f"{quoted(word.decode())} occurs twice: word {places[word]} and word {place}")
+        places[word] = place
+    content = b"%d\n%b" % (first, b"\n".join(keys))  # tables with equal names are one table
     name = f"words_{hashlib.sha256(content).hexdigest()[:16]}"
     table = build.add("HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name=name)
     numbers = build.constant(INT64, range(first, first + len(keys)))
     filled = build.node("InitializeTableV2", [table, build.constant(STRING, keys), numbers], {})
-    # Of a table that is filled already TensorFlow compares the size: no call but the first one takes longer for it.
+    # TensorFlow only compares the size of a table that is already filled, so only the first call is slower.
     reading = [table, value.tensor, build.constant(INT64, default)]
     found = build.node("LookupTableFindV2", reading, {}, controls=[filled]).output
     low, high = min(first, default), max(first + len(keys) - 1, default)
     return value.fresh(found, INT64, value.shape).replace(low=float(low), high=float(high))
-
-
-def _check_unique(words: Sequence[bytes]) -> None:
-    """Raises Unfit where a word is there twice."""
-    places: dict[bytes, int] = {}
-    for place, word in enumerate(words, 1):
-        if word in places:
-            raise Unfit(f"{quoted(word.decode())} occurs twice: word {places[word]} and word {place}")
-        places[word] = place
