@@ -117,8 +117,8 @@ def _is_robbed(rule: str | None) -> bool:
 
 
 def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> list[Rule]:
+    from gdsurgeon.patterns.catalog import rules_in
     from gdsurgeon.patterns.check import rule_of
-    from gdsurgeon.patterns.rules import rules_in
 
     if rule is not None:
         return [rule_of(rule, name="rule", only_pattern=only_patterns)]

@@ -1,4 +1,4 @@
-"""compat: a graph for an older release of TensorFlow, with the older forms of what that does not know."""
+"""compat: converts a graph for an older release of TensorFlow, with older forms of ops that the release lacks."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.write import ChunkSource
 
 MOST_STEPS = 8
-"""Replacements of one node, one after the other: each is an older form of the one before."""
+"""The largest number of replacements of one node in sequence; each is an older form of the previous one."""
 MOST_GROUPS = 2
-"""Groups of replaced nodes that are run in isolation: of a graph with more, the first nodes of each op."""
+"""The largest number of groups of replaced nodes that run in isolation, the first nodes of each op first."""
 
 
 @edit()
 def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float | None = None) -> EditResult:
-    """Makes a graph one that the release TARGET of TensorFlow takes, and that gives what it gave.
+    """Converts a graph for the release `target` of TensorFlow.
 
-    Attrs that TARGET has not got go where they have the default of the newest release, ops become older forms where
-    these give the same. What the file says of versions becomes what TARGET reads.
+    Attrs that the release lacks are removed if they have the default value of the newest release. Ops become older
+    forms
+    that compute the same values. The versions of the file become those of the release.
 
     Args:
         graph: changed in place.
         target: a release, ``1.15`` or ``1.15.5``.
-        rtol, atol: by how much the outputs may differ; by default by what the older forms do (`Rule.tolerance`; for
-            nearly all of them not by a bit), and by what kernels round where products of matrices leave functions.
+        rtol, atol: the largest difference of outputs; by default that of the older forms (`Rule.tolerance`, nearly
+            always
+            0), and the rounding of kernels if matrix products were in functions.
 
     Raises:
-        UsageError: there is no such release.
-        EditError: something has no older form; all of it is in the details, and the graph
-            is as it was.
-        NothingToDo: TARGET knows all of it.
+        UsageError: the release is unknown.
+        EditError: some ops or attrs have no older form; the details list them, and the graph is unchanged.
+        NothingToDo: the release can load the graph.
     """
     wanted = known_release(target)
     _Work(_copy(graph), wanted).carry_out()
@@ -72,11 +73,11 @@ def _tolerance(rule: Rule) -> float:
 
 
 def known_release(target: str) -> Release:
-    """The release TARGET. Raises UsageError: the table has none of that name."""
+    """Returns the release `target`. Raises UsageError if it is unknown."""
     found = release(target)
     if found is None:
         first, last = releases()[0].name, releases()[-1].name
-        # A number that is too small or too large is no slip of the pen: 1.3 is not meant to be 1.13.
+        # A number that is too small or too large is not a typo: 1.3 is not 1.13.
         is_number = target.replace(".", "").isdecimal()
         near = None if is_number else nearest(target, [each.name for each in releases()])
         raise UsageError(
@@ -89,19 +90,19 @@ def known_release(target: str) -> Release:
 
 
 def _copy(graph: Graph) -> Graph:
-    """The same graph, to be changed in its place."""
+    """Returns a copy of the graph."""
     out = Graph(ChunkSource(graph.chunks(), graph.source_name))
     out.serving = graph.serving
     return out
 
 
 class _Work:
-    """Makes a graph fit for a release.
+    """Converts a graph.
 
     Attributes:
-        bodies: the functions that were changed, by name.
-        lowered: whether loops, conditionals and calls of functions were put in the place of their nodes.
-        tolerance: by how much the older forms that were taken may be off.
+        bodies: the changed functions, by name.
+        lowered: whether loops, conditionals and calls were replaced by their nodes.
+        tolerance: the largest difference that the older forms may cause.
     """
 
     def __init__(self, graph: Graph, wanted: Release) -> None:
@@ -115,13 +116,13 @@ class _Work:
         self._notes: dict[str, None] = {}
         self.lowered = False
         self.tolerance = 0.0
-        self._sites: dict[str, tuple[list[str], Rule]] = {}  # what each replaced node read, and the rule
+        self._sites: dict[str, tuple[list[str], Rule]] = {}  # the inputs of each replaced node, and the rule
         self._functions = [function.signature.name for function in graph.functions]
         self._reasons: list[EditError] = []
         self._refused: dict[tuple[str, str], str] = {}  # by function and node
 
     def carry_out(self) -> None:
-        """Does all of it. Raises EditError, and has changed the graph then."""
+        """Converts the graph. Raises EditError; the graph is changed then."""
         if control_flow.is_needed(self.graph, self.release) or tensor_lists.is_needed(self.graph, self.release):
             self._lower()
         called = called_shapes(self.graph) if len(self.graph.functions) else {}
@@ -147,7 +148,7 @@ class _Work:
             )
 
     def _lower(self) -> None:
-        """Has loops, conditionals and calls be of version 1; where that cannot be, it is said beside all else."""
+        """Converts loops, conditionals and calls to version 1; the reason is recorded if that is impossible."""
         inner = {node.op for name in used_functions(self.graph) if name in self.graph.functions
                  for node in self.graph.functions[name].node_def}  # fmt: skip
         try:
@@ -165,12 +166,12 @@ class _Work:
             self.graph = _copy(self.graph.pristine())
 
     def _with_reason(self, unknown: Unknown) -> Unknown:
-        """What is left of a node, with the reason for which it has no older form."""
+        """Adds the reason why a node has no older form."""
         why = self._refused.get((unknown.function, unknown.node), "")
         return unknown._replace(text=f"{unknown.text}; {why}") if why else unknown
 
     def _as_json(self, unknown: Unknown) -> Json:
-        """What is left of a node, and the reason, for a program."""
+        """Returns a remaining node, and the reason, as JSON."""
         why = self._refused.get((unknown.function, unknown.node))
         reason = why.as_json() if isinstance(why, Remark) else None
         _, node, op, kind, key, _ = unknown
@@ -179,7 +180,7 @@ class _Work:
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def _mend(self, graph: Graph, function: str, given: Mapping[Output, Shape]) -> None:
-        """Makes the nodes of a graph, or of the body of FUNCTION, older forms; GIVEN are shapes of tensors in it."""
+        """Replaces the nodes of a graph, or of the body of `function`, by older forms; `given` has known shapes."""
         analysis = Analysis(graph, self.release, given)
         for node in _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op)):
             self._mend_node(analysis, node, function)
@@ -207,11 +208,11 @@ class _Work:
             self.tolerance = max(self.tolerance, rule.tolerance)
 
     def _takes_all(self, op: str) -> bool:
-        """Whether what the release takes of OP is what the newest takes."""
+        """Returns whether the release supports an op as the newest release does."""
         return self.release.knows_as(op, self.newest) and not self.release.takes_less(op)
 
     def _is_wanting(self, node: Node) -> bool:
-        """Whether the release has not got the op of NODE, or lacks an attr of it that says something."""
+        """Returns whether the release lacks the op of a node, or an attr without default value."""
         definition = self.release.op_def(node.op)
         if definition is None or self.release.takes_less(node.op):
             return True
@@ -224,7 +225,7 @@ class _Work:
         )
 
     def _mend_attrs(self, graph: Graph, node: Node) -> None:
-        """Drops attrs that the release has not got and that say nothing, and says what has another default there."""
+        """Removes attrs that the release lacks and that have no effect, and adds attrs with different defaults."""
         if self.release.knows_as(node.op, self.newest):
             return
         old, new = self.release.op_def(node.op), self.newest.op_def(node.op)
@@ -253,11 +254,11 @@ class _Work:
         return newer is not None and same_value(node.attr_bytes(key), newer)
 
     def _mend_function(self, name: str, called: dict[str, list[Shape]]) -> None:
-        """Makes the nodes of the body of a function older forms, where the release does not take one of them."""
+        """Replaces the nodes of a function by older forms."""
         try:
             body = Body(self.graph, name)
         except EditError:
-            return  # it takes types from its calls: what is wrong with it is left, and said
+            return  # its dtypes depend on its calls; faults are reported
         self._mend(body.graph, name, given_shapes(body, called))
         if body.graph.is_edited:
             self.graph.functions.replace(body.function_def())
@@ -278,13 +279,12 @@ class _Work:
             self._versions = versions.SerializeToString(deterministic=True)
             self.graph.set_versions(self._versions)
 
-    # -- what was done -------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------
 
     def claims_of_sites(self, tolerance: float) -> Iterator[SameSites]:
-        """That the nodes that were replaced return, each in isolation, what they returned.
+        """Yields the claims that replaced nodes compute the same values in isolation.
 
-        Of a graph with very many of them, the first of each op are run. Those in functions are compared by what the
-        outputs show of them.
+        If there are very many, the first of each op are run. Nodes in functions are compared only by the outputs.
         """
         turns: Counter[str] = Counter()
         found: list[tuple[int, float, ClaimedSite]] = []
@@ -302,11 +302,11 @@ class _Work:
 
     @property
     def finite(self) -> tuple[str, ...]:
-        """The tensors that must be finite for the older forms to return the same."""
+        """The tensors that must be finite for equal values."""
         return tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
 
     def result(self, claims: tuple[Claim, ...]) -> EditResult:
-        """What was done, and what is claimed of it."""
+        """Returns the changes and claims."""
         intent = _intent(self.graph)
         gone = [name for name in self._functions if name not in self.graph.functions]
         intent.functions = FunctionChanges(changed=list(self.bodies), removed=gone)
@@ -338,14 +338,14 @@ class _Work:
 
 
 def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:
-    """The nodes whose ops are meant, but for the ends of a body."""
+    """Returns the nodes with selected ops, without the arguments and results of a function."""
     topology = topology_of(graph)
     nodes = map(topology.node, topology.with_ops(op for op in topology.ops() if is_meant(op)))
     return [node for node in nodes if node not in graph.ends]
 
 
 def _intent(graph: Graph) -> Intent:
-    """What was done to the nodes of a graph."""
+    """Returns the changes of the nodes of a graph."""
     added = [node.name for node in graph.touched() if node.base_name is None]
     gone = [node.base_name for node in graph.removed() if node.base_name is not None]
     changed = [node.name for node in graph.touched() if node.base_name is not None]

@@ -1,4 +1,4 @@
-"""rewrite: other nodes in the place of those that a pattern matches."""
+"""rewrite: replaces the nodes that match a pattern."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit
-from gdsurgeon.edits.rewriting.calling import calling, function_of
-from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
 from gdsurgeon.edits.rewriting.matching import Matcher
-from gdsurgeon.edits.rewriting.planning import check_pattern, check_terms
-from gdsurgeon.edits.rewriting.rounds import ALREADY, OWN, Left, Round, look, match_of, told_bindings
+from gdsurgeon.edits.rewriting.planning import calling, check_pattern, check_terms, function_of
+from gdsurgeon.edits.rewriting.rounds import (
+    ALREADY,
+    OWN,
+    PlannedRewrite,
+    RewriteLog,
+    Round,
+    SkippedMatch,
+    look,
+    match_of,
+    told_bindings,
+)
 from gdsurgeon.edits.sites import site_claims
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -26,9 +34,9 @@ from gdsurgeon.text import Entry, and_more, first_lines, named, nearest, suggest
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
-"""How often a rule goes over a graph at most: what it has made may match it again."""
+"""The largest number of rounds of a rule: its replacement may match again."""
 OF_LARGEST = 1e-4
-"""By how much what a site gives may differ, as a part of its own largest element."""
+"""The default tolerance: max |a - b| / max |a| of each tensor."""
 MOST_TOLD = 8
 
 
@@ -41,60 +49,59 @@ def rewrite(
     limit: int | None = None,
     of_largest: float = OF_LARGEST,
 ) -> EditResult:
-    """Puts other nodes in the place of those that a pattern matches, again and again until nothing is left to be done.
+    """Replaces the nodes that match a pattern, until no match can be replaced.
 
-    A match stays as it is where one of its nodes is read from outside, lies in another loop or branch, waits for
-    another node or is an output; the node of the result keeps its name. Of matches that overlap the first one in
-    topological order is replaced. What a rule has made is replaced once more only by less.
+    A match is skipped if an inner node has other consumers or control edges, is an output, or is in a different loop or
+    branch; the nodes of results keep their names. If matches overlap, the first one in topological order is replaced.
+    Nodes that a rule has made are replaced again only by fewer nodes.
 
     Args:
         graph: changed in place.
-        pattern: a rule, ``PATTERN -> REPLACEMENT``, or a pattern alone; or rules, which apply one after the other.
-        replacement: what takes the place of the pattern: a text; a function from a `Match` to one (or to None, where
-            the match is to stay); or a graph, whose placeholders are called like variables of the pattern, and whose
-            results (what nobody reads) are the pattern's: it becomes a function, and each match a call.
-        limit: matches of all rules that are replaced at most.
-        of_largest: by how much what is given in the place of a match may differ, as a part of the largest element of
-            that tensor: the proof compares them.
+        pattern: a rule, ``PATTERN -> REPLACEMENT``, or a pattern; or rules, which are applied in order.
+        replacement: for a pattern: a text; a function from a `Match` to a text (or to None, which skips the match); or
+            a
+            graph, whose placeholders have the names of variables, and whose outputs are the results: it becomes a
+            function, and each match becomes a call.
+        limit: the largest number of replaced matches of all rules.
+        of_largest: the largest max |a - b| / max |a| of a result; the proof compares the values.
 
     Raises:
-        UsageError: a rule is none; the line says at which column.
-        EditError: nothing matches, no match can be replaced, or what would take their place is no graph; the graph is
-            as it was.
-        NothingToDo: all that matches is already what would take its place.
+        UsageError: a rule is not valid; the message gives the column.
+        EditError: nothing matches, no match can be replaced, or the replacement is not valid; the graph is unchanged.
+        NothingToDo: each match already equals its replacement.
     """
     rules, function = _rules_and_function(graph, pattern, replacement)
     topology = topology_of(graph)
     topology.check_reads(topology.numbers())
-    done = Done(graph)
-    replaced, left, endless = list[Planned](), list[Left](), list[str]()
+    log = RewriteLog(graph)
+    replaced, left, endless = list[PlannedRewrite](), list[SkippedMatch](), list[str]()
     for number, rule in enumerate(rules):
-        done.made = set()
-        *_, found = _to_the_end(done, rule, number, limit, replaced)
-        left += [each for each in found.left if each.why != ALREADY or each.node not in done.made]
+        log.made = set()
+        *_, found = _to_the_end(log, rule, number, limit, replaced)
+        left += [each for each in found.left if each.why != ALREADY or each.node not in log.made]
         if found.planned:
             endless.append(rule.name)
     if not replaced:
         raise _nothing(graph, rules, left)
-    intent = done.intent()
+    intent = log.intent()
     if function is not None:
         graph.functions.add(function)
         intent.functions.added.append(function.signature.name)
     return EditResult(
         intent,
-        site_claims(done.sites(), of_largest),
+        site_claims(log.sites(), of_largest),
         [Remark(f"the rule {printable(name)} {_ENDLESS}", "endless", rule=name) for name in endless],
         _notes(replaced),
         told=list(_told(rules, replaced, left)),
         facts=_facts(replaced, left),
-        decided={"replaced": done.replaced},
+        decided={"replaced": log.replaced},
     )
 
 
 def _rules_and_function(
     graph: Graph, pattern: str | Sequence[Rule], replacement: str | Maker | Graph | None
 ) -> tuple[Sequence[Rule], FunctionDef | None]:
-    """The rules, which fit the graph, and the function that they call where the replacement is a graph."""
+    """Returns the rules, checked for the graph, and the function that they call if the replacement is a graph."""
     rules = _rules(pattern, replacement)
     function = _function(graph, replacement) if isinstance(replacement, Graph) else None
     if isinstance(replacement, Graph) and function is not None:
@@ -108,7 +115,7 @@ _ENDLESS = f"still matches after {MOST_ROUNDS} rounds: its replacement matches i
 
 
 def _function(graph: Graph, body: Graph) -> FunctionDef | None:
-    """BODY as a function that GRAPH has not got."""
+    """Returns `body` as a new function of `graph`."""
     if graph.is_body:
         raise EditError("a graph can replace nodes only in the model, not in one of its functions", code="in-function")
     function = function_of(body)
@@ -134,30 +141,32 @@ def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | Non
     return [replace(rule_of(pattern, name="rule", only_pattern=True), make=replacement)]
 
 
-def _to_the_end(done: Done, rule: Rule, number: int, limit: int | None, replaced: list[Planned]) -> Iterator[Round]:
-    """Carries RULE out until nothing is left; yields what each round has found, the last of which was not done."""
+def _to_the_end(
+    log: RewriteLog, rule: Rule, number: int, limit: int | None, replaced: list[PlannedRewrite]
+) -> Iterator[Round]:
+    """Applies a rule until no match can be replaced; yields each round, and the last one changed nothing."""
     for round_ in range(MOST_ROUNDS):
         most = None if limit is None else limit - len(replaced)
-        found = look(done.graph, rule, done.made, most, strict=not replaced)
+        found = look(log.graph, rule, log.made, most, strict=not replaced)
         yield found
         if not found.planned:
             return
-        done.carry_out(found.planned, found.named, number, round_)
+        log.carry_out(found.planned, found.named, number, round_)
         replaced += found.planned
-    yield look(done.graph, rule, done.made, None if limit is None else limit - len(replaced), strict=False)
+    yield look(log.graph, rule, log.made, None if limit is None else limit - len(replaced), strict=False)
 
 
 @public
 def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
-    """Where a pattern matches: for each node of its first result the first way in which it does.
+    """Yields the matches of a pattern: for each node of its first result, the first way in which it matches.
 
     Args:
-        graph: left as it is.
-        pattern: a pattern or a rule, of which the pattern is meant.
+        graph: not changed.
+        pattern: a pattern, or a rule, whose pattern is used.
 
     Raises:
-        UsageError: it is none; the line says at which column.
-        EditError: an op has not got an attr that it asks for.
+        UsageError: the pattern is not valid; the message gives the column.
+        EditError: an op lacks an attr that the pattern mentions.
     """
     rule = rule_of(pattern, name="rule", only_pattern=True) if isinstance(pattern, str) else pattern
     check_pattern(graph, rule)
@@ -167,13 +176,13 @@ def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
 
 
 class Listed(NamedTuple):
-    """A match, as it is listed.
+    """A match in a list.
 
     Attributes:
-        rule: its name.
-        nodes: the tensors that the results are.
-        bindings: what names stand for.
-        why: why the rule leaves it, a `Remark`; '' where it does not.
+        rule: the name of the rule.
+        nodes: the tensors of the results.
+        bindings: the bindings of names.
+        why: the reason why the rule skips it, a `Remark`; '' if it does not.
     """
 
     rule: str
@@ -183,10 +192,10 @@ class Listed(NamedTuple):
 
 
 def listed(graph: Graph, rules: Sequence[Rule]) -> Iterator[Listed]:
-    """The matches of RULES in a graph, which stays as it is: those of each as if there were no other rule.
+    """Yields the matches of `rules` in a graph, which is not changed; each rule is applied separately.
 
     Raises:
-        EditError, UsageError: what takes their place is no graph.
+        EditError, UsageError: a replacement is not valid.
     """
     for rule in rules:
         if rule.replacement is None and rule.make is None:
@@ -201,11 +210,11 @@ def listed(graph: Graph, rules: Sequence[Rule]) -> Iterator[Listed]:
             yield Listed(rule.name, (left.node.name,), {}, left.why)
 
 
-# -- what is told ----------------------------------------------------------------------------------------------
+# -- the summary -----------------------------------------------------------------------------------------------
 
 
-def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditError:
-    """The error for rules that have changed nothing."""
+def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) -> EditError:
+    """Returns the error for rules that changed nothing."""
     if left and all(each.why in (OWN, ALREADY) for each in left):
         return NothingToDo("nothing would change: every match already equals its replacement")
     if left:
@@ -227,22 +236,22 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditE
 
 
 def _why_not(missing: list[str], near: str | None) -> str:
-    """What is said of the ops that rules need and a graph lacks: of several none alone is the reason."""
+    """Returns a text about the ops that rules need and the graph lacks."""
     if len(missing) == 1:
         return f": the graph has no {printable(missing[0])}.{suggestion(near)}"
     return f": the graph has none of {named(missing)}" if missing else ""
 
 
 def _needed_ops(rule: Rule) -> Iterator[str]:
-    """The ops without which a pattern does not match."""
+    """Yields the ops without which a pattern cannot match."""
     for root in rule.pattern:
         for term in walk(root):
             if isinstance(term, Op) and len(term.ops) == 1 and not term.optional:
                 yield term.ops[0]
 
 
-def _notes(replaced: Sequence[Planned]) -> list[str]:
-    """What cannot be compared by itself."""
+def _notes(replaced: Sequence[PlannedRewrite]) -> list[str]:
+    """Returns notes about replacements that cannot be compared in isolation."""
     hidden = sum(each.is_hidden for each in replaced)
     where = "is in a loop or a branch" if hidden == 1 else "are in loops or branches"
     out: list[str] = []
@@ -259,7 +268,7 @@ def _notes(replaced: Sequence[Planned]) -> list[str]:
     return out
 
 
-def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterator[Entry]:
+def _told(rules: Sequence[Rule], replaced: Sequence[PlannedRewrite], left: Sequence[SkippedMatch]) -> Iterator[Entry]:
     counts = Counter(each.rule for each in replaced)
     for rule in rules:
         if counts[rule.name]:
@@ -271,7 +280,7 @@ def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Lef
         yield Entry("skipped", f"{quoted(first[why])}{and_more(count - 1)}: {why}")
 
 
-def _facts(replaced: Sequence[Planned], left: Sequence[Left]) -> dict[str, Json]:
+def _facts(replaced: Sequence[PlannedRewrite], left: Sequence[SkippedMatch]) -> dict[str, Json]:
     return {
         "replaced": [
             {"rule": each.rule, "nodes": [root.name for root in each.roots], "bindings": each.bindings}
@@ -281,6 +290,6 @@ def _facts(replaced: Sequence[Planned], left: Sequence[Left]) -> dict[str, Json]
     }
 
 
-def _left(each: Left) -> dict[str, Json]:
+def _left(each: SkippedMatch) -> dict[str, Json]:
     why = each.why
     return {"rule": each.rule, "node": each.node.name, "why": str(why), "code": why.code, "facts": why.facts}

@@ -1,4 +1,4 @@
-"""simplify: a smaller graph that gives the same, bit for bit."""
+"""simplify: removes redundant nodes; outputs stay bit-identical."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.simplifying.bodies import in_bodies
-from gdsurgeon.edits.simplifying.conditions import conditions
-from gdsurgeon.edits.simplifying.control_edges import control_edges
-from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
+from gdsurgeon.edits.simplifying.constants import Evaluate
 from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
-from gdsurgeon.edits.simplifying.folding import Evaluate
 from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_folds
-from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
-from gdsurgeon.edits.simplifying.inlining import after_inlining, inlined, written, written_size
-from gdsurgeon.edits.simplifying.neutral import neutral
-from gdsurgeon.edits.simplifying.pairs import pairs
-from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
+from gdsurgeon.edits.simplifying.functions import after_inlining, inlined, written, written_size
+from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
+from gdsurgeon.edits.simplifying.passes import (
+    checks,
+    conditions,
+    control_edges,
+    fetched_by_savers,
+    identities,
+    initialising,
+    lasting,
+    neutral,
+    pairs,
+    remove_unused,
+    served_nodes,
+    stop_gradients,
+)
 from gdsurgeon.edits.simplifying.stages import (
     CONDITIONS,
     CONSTANTS,
@@ -38,10 +45,10 @@ from gdsurgeon.edits.simplifying.stages import (
     Step,
     decided,
     folded,
+    in_bodies,
     passed,
     passed_by,
 )
-from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark, UsageError, joined, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
@@ -52,14 +59,14 @@ from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 
 FUNCTIONS = "functions"
-"""The pass that takes functions out of the library which nobody calls; it comes last."""
+"""The last pass: removes unused functions."""
 INLINE = "inline"
-"""The pass that comes first, and once: what it leaves are calls that stay."""
+"""The first pass: inlines functions."""
 BODIES = "bodies"
-"""The pass that has the others go over the functions of calls that stay."""
+"""The pass that simplifies the functions of the remaining calls."""
 PASSES: dict[str, Pass | None] = {
     INLINE: None,
-    "unread": unread,
+    "unread": remove_unused,
     "control-edges": control_edges,
     CONDITIONS: conditions,
     "checks": checks,
@@ -75,9 +82,9 @@ PASSES: dict[str, Pass | None] = {
     BODIES: None,
     FUNCTIONS: None,
 }
-"""What is done, in this order, again and again; what is constant then, and functions, come after the rest."""
+"""The passes, which are repeated in this order; constants and functions come last."""
 MOST_OPS = 12
-"""Ops of which it is told how many nodes there were and are."""
+"""The number of ops in the summary."""
 
 
 @edit(outputs=of_tensors, shapes=of_olds(of_nodes))
@@ -94,33 +101,33 @@ def simplify(
     fold_bn: bool = False,
     tolerance: float = TOLERANCE,
 ) -> EditResult:
-    """Makes a graph smaller, until nothing is left to be done. What it gives stays the same, bit for bit.
+    """Removes redundant nodes until no pass changes anything. Outputs stay bit-identical; with `fold_bn`, up to
+    rounding.
 
-    With FOLD_BN it stays the same but for rounding.
-
-    Inputs and outputs keep their names, and so does what a model's signatures and savers name. What lasts (an
-    assignment, a print) stays, but for what no output needs where OUTPUTS are given.
+    Inputs and outputs, and nodes that signatures and savers name, keep their names. Lasting effects (an assignment, a
+    print) are kept, except those that `outputs` do not need.
 
     Args:
         graph: changed in place.
-        outputs: tensors that it is there for; by default what nobody reads, or what a model's signatures give.
-        passes: what is to be done, some of `PASSES`; all by default.
-        skip: what is not to be done; `fold-bn` among these is FOLD_BN taken back.
-        shapes: (input, the only shape that it is to take from now on): what follows from it is constant, too.
-        max_growth: bytes that constants may take beyond those of what they are computed of.
-        evaluate: computes what depends on constants alone, a `gds.Evaluator`; None: of that only arithmetic on shapes
-            is folded, which takes no TensorFlow.
-        engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
-            would not understand is left; '' is TensorFlow.
-        fold_bn: fold batch norms, paddings and gaps into convolutions, too.
-        tolerance: with `fold_bn`, the largest |a - b| of a tensor may be this part of its largest |a|; a tenth of that
-            for a fold in isolation.
+        outputs: the tensors to keep; by default those without consumers, or those of a model's signatures.
+        passes: the passes to run, some of `PASSES`; all by default.
+        skip: the passes to skip; `fold-bn` among them cancels `fold_bn`.
+        shapes: pairs (input, its only shape from now on); values that follow from it are folded.
+        max_growth: by how many bytes folded constants may be larger than the constants that they replace.
+        evaluate: computes values that depend only on constants, a `gds.Evaluator`; None folds only arithmetic on
+            shapes,
+            which needs no TensorFlow.
+        engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES`: constants store all their elements, and passes
+            that
+            the engine does not support are skipped; '' is TensorFlow.
+        fold_bn: also fold batch norms, paddings and dilations into convolutions.
+        tolerance: with `fold_bn`, the largest max |a - b| / max |a| of a tensor; a tenth of it for a fold in isolation.
 
     Raises:
-        UsageError: there is no such pass or engine, or no pass is left to be done.
-        EditError: there is no such tensor, an input does not take the shape that it is to have, a node reads what is
-            not there, or constants spelt out are more than a file holds; the graph is as it was.
-        NothingToDo: there is nothing to be made simpler.
+        UsageError: a pass or engine is unknown, or no pass is left.
+        EditError: a tensor does not exist, an input does not accept a shape, a node has a missing input, or constants
+            are too large for a file; the graph is unchanged.
+        NothingToDo: nothing can be simplified.
         NotValidatedError: `fold_bn` is given, and NumPy is not installed.
     """
     chosen, fold_bn = _asked(passes, skip, engine, has_shapes=bool(shapes), fold_bn=fold_bn)
@@ -148,7 +155,7 @@ def simplify(
 def _asked(
     passes: Sequence[str], skip: Sequence[str], engine: str, *, has_shapes: bool, fold_bn: bool
 ) -> tuple[list[str], bool]:
-    """The passes that are to be done, and whether folds are. Raises UsageError where nothing is."""
+    """Returns the passes to run, and whether to fold. Raises UsageError if nothing is left."""
     fold_bn = fold_bn and FOLD_BN not in skip
     skip = [name for name in skip if name != FOLD_BN]
     chosen = _chosen(passes, skip, left_out(engine, has_shapes=has_shapes))
@@ -158,7 +165,7 @@ def _asked(
 
 
 def _check_sound(graph: Graph, engine: str) -> None:
-    """Raises EditError where a node reads what is not there, or constants spelt out for ENGINE are too large."""
+    """Raises EditError if a node has a missing input, or if constants are too large for `engine`."""
     topology = topology_of(graph)
     topology.check_reads(topology.numbers())
     if engine:
@@ -166,13 +173,13 @@ def _check_sound(graph: Graph, engine: str) -> None:
 
 
 def _inlined(graph: Graph, ends: Sequence[Output], chosen: Sequence[str]) -> Stage | None:
-    """What was inlined, where the file is not larger for it after the other CHOSEN passes; None: nothing."""
+    """Returns the stage of inlining if the file does not grow after the other passes; otherwise None."""
     named, rest = [end.name for end in ends], [name for name in chosen if name != INLINE]
     return inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
 
 
 def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:
-    """Has the other passes done on a copy of a graph, to see what it comes to."""
+    """Runs the other passes on a copy of a graph, to find its size."""
     with suppress(NothingToDo):
         simplify(graph, ends, passes=passes)
 
@@ -185,20 +192,20 @@ class Folds(NamedTuple):
 
 
 class _Work:
-    """A graph that is made simpler, in stages: passes on a draft of it, what is constant then, and so on.
+    """A graph that is simplified in stages.
 
     Attributes:
-        draft: of the graph as it is now.
-        stages: what has been done, in order.
-        folded: the names of nodes that are constants now.
-        opened: those of shapes that are constants now, in which one dim follows from the rest.
-        reshapes: those of the nodes that read these.
-        counts: the nodes and edges that went, by the pass that took them.
-        idle: nodes of which it does not matter what they draw.
-        as_written: whether calls have gone or call others, which TensorFlow optimises by themselves.
-        lost: the checks that went in bodies of functions, by their ops.
-        notes: what somebody should know.
-        refusing: Reshapes that went, and that some inputs did not pass.
+        view: of the current graph.
+        stages: the stages so far.
+        folded: the names of nodes that became constants.
+        opened: the names of shapes that became constants with one dim of -1.
+        reshapes: the consumers of `opened` shapes.
+        counts: the number of removed nodes and edges by pass.
+        idle: nodes whose random values are not used any more.
+        as_written: whether calls were removed or changed, whose functions TensorFlow would optimize.
+        lost: the number of removed checks in functions, by op.
+        notes: notes for the user.
+        refusing: removed Reshape nodes that fail for some inputs.
     """
 
     def __init__(
@@ -221,22 +228,22 @@ class _Work:
         self.lost: Counter[str] = Counter()
         self.notes: list[str] = []
         self.refusing: list[str] = []
-        self.draft = self._new_draft()
-        savers = fetched_by_savers(self.draft)
-        self._kept += [self.draft.topology.node(number) for number in savers]
+        self.view = self._new_view()
+        savers = fetched_by_savers(self.view)
+        self._kept += [self.view.topology.node(number) for number in savers]
         for number in savers:
-            self.draft.kept[number] = 1
+            self.view.kept[number] = 1
 
-    def _new_draft(self) -> Draft:
+    def _new_view(self) -> GraphView:
         topology = topology_of(self._graph)
-        return Draft(self._graph, map(topology.id_of, self._kept), keeps_checks="checks" not in self._chosen)
+        return GraphView(self._graph, map(topology.id_of, self._kept), keeps_checks="checks" not in self._chosen)
 
     def done(self, was: Counter[str], *, may_be_nothing: bool) -> EditResult:
-        """What has been done, once all is. WAS: how many nodes there were of each op."""
+        """Runs all stages; returns the result. `was`: the number of nodes by op before."""
         self._run()
         if not self._graph.is_changed and not may_be_nothing:
             raise NothingToDo("nothing would change: no pass found anything to simplify")
-        now, intent = _ops(self.draft), self.intent()
+        now, intent = _ops(self.view), self.intent()
         original = self._graph.pristine()
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
         sites += sorted(name for name in intent.moved if name in original)
@@ -257,22 +264,22 @@ class _Work:
         return EditResult(intent, (claim,), _warnings(was + self.lost, now), self.notes, told, facts, stages=stages)
 
     def _run(self) -> None:
-        """Does all that is to be done, functions last."""
+        """Runs all stages, functions last."""
         while True:
             self._pass()
-            self.draft.renew()
+            self.view.renew()
             has_folded = self._fold()
-            self.draft.renew()
+            self.view.renew()
             has_less = self._same_shape() or has_folded
             if self._decide() or (not has_less and self._in_bodies()):
-                self.draft = self._new_draft()
+                self.view = self._new_view()
             elif has_less:
-                self.draft.renew()
+                self.view.renew()
             else:
                 break
         if self._engine:
             self._done(spelt_out(self._graph), self._asked("spelt_constants"))
-            self.draft = self._new_draft()
+            self.view = self._new_view()
         if FUNCTIONS in self._chosen:
             intent = Intent()
             intent.functions.removed = drop_unused_functions(self._graph)
@@ -283,21 +290,21 @@ class _Work:
         return Asked(stage, {"outputs": tuple(end.name for end in self._ends), **arguments})
 
     def _root(self) -> None:
-        draft = self.draft
-        draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
-        draft.roots += initialising(draft) if self._ends else lasting(draft)
+        view = self.view
+        view.roots = [number for number, flag in enumerate(view.kept) if flag]
+        view.roots += initialising(view) if self._ends else lasting(view)
 
     def _pass(self) -> None:
-        """Runs the passes, until none of them finds anything."""
+        """Runs the passes until no pass changes anything."""
         self._root()
-        self._add(passed(self.draft, self._how))
+        self._add(passed(self.view, self._how))
 
     def _fold(self) -> bool:
-        """Folds what is constant; False where nothing is."""
+        """Folds constants; returns False if nothing is constant."""
         if self._graph.is_body:
             return False
         try:
-            found = folded(self.draft, self._how, self._room, self._refused)
+            found = folded(self.view, self._how, self._room, self._refused)
         except NotValidatedError as error:
             self._give_up(error)
             return self._fold()
@@ -310,9 +317,9 @@ class _Work:
         return True
 
     def _same_shape(self) -> bool:
-        """Takes away what changes no shape, and drops nothing; False where nothing is such."""
+        """Removes nodes that return their input, given known shapes; returns False if no such node exists."""
         self._root()
-        found = None if self._graph.is_body else passed_by(self.draft, self._how)
+        found = None if self._graph.is_body else passed_by(self.view, self._how)
         if found is None:
             return False
         self.idle += found.idle
@@ -320,8 +327,8 @@ class _Work:
         return True
 
     def _decide(self) -> bool:
-        """Has calls that choose by a constant be plain ones, and inlines these; False where there are none."""
-        found = None if self._graph.is_body else decided(self.draft, self._how)
+        """Makes conditionals with constant conditions calls, and inlines them; returns False if no such node exists."""
+        found = None if self._graph.is_body else decided(self.view, self._how)
         if found is None:
             return False
         self._add(found)
@@ -337,7 +344,7 @@ class _Work:
         return True
 
     def _in_bodies(self) -> bool:
-        """Has the passes go over the bodies of functions; False where they find nothing."""
+        """Simplifies function bodies; returns False if nothing changed."""
         if BODIES not in self._chosen:
             return False
         changed: set[str] = set()
@@ -358,12 +365,12 @@ class _Work:
         return bool(changed) or (not is_able and self._in_bodies())
 
     def _give_up(self, error: NotValidatedError) -> None:
-        """Notes that constants cannot be computed."""
+        """Records that values cannot be computed."""
         self.notes.append(Remark(f"{error.message}; these nodes are kept", "not-computed", reason=error.code))
         self._how = How(self._how.chosen, self._how.passes, None)
 
     def _add(self, found: Step) -> None:
-        """Notes what was done in one go."""
+        """Records a stage."""
         self.counts += found.counts
         self.as_written = self.as_written or found.as_written
         self.refusing += found.refusing
@@ -375,7 +382,7 @@ class _Work:
             self._before = written(self._graph)
 
     def intent(self) -> Intent:
-        """What all stages come to."""
+        """Returns the changes of all stages."""
         if len(self.stages) == 1:
             return self.stages[0].result.intent
         out = Intent()
@@ -386,7 +393,7 @@ class _Work:
 
 
 def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) -> list[str]:
-    """The passes that are done, in their order, without those that are UNFIT. Raises UsageError: there is no such."""
+    """Returns the passes to run, in order, without those in `unfit`. Raises UsageError if a pass is unknown."""
     for name in (*passes, *skip):
         if name not in PASSES:
             near = nearest(name, PASSES)
@@ -397,7 +404,7 @@ def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) ->
 
 
 def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> UsageError:
-    """The error for PASSES (all, where there are none) all of which are left out: by SKIP, or for an ENGINE."""
+    """Returns the error if all passes are excluded by `skip` or the engine."""
     asked = [name for name in PASSES if name in (passes or PASSES)]
     others = ",".join(name for name in asked if name not in skip)
     skipped = ",".join(name for name in asked if name in skip)
@@ -410,14 +417,14 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
 
 
 def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
-    """The nodes whose names stay, with what they give."""
+    """Returns the nodes that must keep their names and values."""
     topology = topology_of(graph)
     inputs = [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
     outputs = [end.node for end in ends] or output_nodes(graph)
     return list(dict.fromkeys([*inputs, *outputs, *served_nodes(graph)]))
 
 
-# -- what is told ---------------------------------------------------------------------------------------------
+# -- the summary ----------------------------------------------------------------------------------------------
 
 
 def _ops_of(graph: Graph) -> Counter[str]:
@@ -426,13 +433,13 @@ def _ops_of(graph: Graph) -> Counter[str]:
 
 
 def _nodes_inside(graph: Graph) -> int:
-    """The nodes of the functions of a graph that is no function itself, and no part of a model."""
+    """Returns the number of nodes in functions of a standalone graph."""
     is_alone = not graph.is_body and graph.serving is None
     return sum(len(function.node_def) for function in graph.functions) if is_alone else 0
 
 
-def _ops(draft: Draft) -> Counter[str]:
-    return Counter(draft.topology.op(number) for number in draft.topology.numbers() if not draft.gone[number])
+def _ops(view: GraphView) -> Counter[str]:
+    return Counter(view.topology.op(number) for number in view.topology.numbers() if not view.removed[number])
 
 
 def _told(found: Counter[str]) -> list[Entry]:
@@ -441,14 +448,14 @@ def _told(found: Counter[str]) -> list[Entry]:
 
 
 def _table(was: Counter[str], now: Counter[str]) -> list[Entry]:
-    """The ops of which the graph has fewer nodes than before, or more; the largest decrease first."""
+    """Returns the ops with fewer or more nodes than before, the largest decrease first."""
     changed = sorted((op for op in was | now if was[op] != now[op]), key=lambda op: (now[op] - was[op], op))
     names = [f"{op} {was[op]:,} -> {now[op]:,}" for op in changed]
     return [Entry("ops", counted(len(names), "op type") if len(names) > 1 else "", names)] if names else []
 
 
 def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> list[Entry]:
-    """Nodes, those of functions (INSIDE, before), and bytes; these not of a model, of which the graph is a part."""
+    """Returns the number of nodes in functions, and of a standalone graph the bytes."""
     told = [Entry("nodes", f"in functions {inside:,}  ->  {_nodes_inside(graph):,}")] if inside else []
     if not graph.is_body and graph.serving is None:
         told.append(Entry("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
@@ -456,7 +463,7 @@ def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> 
 
 
 def _refusals(names: Sequence[str]) -> list[Remark]:
-    """That the Reshapes NAMES are gone, which some inputs did not pass."""
+    """Returns a note about removed Reshape nodes that fail for some inputs."""
     if not names:
         return []
     text = f"{counted(len(names), 'Reshape')} removed that would fail for some inputs ({named(names, 3)}): for these"
@@ -465,7 +472,7 @@ def _refusals(names: Sequence[str]) -> list[Remark]:
 
 
 def _warnings(was: Counter[str], now: Counter[str]) -> list[str]:
-    """That checks are gone."""
+    """Returns a warning about removed checks."""
     lost = {op: was[op] - now[op] for op in sorted(CHECKS) if now[op] < was[op]}
     what = " and ".join(f"{count:,} {op}" for op, count in lost.items())
     text = f"{what} removed: values that they refused are now accepted"

@@ -16,10 +16,10 @@ _FIELDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "type": "type"}
 
 
 def spelt(attr: AttrDef, value: object) -> bytes:
-    """The serialised AttrValue of VALUE (numbers, texts, dtypes, or a list of them) for ATTR.
+    """Returns the serialized AttrValue of a value in a rule: numbers, texts, dtypes, or a list of them.
 
     Raises:
-        ValueError: it is of another kind; the message says which would be right.
+        ValueError: the attr has a different kind; the message names it.
     """
     wrong = ValueError(f"{attr.name} is of kind {attr.kind}")
     if attr.kind == "shape":
@@ -59,7 +59,7 @@ def _item(kind: str, value: object, wrong: ValueError) -> object:
 
 
 def _float(value: float, wrong: ValueError) -> float:
-    """VALUE, which a float32 holds but for rounding."""
+    """Returns `value`, which must be in the range of float32."""
     try:
         pack("<f", value)
     except OverflowError:
@@ -68,7 +68,7 @@ def _float(value: float, wrong: ValueError) -> float:
 
 
 def of_constant(attr: AttrDef, found: Constant | None) -> bytes:
-    """The serialised AttrValue of what a constant holds, for ATTR. Raises ValueError: see `spelt`."""
+    """Returns the serialized AttrValue of the value of a constant. Raises ValueError; see `spelt`."""
     wrong = ValueError(f"{attr.name} is of kind {attr.kind}, which the constant does not fit")
     if found is None or not all(isinstance(value, int | float) for value in found.values):
         raise wrong
@@ -85,7 +85,7 @@ def of_constant(attr: AttrDef, found: Constant | None) -> bytes:
 
 
 def misfit(data: bytes, attr: AttrDef) -> str:
-    """What is wrong with a serialised AttrValue as that of ATTR; '' where nothing is."""
+    """Returns the reason why a serialized AttrValue is not valid for an attr; '' if it is valid."""
     value = attr_value(data)
     for dtype in [value.type] if attr.kind == "type" else value.list.type:
         if attr.allowed and dtype not in attr.allowed:

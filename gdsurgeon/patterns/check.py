@@ -1,4 +1,4 @@
-"""Checks of a rule after its syntax: names are bound before they are used, and each result can be found."""
+"""Checks of a parsed rule: names are bound before they are used, and each result can be found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdsurgeon.text import near_miss
 
 
 class Bound(NamedTuple):
-    """The names that every match binds: of variables, of variables that stand for attrs, and of nodes."""
+    """The names that each match binds: variables, attr variables, and labels."""
 
     tensors: frozenset[str]
     attrs: frozenset[str]
@@ -21,10 +21,10 @@ class Bound(NamedTuple):
 
 
 def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: bool = False) -> Rule:
-    """The rule in TEXT, checked.
+    """Returns the checked rule of a text.
 
     Raises:
-        UsageError: the text is not a rule, or uses a name that it does not bind; the message gives the column.
+        UsageError: the text is not a rule, or uses an unbound name; the message gives the column.
     """
     sides = parse_rule(text, place, only_pattern=only_pattern)
     pattern = _Checker(text, place).pattern(sides.pattern)
@@ -36,7 +36,7 @@ def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: 
 
 
 def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
-    """The terms of the replacement TEXT for the pattern of RULE. Raises UsageError: see `rule_of`."""
+    """Returns the terms of a replacement for the pattern of `rule`. Raises UsageError; see `rule_of`."""
     place = "replacement, column "
     labels = [term.label for root in rule.pattern for term in walk(root) if isinstance(term, Op) and term.label]
     terms = parse_replacement(text, labels, place)
@@ -45,7 +45,7 @@ def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
 
 
 def bound_by(pattern: Sequence[Term]) -> Bound:
-    """The names that every match of PATTERN binds. Only the first input of an optional node counts."""
+    """Returns the names that each match of `pattern` binds; of an optional node, only the first input counts."""
     tensors: set[str] = set()
     attrs: set[str] = set()
     labels: set[str] = set()
@@ -69,7 +69,7 @@ class _Checker:
         self.text, self.place = text, place
 
     def wrong(self, term: Term, what: str) -> UsageError:
-        """The error that says WHAT is wrong with a term."""
+        """Returns the error for a term."""
         return wrong_at(self.place, self.text, term.column, what)
 
     # -- patterns ------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class _Checker:
         return tuple(out)
 
     def _term(self, term: Term, labels: set[str]) -> None:
-        """Checks one term of a pattern."""
+        """Checks a term of a pattern."""
         if isinstance(term, InputOf):
             raise self.wrong(term, "inputs of a node are allowed only in replacements")
         if isinstance(term, Ref) and term.label not in labels:
@@ -126,7 +126,7 @@ class _Checker:
             labels.add(term.label)
 
     def _check_joined(self, roots: Sequence[Op | Ref]) -> None:
-        """Each further result has a name in common with those before it, by which it is found."""
+        """Checks that each further result shares a name with earlier results."""
         known: set[str] = set()
         for root in roots:
             names = set(_names(root))
@@ -153,7 +153,7 @@ class _Checker:
                 self._new(term, bound, made, optional)
 
     def _new(self, term: Term, bound: Bound, made: set[str], optional: set[str]) -> None:
-        """Checks one term of a replacement."""
+        """Checks a term of a replacement."""
         if isinstance(term, Anything):
             raise self.wrong(term, "'_' is allowed only in patterns: give it a name there")
         if isinstance(term, Variable):
@@ -196,7 +196,7 @@ class _Checker:
 
 
 def _names(root: Term) -> Iterator[str]:
-    """The names by which a result can be found from another one."""
+    """Yields the names by which a result can be found from a different one."""
     for term in walk(root):
         if isinstance(term, Variable):
             yield f"${term.name}"

@@ -1,4 +1,4 @@
-"""The language of rules, from text to terms: ``Mul($x, Sigmoid($x)) -> Swish($x)``; the page of rewrite has it all."""
+"""Parses rules: ``Mul($x, Sigmoid($x)) -> Swish($x)``; the page of rewrite describes the language."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gdsurgeon.patterns.terms import (
 from gdsurgeon.text import near_miss
 
 DEEPEST = 60
-"""Terms inside of terms."""
+"""The largest depth of nested terms."""
 MOST_TERMS = 500
 DTYPES = {**NUMBERS, "float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
 KINDS = ("const", "scalar")
@@ -43,28 +43,28 @@ _RELATIONS = ("!=", "<=", ">=", "=", "<", ">")
 
 
 class Sides(NamedTuple):
-    """A rule as it is written: a term for each result, and what takes their place, if anything does."""
+    """A parsed rule: the terms of the pattern's results, and of the replacement, if there is one."""
 
     pattern: tuple[Term, ...]
     replacement: tuple[Term, ...] | None
 
 
 def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False) -> Sides:
-    """The rule in TEXT.
+    """Returns the rule in `text`.
 
     Args:
         text: ``PATTERN -> REPLACEMENT``.
-        place: the text in front of the column in errors.
-        only_pattern: whether there may be a pattern alone.
+        place: the text before the column in errors.
+        only_pattern: whether a pattern without replacement is allowed.
 
     Raises:
-        UsageError: it is not in the language; the line says at which column.
+        UsageError: the text is not a rule; the message gives the column.
     """
     return _RuleParser(text, place).rule(only_pattern)
 
 
 def parse_replacement(text: str, labels: Iterable[str], place: str = "replacement, column ") -> tuple[Term, ...]:
-    """The terms of a replacement alone, for a pattern with LABELS. Raises UsageError: see `parse_rule`."""
+    """Returns the terms of a replacement for a pattern with `labels`. Raises UsageError; see `parse_rule`."""
     parser = _RuleParser(text, place)
     parser.labels.update(labels)
     out = parser.side()
@@ -73,13 +73,13 @@ def parse_replacement(text: str, labels: Iterable[str], place: str = "replacemen
 
 
 def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
-    """WHAT is wrong with the rule TEXT at a column (from 1)."""
+    """Returns the error for the rule `text` at a column, from 1."""
     message = f"{printable(place)}{column}: {where(text, column - 1)}: {what}"
     return UsageError(message, code="bad-rule", facts={"column": column})
 
 
 class _RuleParser(Parser):
-    """Reads a rule, or one of its sides."""
+    """Parses a rule, or one of its sides."""
 
     def __init__(self, text: str, place: str) -> None:
         super().__init__(text)
@@ -100,13 +100,13 @@ class _RuleParser(Parser):
         return Sides(pattern, replacement)
 
     def side(self) -> tuple[Term, ...]:
-        """A term, or several in parentheses."""
+        """Parses a term, or several in parentheses."""
         if not self.skip("("):
             return (self._term(0),)
         return tuple(self._term(0) for _ in self.until(")"))
 
     def end(self) -> None:
-        """Raises UsageError where something is left."""
+        """Raises UsageError unless the text ends here."""
         if not self.is_end():
             raise self.error("the rule should end here")
 
@@ -229,7 +229,7 @@ class _RuleParser(Parser):
     # -- values --------------------------------------------------------------------------------------------
 
     def _numbers(self, depth: int = 0) -> tuple[tuple[int, ...], list[float | int | bool]]:
-        """A number, or nested lists: the shape and the elements."""
+        """Parses a number or nested lists; returns the shape and the elements."""
         if depth > DEEPEST:
             raise self.error(f"lists can be nested at most {DEEPEST} deep")
         start = self.at
@@ -251,7 +251,7 @@ class _RuleParser(Parser):
         return int(found) if _WHOLE.fullmatch(found) else float(found)
 
     def _attrs(self) -> tuple[tuple[AttrTest, ...], str, bool]:
-        """What stands in braces: the attrs, and the label of a node whose attrs are taken over."""
+        """Parses the content of braces: attrs, and the label of a node whose attrs are copied."""
         if not self.skip("{"):
             return (), "", False
         like = ""
@@ -331,6 +331,6 @@ class _RuleParser(Parser):
         return True
 
     def error(self, what: str, place: int | None = None) -> UsageError:
-        """WHAT is wrong at PLACE, or where the parser is."""
+        """Returns an error at an index, by default the current one."""
         at = self.at if place is None else place
         return wrong_at(self.place, self.text, at + 1, what)

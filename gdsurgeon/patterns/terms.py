@@ -1,4 +1,4 @@
-"""The terms of a rule. Each term stands for a tensor."""
+"""The terms of a rule. Each term is a tensor."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.node import Node, Output
 
 MOST_EQUAL = 64
-"""Elements of constants up to which two with the same values are one tensor to a pattern."""
+"""The number of elements up to which constants with equal values are the same tensor in a pattern."""
 HANDING_ON = frozenset(("Identity", "Enter"))
-"""Ops that hand a constant on, so that what they give is one."""
+"""Ops that forward constants."""
 
 Scalar: TypeAlias = "bool | int | float | str"
 AttrLiteral: TypeAlias = "Scalar | DTypeName | list[Scalar | DTypeName]"
-"""The value of an attr as it is written."""
+"""The value of an attr in a rule."""
 
 
 @dataclass(frozen=True)
 class DTypeName:
-    """A dtype, as the value of an attr."""
+    """A dtype as the value of an attr."""
 
     number: int
 
@@ -46,7 +46,7 @@ AttrTerm: TypeAlias = "AttrLiteral | AttrVariable | AttrOf"
 
 @dataclass(frozen=True)
 class AttrTest:
-    """``key = value`` in a pattern or a replacement; in a pattern the relation may be another one."""
+    """``key = value`` in a pattern or a replacement; a pattern also allows other relations."""
 
     key: str
     relation: str
@@ -63,14 +63,14 @@ class Anything:
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """``$name``: any tensor, and the same one wherever the name stands.
+    """``$name``: any tensor; the same tensor at each occurrence of the name.
 
     Attributes:
-        name: without the dollar.
-        kind: '' for any tensor, ``const`` for a constant, ``scalar`` for a constant of one element.
-        bounds: of the elements of the constant, the lowest and the highest; None: any.
-        dims: the shape of the constant, -1 where it may be anything; None: any.
-        column: where it stands in the rule, from 1.
+        name: without the dollar sign.
+        kind: '' for any tensor, ``const`` for a constant, ``scalar`` for a constant with one element.
+        bounds: the smallest and largest element of the constant, or None.
+        dims: the shape of the constant, -1 for any dim; or None.
+        column: the position in the rule, from 1.
     """
 
     name: str
@@ -82,13 +82,13 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A number, or lists of them: a constant.
+    """A number or nested lists: a constant.
 
     Attributes:
-        shape: of the lists; () for a number, which in a pattern stands for constants of any shape that hold nothing
-            else.
-        values: in row-major order.
-        column: where it stands.
+        shape: the shape of the lists; () for a number, which in a pattern matches constants of any shape with only that
+            number.
+        values: the elements in row-major order.
+        column: the position in the rule, from 1.
     """
 
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Ref:
-    """``label`` or ``label:1``: an output of a node that has been described before."""
+    """``label`` or ``label:1``: an output of a node that appears earlier."""
 
     label: str
     port: int
@@ -112,7 +112,7 @@ class InputOf:
     Attributes:
         label: the label of the node in the pattern.
         first: the index of the (first) input.
-        rest: whether the inputs after it are meant, too.
+        rest: whether all inputs after it are included.
         column: the position in the rule, from 1.
     """
 
@@ -124,19 +124,19 @@ class InputOf:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """A node, and which of its outputs is meant.
+    """An output of a node.
 
     Attributes:
         ops: the ops that match; () for any op.
-        label: a name for it, or ''.
+        label: the name of the node, or ''.
         attrs: in a pattern the required attrs, in a replacement the attrs of the new node.
-        like: in a replacement the label of a node whose attrs it takes over, or ''.
-        same: in a replacement the label of a node whose op and attrs it takes over, or ''; then there are no `ops`.
-        inputs: its data inputs; None: whichever.
-        rest: whether there may be more.
+        like: in a replacement the label of a node whose attrs are copied, or ''.
+        same: in a replacement the label of a node whose op and attrs are copied, or ''; `ops` is empty then.
+        inputs: the data inputs; None for any inputs.
+        rest: whether more inputs are allowed.
         optional: whether the node may be missing; its first input then replaces it.
-        port: the output.
-        column: where it stands.
+        port: the index of the output.
+        column: the position in the rule, from 1.
     """
 
     ops: tuple[str, ...]
@@ -155,23 +155,22 @@ Term: TypeAlias = "Anything | Variable | Value | Ref | InputOf | Op"
 
 
 Dim: TypeAlias = "tuple[str, int]"
-"""A dim of a tensor: the name of its variable, and which it is, from 0."""
+"""A dim of a tensor: the name of its variable, and the axis."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A pattern, and what takes its place.
+    """A pattern and its replacement.
 
     Attributes:
         name: the name of the rule.
         pattern: a term for each result; the first is an `Op`.
-        replacement: a term for each result; None for a rule that only finds.
-        text: the rule as it is written.
-        place: where that is, in front of a column: ``FILE:LINE:``, or ``column ``.
-        make: where there is no replacement: says for a match what takes its place, or None to leave it.
-        keeps_shapes: whether a match is kept if broadcasting with a constant could have enlarged a result and the
-            known shapes do not rule that out.
-        alike: dims that have to be known, and to be the same.
+        replacement: a term for each result; None for a rule without replacement.
+        text: the text of the rule.
+        place: the text before a column in errors: ``FILE:LINE:``, or ``column ``.
+        make: without replacement: a function that returns the replacement of a match, or None to skip it.
+        keeps_shapes: whether a match is skipped if broadcasting with a constant may have enlarged a result.
+        alike: dims that must be known and equal.
     """
 
     name: str
@@ -186,12 +185,12 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """What a pattern has matched.
+    """A match of a pattern.
 
     Attributes:
-        tensors: by the names of variables.
-        nodes: by labels.
-        attrs: serialised AttrValues by the names of variables that stand for attrs.
+        tensors: the tensors of variables.
+        nodes: the nodes by label.
+        attrs: the serialized AttrValues of attr variables.
         roots: the results.
     """
 
@@ -201,7 +200,7 @@ class Match:
     roots: tuple[Output, ...] = ()
 
     def value(self, name: str) -> Constant | None:
-        """The value of the small constant that a variable stands for; None: it stands for none, or for a big one."""
+        """Returns the value of the small constant that a variable is bound to; otherwise None."""
         node = self.tensors[name].node
         while node.op in HANDING_ON and len(node.inputs) == 1:
             node = node.inputs[0].node
@@ -229,11 +228,11 @@ class Replaced:
 
 
 Maker: TypeAlias = Callable[[Match], "str | None"]
-"""Says for a match what takes its place, as the text of a replacement; None: nothing does."""
+"""Returns the replacement of a match as a text; None skips the match."""
 
 
 def walk(term: Term) -> Iterator[Term]:
-    """TERM and all below it, from left to right."""
+    """Yields a term and all terms below it, from left to right."""
     pending = [term]
     while pending:
         each = pending.pop()

@@ -1,7 +1,6 @@
-"""compat: every node is as the release has it; what it took is as it was, the rest is an older form of what it was.
+"""compat: each node is valid for the release; nodes that were valid are unchanged, others are older forms.
 
-The definitions of a release's ops are data, and the same for the edit. How a node is held against them is said here
-once more.
+The table of releases is shared with the edit; the check of a node against it is a second implementation.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "StaticRegexFullMatch": ("RegexFullMatch", "LogicalAnd"),
     "StaticRegexReplace": ("RegexReplace",),
 }
-"""What a node may become that the release has not got."""
+"""The older forms of ops that a release lacks."""
 GROUPED = ("DepthwiseConv2dNative", "ConcatV2")
-"""What a Conv2D of several groups becomes, where the release takes one."""
+"""The forms of a Conv2D with several groups."""
 MIDDLES: Mapping[str, tuple[str, ...]] = {"ResizeBilinear": ("Add",), "ResizeNearestNeighbor": ("GatherV2",)}
-"""The same of ops that the release has without half_pixel_centers, where that is true."""
+"""The forms of ops with half_pixel_centers, if the release lacks that attr."""
 PADS = {"Conv2D": "Pad", "DepthwiseConv2dNative": "Pad", "MaxPool": "PadV2"}
-"""What stands in front of an op that pads by explicit_paddings, where the release has it without."""
+"""The op that precedes an op with explicit_paddings, if the release lacks that attr."""
 LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListFromTensor": ("TensorArrayScatterV3",),
     "TensorListGetItem": ("TensorArrayReadV3", "Identity"),
@@ -63,26 +62,26 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListSetItem": ("TensorArrayWriteV3", "Identity"),
     "TensorListStack": ("TensorArrayGatherV3", "ExpandDims"),
 }
-"""What lists of tensors may become, all of them, where the release has not got one such op, or has it otherwise."""
+"""The forms of lists of tensors, if the release lacks such an op or has it with other inputs."""
 RESPELT = {"GatherV2": ("batch_dims", "Taxis"), "MatrixBandPart": ("Tindex",)}
-"""Ops that read something else where the release lacks the first of these attrs, and the attrs that are others then."""
+"""Ops with different inputs if the release lacks the first attr, and the attrs that change then."""
 BRANCHING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))
 CALLING = BRANCHING | {"PartitionedCall", "StatefulPartitionedCall", "StatelessWhile", "While"}
-"""What is put in the place of its node where the release has not got one of them."""
+"""Ops that are replaced by their functions if the release lacks one of them."""
 HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
-"""What can stand there under the name of such a node, with what that gave."""
+"""The ops of nodes that replace such nodes and return their results."""
 ROUND = frozenset(("Enter", "Exit", "Merge", "NextIteration", "Switch"))
 OTHER_INPUTS = frozenset(
     """
     ConcatV2 GatherV2 Maximum NoOp NonMaxSuppressionV3 ParseExample Tile Transpose
 """.split()
 )
-"""The ops that older forms end in and that read more or less than what they stand for."""
+"""Older forms with more or fewer inputs than the original op."""
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
 UNSAID |= {"TensorArrayV3": "identical_element_shapes", "VarHandleOp": "debug_name"}
 """Attrs that may go whatever they hold; of the others only those that hold the default."""
 UNREAD = frozenset(("tensor", "func", "list(func)"))
-"""Kinds of attrs of which a release limits nothing."""
+"""Kinds of attrs that a release does not restrict."""
 UNSAID_OF_CALLS = frozenset(("output_shapes", "parallel_iterations", "config", "config_proto", "executor_type"))
 
 
@@ -127,24 +126,24 @@ def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
         yield f"the bad_consumers are {list(now.bad_consumers)}"
 
 
-# -- what is different ----------------------------------------------------------------------------------------
+# -- permitted changes ---------------------------------------------------------------------------------------
 
 
 def _ops_of(graph: Graph) -> set[str]:
-    """The ops of a graph, and of the functions that it uses."""
+    """Returns the ops of a graph and of the functions that it uses."""
     named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
     functions = graph.functions.reachable(named, gradients=True)
     return {*graph.store.table.op_names, *(n.op for name in functions for n in graph.functions[name].node_def)}
 
 
 def _has_other_lists(ops: Iterable[str], wanted: Release) -> bool:
-    """Whether the release has lists of tensors that are not those of today."""
+    """Returns whether the release lacks today's lists of tensors."""
     pairs = [(wanted.op_def(op), releases()[-1].op_def(op)) for op in ops if op in LISTS]
     return any(old is None or new is None or len(old.inputs) != len(new.inputs) for old, new in pairs)
 
 
 def _lowered(before: Graph, wanted: Release) -> set[str]:
-    """The nodes in whose place their functions' nodes are: all that call, where the release has not got one such op."""
+    """Returns the nodes that are replaced by their functions: all calls, if the release lacks one of the ops."""
     ops = _ops_of(before)
     called = {"Case" if op == "StatelessCase" else op for op in ops & CALLING}  # which becomes one
     if all(wanted.op_def(op) is not None for op in called) and not _has_other_lists(ops, wanted):
@@ -154,7 +153,7 @@ def _lowered(before: Graph, wanted: Release) -> set[str]:
 
 
 def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> Intent:
-    """What of all that is different about nodes may be; LOWERED are those in whose place others are."""
+    """Returns the permitted changes of nodes; `lowered` are nodes that are replaced by their functions."""
     facts, intent = comparison.facts, Intent()
     before, after = comparison.before, comparison.after
     lists = _has_other_lists(_ops_of(before), wanted)
@@ -188,9 +187,9 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
 
 
 def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: FunctionLibrary) -> Iterator[str]:
-    """What is wrong with what stands in the place of a loop or a conditional.
+    """Yields faults of the node that replaces a loop or a conditional.
 
-    It reads its results, in their order, and waits for what it waited for and for the effects of its branches.
+    It must return the results in order, and keep the control dependencies and the effects of its branches.
     """
     where = quoted(old.name)
     if old.op not in CALLING or "Call" in old.op:
@@ -219,9 +218,9 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: Func
 
 
 def _waits_for_branches(old: Node, new: Node, library: FunctionLibrary) -> bool:
-    """Whether NEW waits for the branch that is taken: for a Merge of nodes that wait for the effects of theirs.
+    """Returns whether a node has a control dependency on a Merge of nodes after each branch.
 
-    The branches of an If are read in the order of the sides of a Switch.
+    The branches of an If are in the order of the outputs of a Switch.
     """
     branches = old.attr("branches")
     sides = (old.attr("else_branch"), old.attr("then_branch"))
@@ -238,21 +237,21 @@ def _waits_for_branches(old: Node, new: Node, library: FunctionLibrary) -> bool:
 
 
 def _is_padded(node: Node, wanted: Release) -> bool:
-    """Whether a node pads by explicit_paddings, of which the release knows nothing."""
+    """Returns whether a node has explicit_paddings, which the release lacks."""
     definition = wanted.op_def(node.op)
     is_unknown = definition is not None and "explicit_paddings" not in definition.attrs
     return node.op in PADS and is_unknown and node.text_attr("padding") == "EXPLICIT"
 
 
 def _is_respelt(node: Node, wanted: Release) -> bool:
-    """Whether a node has an attr that says what it does, and of which the release knows nothing."""
+    """Returns whether a node has an attr with an effect, which the release lacks."""
     key, definition = RESPELT.get(node.op, ("",))[0], wanted.op_def(node.op)
     is_unknown = definition is not None and node.has_attr(key) and key not in definition.attrs
     return is_unknown and not _says_nothing(node, key, releases()[-1])
 
 
 def _reads_respelt(old: Node, new: Node) -> bool:
-    """Whether a node reads what it read, as far as it goes: rows laid one behind the other, numbers made wider."""
+    """Returns whether a node reads its former inputs, reshaped or cast."""
     if old.op == "MatrixBandPart":
         found = [new.inputs[0], *(read.node.inputs[0] for read in new.inputs[1:] if read.node.op == "Cast")]
         return [read.name for read in found] == [read.name for read in old.inputs]
@@ -262,7 +261,7 @@ def _reads_respelt(old: Node, new: Node) -> bool:
 
 
 def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
-    """What is wrong with what nodes read that are to read something else."""
+    """Yields faults of changed inputs."""
     for name in comparison.facts.altered:
         old, new = comparison.before[name], comparison.after[name]
         if old.op == "Conv2D" and new.op in GROUPED:
@@ -279,7 +278,9 @@ def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
 
 
 def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
-    """Whether READ is what a node read first, padded where the release has it not pad so, and NEW pads the rest."""
+    """Returns whether `read` is the first input of a node, padded if the release needs that, and `new` pads
+    the rest.
+    """
     if not _is_padded(old, wanted):
         return read.name == old.inputs[0].name and new.text_attr("padding") == old.text_attr("padding")
     if read.node.op != PADS[old.op] or read.node.inputs[0].name != old.inputs[0].name:
@@ -293,7 +294,7 @@ def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
 
 
 def _convolves_groups(old: Node, new: Node, wanted: Release) -> bool:
-    """Whether a node convolves the channels of what it read in groups, each with the filters that are in its place."""
+    """Returns whether a node computes a grouped convolution of its former inputs."""
     filters, header = old.inputs[1].name, constant_header(old.inputs[1].node)
     across = 1 if old.text_attr("data_format") == "NCHW" else 3
     if new.op == "DepthwiseConv2dNative":
@@ -318,7 +319,7 @@ def _convolves_groups(old: Node, new: Node, wanted: Release) -> bool:
 
 
 def _parses(old: Node, new: Node) -> bool:
-    """Whether ParseExample is given the keys one by one that were in two vectors, and all else as it was."""
+    """Returns whether ParseExample has the former keys as single inputs, and all other inputs unchanged."""
     vectors = [constant(read.node) for read in old.inputs[2:4]]
     keys = [item for value in vectors if value is not None for item in value.values]
     first, last = new.inputs[:2], new.inputs[2 + len(keys) :]
@@ -329,13 +330,15 @@ def _parses(old: Node, new: Node) -> bool:
 
 
 def _scopes(name: str) -> set[str]:
-    """The name scopes that NAME is in."""
+    """Returns the name scopes of `name`."""
     parts = name.split("/")
     return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -> bool:
-    """Whether this may be different about a node that was OLD and is NEW; LISTS: no list of tensors is to stay."""
+    """Returns whether a part of a node may change from `old` to `new`; `lists`: whether all lists of tensors are
+    replaced.
+    """
     newest = releases()[-1]
     is_other = old.op != new.op
     is_taken = wanted.op_def(old.op) is not None and not wanted.takes_matrices_only(old.op)
@@ -389,7 +392,7 @@ def _kinds(op: str, newest: Release) -> set[str]:
 
 
 def _is_default(value: AttrValue, attr: AttrDef | None) -> bool:
-    """Whether VALUE holds what ATTR has where nothing is said."""
+    """Returns whether `value` is the default of `attr`."""
     if attr is None or not attr.has_default:
         return False
     if isinstance(attr.default, dict):
@@ -402,11 +405,11 @@ def _is_default(value: AttrValue, attr: AttrDef | None) -> bool:
     return (held.decode("utf-8", "replace") if isinstance(held, bytes) else held) == attr.default
 
 
-# -- what the release says of its ops -------------------------------------------------------------------------
+# -- validity for the release --------------------------------------------------------------------------------
 
 
 class _Record(NamedTuple):
-    """What is held against the definition of an op."""
+    """A node that is compared with the definition of its op."""
 
     op: str
     keys: Iterable[str]
@@ -415,7 +418,7 @@ class _Record(NamedTuple):
 
 
 def _unfit(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
-    """The nodes of a graph, and of the functions that it uses, that RELEASE does not take, each with why."""
+    """Yields the nodes of a graph and its used functions that the release does not support, with the reasons."""
     producer = graph.store.versions.producer
     seen: dict[tuple[object, ...], list[str]] = {}  # most nodes are like others
     for node in graph.nodes():
@@ -434,7 +437,7 @@ def _unfit(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
 
 
 def _unfit_functions(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
-    """The functions that are used and hold what the release does not take."""
+    """Yields the used functions with nodes that the release does not support."""
     named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
     for name in graph.functions.reachable(named, gradients=True):
         function = graph.functions[name]
@@ -448,7 +451,7 @@ def _unfit_functions(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[
 
 
 def _leaves_out(node: NodeDef, wanted: Release) -> bool:
-    """Whether a node relies on a default that is another in the release."""
+    """Returns whether a node relies on a default value that differs in the release."""
     old, new = wanted.op_def(node.op), releases()[-1].op_def(node.op)
     if old is None or new is None:
         return False
@@ -463,7 +466,7 @@ def _of_function(node: NodeDef) -> _Record:
 
 
 def _held(node: NodeDef, key: str) -> AttrValue | None:
-    return node.attr[key] if key in node.attr else None  # noqa: SIM401  # a map of messages makes what it has not
+    return node.attr[key] if key in node.attr else None  # noqa: SIM401  # a map of messages adds missing keys
 
 
 def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer: int) -> Iterator[str]:
@@ -506,7 +509,7 @@ def _wrong(value: AttrValue, attr: AttrDef, wanted: Release) -> Iterator[str]:
 
 
 def _count(definition: OpDef, record: _Record) -> int | None:
-    """How many tensors an op takes; None where an attr that says so is not there."""
+    """Returns the number of inputs that an op requires; None if an attr for it is missing."""
     total = 0
     for arg in definition.inputs:
         key = arg.number_attr or arg.list_attr

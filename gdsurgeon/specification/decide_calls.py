@@ -1,4 +1,4 @@
-"""The stage of simplify in which If and Case become calls of what a constant chooses, and loops of no turns go."""
+"""The stage of simplify that makes If and Case with constant conditions calls, and removes loops without iterations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
 
 
 def _hands_on(graph: Graph, node: Node) -> bool:
-    """Whether a loop makes no turn whatever it is given: its condition returns a constant, and does nothing."""
+    """Returns whether a loop has no iteration: its condition returns a constant and has no effects."""
     condition = node.attr("cond") if node.op in ("StatelessWhile", "While") else None
     called = condition.func.name if condition is not None else ""
     function = graph.functions.get(called)
@@ -69,7 +69,7 @@ def _hands_on(graph: Graph, node: Node) -> bool:
 
 
 def _function(node: Node) -> bytes:
-    """The function that a node comes to call whatever it is given, serialised; b'' where nothing says so."""
+    """Returns the function that a node always calls, serialized; b'' if it is not constant."""
     reads = node.inputs
     found = constant(reads[0].node) if node.op in (*_STATELESS, "If", "Case") and reads else None
     if found is None or found.shape != () or reads[0].node.controls:

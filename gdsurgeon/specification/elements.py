@@ -1,4 +1,4 @@
-"""What a constant of numbers holds, by the rules of TensorProto, said by none of the code that edits have."""
+"""The elements of constants, by the rules of TensorProto; shares no code with the edits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array: TypeAlias = "NDArray[Any]"
 
 
 class Elements(NamedTuple):
-    """Of a tensor the DataType, the dims, and the elements as they lie in memory."""
+    """The DataType, the dims and the elements of a tensor, as in memory."""
 
     dtype: int
     shape: tuple[int, ...]
     data: bytes
 
     def array(self) -> Array:
-        """The elements in their shape; of bfloat16 as the float32 that each of them is."""
+        """The elements in their shape; bfloat16 as float32."""
         import numpy as np
 
         if self.dtype == BFLOAT16:
@@ -33,7 +33,7 @@ class Elements(NamedTuple):
 
 
 def elements(node: Node) -> Elements | None:
-    """What TensorFlow makes of NODE, a constant; None where it holds no numbers, or spells such as Python lacks."""
+    """Returns the elements of a constant; None for other dtypes than numbers."""
     tensor = attr_value(node.attr_bytes("value") or b"").tensor
     kind = DTYPES.get(tensor.dtype)
     if kind is None or not kind.size:

@@ -1,4 +1,4 @@
-"""Which tensors of a file have the same values as others, whatever it is fed; said of the file alone."""
+"""Which tensors of a file always have equal values, derived from the file only."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _EITHER = frozenset(("Mul", "Add", "AddV2"))
 _ALL = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0}
 _REDUCING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 _PACKING = {"Pack": "Unpack", "Unpack": "Pack"}
-"""What undoes what."""
+"""Ops that undo each other."""
 _ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
 _SPLITS = {"Split": 1, "SplitV": 0}
-"""Which of their inputs is split."""
+"""The index of the input that is split."""
 _UNDONE = frozenset(("Neg", "LogicalNot"))
 _SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
 _FLOATS = {19: 11, 14: 8, 1: 24, 2: 53}
 _INTEGERS = {3: (32, 1), 4: (8, 0), 5: (16, 1), 6: (8, 1), 9: (64, 1), 17: (16, 0), 22: (32, 0), 23: (64, 0),
              29: (4, 1), 30: (4, 0)}  # fmt: skip
-"""Bits of the integers that a DataType holds: of floats all of these; and whether there are negative ones."""
+"""For each integer DataType, the bits and whether it is signed; for floats, the bits of exact integers."""
 _ANY, _NONE = -1, -2
 
 
 class Equivalence:
-    """What is so of the nodes of a file, by their rows in its table.
+    """Facts about the nodes of a file, by row.
 
     Attributes:
         graph, table: the file.
-        rules: the passes by whose rules tensors may be the same.
-        free: for each row whether it has no effect, and runs once, in any case; and all that it depends on.
-        dead: for each row whether a constant predicate keeps it from running.
-        branching: for each row whether it depends on control flow.
+        rules: the passes whose rules make tensors equal.
+        free: for each row, whether it and all upstream rows have no effects and run exactly once.
+        dead: for each row, whether a constant predicate prevents it from running.
+        branching: for each row, whether it depends on control flow.
     """
 
     def __init__(self, graph: Graph, rules: Collection[str]) -> None:
@@ -66,29 +66,29 @@ class Equivalence:
         self._written = self._overwritten()
         self._walk()
 
-    # -- what is asked -----------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------
 
     def normal(self, code: int) -> int:
-        """The tensor that CODE hands on."""
+        """Returns the tensor that `code` forwards."""
         return self._same.get(code, code)
 
     def stand(self, row: int) -> int:
-        """What it comes to that somebody waits for a row: a tensor, or the row itself."""
+        """Returns what a control edge from a row is equal to: a tensor, or the row itself."""
         return self._stands.get(row, row << BITS | PORT)
 
     def waits(self, rows: Sequence[int]) -> set[int]:
-        """What it comes to that somebody waits for ROWS, without what says nothing."""
+        """Returns what control edges from `rows` are equal to, without edges that have no effect."""
         return {self.stand(row) for row in rows if not self._is_free_to_wait(row)}
 
     def waits_beside(self, reads: Iterable[int], rows: Sequence[int]) -> set[int]:
-        """The same of a node that reads READS: what it reads it waits for in any case."""
+        """Returns the same for a node that reads `reads`, which imply control edges."""
         waited = self.waits(rows) if rows else set()
         for code in reads if waited else ():
             waited -= {self.normal(code), self.stand(code >> BITS), code >> BITS << BITS | PORT}
         return waited
 
     def elements(self, code: int) -> int:
-        """The tensor whose elements CODE has, in the same order."""
+        """Returns the tensor with the same elements in the same order."""
         code = self.normal(code)
         while self.table.op(code >> BITS) in _SHAPING:
             reads, waited = self.edges(code >> BITS)
@@ -101,7 +101,9 @@ class Equivalence:
         return code
 
     def is_same(self, first: int, second: int) -> bool:
-        """Whether two tensors, or two rows that somebody waits for, are one, or computed alike from such."""
+        """Returns whether two tensors, or two sources of control edges, are equal or computed equally from equal
+        tensors.
+        """
         pending = [(first, second)]
         while pending:
             a, b = (self.normal(code) for code in pending.pop())
@@ -123,17 +125,17 @@ class Equivalence:
         return True
 
     def is_dead(self, code: int) -> bool:
-        """Whether a tensor is never there, since a constant predicate takes the other side."""
+        """Returns whether a constant predicate prevents a tensor from being computed."""
         row = code >> BITS
         return bool(self.dead[row]) or (row in self._taken and self._taken[row] != code & PORT)
 
     def edges(self, row: int) -> tuple[list[int], list[int]]:
-        """The codes that a row reads, and the rows that it waits for."""
+        """Returns the codes that a row reads, and the rows of its control inputs."""
         codes = [code for code in self.table.inputs(row) if code >= 0]
         return [c for c in codes if c & PORT != PORT], [c >> BITS for c in codes if c & PORT == PORT]
 
     def is_quiet(self, row: int) -> bool:
-        """Whether a row computes, and does nothing else."""
+        """Returns whether a row only computes."""
         op = self._ops[self.table.ops[row]]
         if not op.is_quiet or row in self._written:
             return False
@@ -144,9 +146,9 @@ class Equivalence:
                    for name in inner for node in self.graph.functions[name].node_def)  # fmt: skip
 
     def _overwritten(self) -> set[int]:
-        """The rows whose memory an op that works in place may write into: it hands its input 0 on, changed.
+        """Returns the rows whose memory an op may overwrite in place, also in functions.
 
-        Also where that is in a function: then all that a call takes may be it, and all that the function gives.
+        If a function contains such an op, all arguments and results of its calls count.
         """
         whole = self.graph if self.graph.owner is None else self.graph.owner
         callers = whole.derived(overwriting)
@@ -171,7 +173,7 @@ class Equivalence:
 
     @cached_property
     def rows(self) -> Sequence[int]:
-        """The rows, those first that others read; loops are cut where they close."""
+        """The rows in topological order; loops are cut at their back edges."""
         table, ops = self.table, self.table.ops
         merges, closing = self.numbered(MERGE), self.numbered(NEXT_ITERATION)
         if all(ops[row] in merges and ops[producer] in closing for producer, row in table.forward_edges()):
@@ -191,11 +193,11 @@ class Equivalence:
         return ready
 
     def numbered(self, ops: Collection[str]) -> set[int]:
-        """The numbers that the table has for those of OPS that are there."""
+        """Returns the numbers of `ops` in the table."""
         return {number for number, op in enumerate(self.table.op_names) if op in ops}
 
     def _walk(self) -> None:
-        """Says what is so of each row: of most it takes no closer look."""
+        """Derives the facts about each row; most rows need no closer look."""
         same, free, branching = self._same, self.free, self.branching
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
         triggers = [self._trigger(number) for number in range(len(self._ops))]
@@ -216,9 +218,9 @@ class Equivalence:
                 free[row] = is_free and self.is_quiet(row)
 
     def _trigger(self, number: int) -> int:
-        """The number of the op that a row of the op NUMBER must read to give what something before it gives.
+        """Returns the number of the op that a row must read to be equal to an earlier tensor.
 
-        _ANY where that may be any, or there is more to be said of it; _NONE where it never does.
+        _ANY if it may be any op, or if further facts are derived; _NONE if there is no such op.
         """
         op, rules = self.table.op_names[number], self.rules
         if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or _SAME_AS_INPUT.get(op) in rules:
@@ -236,7 +238,7 @@ class Equivalence:
         return _NONE
 
     def _look(self, row: int) -> None:
-        """Says what is so of ROW; of what it depends on that is said."""
+        """Derives the facts about a row, whose upstream rows are known."""
         op = self.table.op(row)
         reads, waited = self.edges(row)
         dead = self._follow(row, op, reads, waited) if self._flows else []
@@ -259,7 +261,7 @@ class Equivalence:
             self._find(row, op, reads)
 
     def _follow(self, row: int, op: str, reads: Sequence[int], waited: Sequence[int]) -> list[bool]:
-        """Says of ROW what control flow has to do with it; returns which of READS are dead, if it joins them."""
+        """Derives the effect of control flow on a row; returns which inputs of a Merge are dead."""
         branching, dead = self.branching, self.dead
         branching[row] = op in CONTROL_FLOW or any(branching[code >> BITS] for code in reads)
         branching[row] |= any(branching[other] for other in waited)
@@ -284,12 +286,12 @@ class Equivalence:
             self._stands[row] = code if self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
 
     def _gives_value(self, code: int) -> bool:
-        """Whether a tensor is no reference, and nobody writes into it: who reads it later reads the same."""
+        """Returns whether a tensor is not a reference and is not overwritten."""
         producer = code >> BITS
         return producer not in self._written and self._ops[self.table.ops[producer]].gives_values
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
-        """Looks whether a row gives what something before it gives."""
+        """Checks whether a row is equal to an earlier tensor."""
         several = reads if op == "IdentityN" and "identities" in self.rules else self._packed(row, op, reads)
         if several and all(map(self._is_free, several)):
             for port, code in enumerate(several):
@@ -351,7 +353,7 @@ class Equivalence:
         return None
 
     def _packed(self, row: int, op: str, reads: list[int]) -> list[int]:
-        """What has gone into the Pack of which a row is the Unpack; [] where it is none."""
+        """Returns the inputs of the Pack if a row is its Unpack; otherwise []."""
         inner = self.normal(reads[0]) >> BITS
         if op != "Unpack" or "pairs" not in self.rules or self.table.op(inner) != "Pack":
             return []
@@ -359,7 +361,7 @@ class Equivalence:
         return first if self._is_undone(inner, row, len(first)) and not self.waits_beside(first, waited) else []
 
     def _unpacked(self, row: int, reads: list[int]) -> int | None:
-        """What comes apart in the Unpack of which a row is the Pack; None where that is none, or of another order."""
+        """Returns the input of the Unpack if a row packs its outputs in order; otherwise None."""
         inner = self.normal(reads[0]) >> BITS
         parts = [self.normal(code) for code in reads]
         if self.table.op(inner) != "Unpack" or parts != [inner << BITS | port for port in range(len(parts))]:
@@ -368,7 +370,7 @@ class Equivalence:
         return first[0] if self._is_undone(row, inner, len(parts)) and not self.waits_beside(first, waited) else None
 
     def _is_undone(self, pack: int, unpack: int, count: int) -> bool:
-        """Whether a Pack of COUNT tensors and an Unpack go along the same axis, and the Unpack gives as many."""
+        """Returns whether a Pack of `count` tensors and an Unpack have the same axis and number."""
         return (self._setting(pack, "axis"), count) == (self._setting(unpack, "axis"), self._setting(unpack, "num"))
 
     # -- the nodes ---------------------------------------------------------------------------------------
@@ -383,7 +385,7 @@ class Equivalence:
         return found if found is not None and (found.values or 0 in found.shape) else None
 
     def _scalar(self, code: int) -> Constant | None:
-        """The value of a constant that is one element; of others none is decoded."""
+        """Returns the value of a scalar constant; other constants are not decoded."""
         row = self.normal(code) >> BITS
         if row not in self._scalars:
             self._scalars[row] = self.table.op(row) == "Const" and _is_scalar(self.table.record(row))
@@ -399,7 +401,7 @@ class Equivalence:
         return given, got
 
     def _predicate(self, code: int) -> int | None:
-        """The side that a predicate takes, 1 or 0; None where no constant says it."""
+        """Returns the side that a constant predicate selects, 1 or 0; otherwise None."""
         negated = 0
         code = self.normal(code)
         while (op := self.table.op(code >> BITS)) in PASSES_ON | {"LogicalNot"}:
@@ -414,7 +416,7 @@ class Equivalence:
         return int(value.values[0]) ^ negated
 
     def _is_alike(self, mine: int, its: int) -> bool:
-        """Whether two rows compute the same of what they read."""
+        """Returns whether two rows compute the same function of their inputs."""
         op = self.table.op(mine)
         if self.table.op(its) != op or not (self.is_quiet(mine) and self.is_quiet(its)) or op.startswith("Placeh"):
             return False
@@ -428,7 +430,9 @@ class Equivalence:
 
 
 def _is_spelt_alike(mine: Record, its: Record) -> bool:
-    """Whether two records are the same but for names, inputs and what says nothing; False: that takes a closer look."""
+    """Returns whether two records are equal except names, inputs and attrs without effect; False needs a
+    closer look.
+    """
     nodes = [node_of(record) for record in (mine, its)]
     for node in nodes:
         if node is None:
@@ -441,18 +445,18 @@ def _is_spelt_alike(mine: Record, its: Record) -> bool:
 
 
 def _is_scalar(record: Record) -> bool:
-    """Whether a constant may be one element; of a large one nobody asks."""
+    """Returns whether a constant is a scalar."""
     node = node_of(record)
     return node is not None and not node.attr["value"].tensor.tensor_shape.dim
 
 
 class _OpFacts:
-    """What is so of an op in a graph.
+    """Facts about an op.
 
     Attributes:
-        is_quiet: whether it computes and does nothing else, but for functions that it may call.
-        calls: whether it calls functions, or is one, or not known.
-        gives_values: whether it is known to give no references.
+        is_quiet: whether it only computes, not considering the functions that it may call.
+        calls: whether it calls functions, is a function, or is unknown.
+        gives_values: whether it is known to return no references.
     """
 
     def __init__(self, graph: Graph, op: str) -> None:
@@ -469,7 +473,7 @@ def _is_stateless(definition: OpDef | None) -> bool:
 
 
 def _holds(wide: int, given: int) -> bool:
-    """Whether a DataType has all the values of another."""
+    """Returns whether a DataType has all values of a different one."""
     if given == 10 or wide == given:  # of bools everybody has both
         return given != 10 or wide in _FLOATS or wide in _INTEGERS or wide == given
     if given in _FLOATS:

@@ -1,6 +1,6 @@
-"""simplify, what it folds: a convolution alone gives what it gave with the nodes around it, and nothing else is new.
+"""The folds of simplify: a convolution computes the result of the nodes that it replaces, and nothing else changes.
 
-See `folded` for how that is found.
+See `folded`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
 
 
 def _computed_otherwise(comparison: Comparison) -> Iterator[str]:
-    """The nodes that both graphs have, and that are other ops, or have other attrs, or read something else."""
+    """Returns the nodes of both graphs with different ops, attrs or inputs."""
     facts = comparison.facts
     yield from dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)])

@@ -1,7 +1,7 @@
-"""The constants of simplify: what has become one is computed of constants and shapes alone, in any run, and once.
+"""Constant folding: each new constant depends only on constants and shapes, and runs once in each run.
 
-What it gives is computed here again where somebody can (`evaluate`), from the file, for what depends on constants
-alone; what follows from shapes the proof compares by running, at the node, which keeps its name.
+Values that depend only on constants are computed again from the file with `evaluate`; for values that follow from
+shapes, the proof compares the node, which keeps its name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ATTRS = ("dtype", "value")
 
 
 class Value(Protocol):
-    """A tensor, as it is computed."""
+    """A computed tensor."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -75,12 +75,12 @@ def violations(
 
 
 class _Fixed:
-    """What of a file depends on no input.
+    """The nodes of a file that depend on no input.
 
     Attributes:
-        same: what is so of its nodes.
-        shaped: for each row whether it depends on constants and the shapes of tensors alone.
-        computed: for each row whether it depends on constants alone.
+        same: facts about its nodes.
+        shaped: for each row, whether it depends only on constants and the shapes of tensors.
+        computed: for each row, whether it depends only on constants.
     """
 
     def __init__(self, same: Equivalence) -> None:
@@ -98,7 +98,7 @@ class _Fixed:
                 self.computed[row] = all(map(self.computed.__getitem__, producers))
 
     def faults(self, old: Node, new: Node) -> Iterator[str]:
-        """What is wrong with a constant NEW in the place of OLD."""
+        """Yields the faults of a constant `new` that replaces `old`."""
         row = self.same.table.rows[old.name]
         if self.same.branching[row] or self.same.dead[row]:
             yield "belonged to a branch or a loop"
@@ -111,7 +111,7 @@ class _Fixed:
 
 
 def _is_opened(comparison: Comparison, same: Equivalence, name: str) -> bool:
-    """Whether a constant is a shape with one dim open, for Reshapes alone, which the others leave no choice."""
+    """Returns whether a constant is a shape with one dim of -1 that only Reshape nodes read."""
     row = same.table.rows[name]
     for user in same.table.users(row):
         reads, waited = same.edges(user)
@@ -124,7 +124,7 @@ def _is_opened(comparison: Comparison, same: Equivalence, name: str) -> bool:
 
 
 def _lost(comparison: Comparison, same: Equivalence, folded: set[str], kept: set[str]) -> Iterator[str]:
-    """What is gone and was good for more than for what is folded."""
+    """Yields removed nodes that are needed for more than the folded values."""
     gone = {*comparison.facts.removed}
     for name in gone:
         row = same.table.rows[name]
@@ -141,7 +141,7 @@ def _others(
     found: _Fixed,
     evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]],
 ) -> Iterator[str]:
-    """The constants that are not what is computed in their place."""
+    """Yields the constants with wrong values."""
     rows = found.same.table.rows
     names = [name for name in folded if found.computed[rows[name]]]
     if not names:
@@ -149,14 +149,14 @@ def _others(
     try:
         values = evaluate(_piece(comparison, found, names), names)
     except GdsurgeonError:
-        return  # whoever cannot run it can run nothing: that is said elsewhere
+        return  # a failure to run is reported elsewhere
     for name in names:
         if name in values and not _is(comparison.after[name], values[name]):
             yield f"{quoted(name)} is a constant with a wrong value"
 
 
 def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes:
-    """A GraphDef of what NAMES depend on."""
+    """Returns a GraphDef that computes `names`."""
     same, rows = found.same, found.same.table.rows
     pending = [rows[name] for name in names]
     seen = dict.fromkeys(pending)
@@ -181,7 +181,7 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
 
 
 def _anywhere(node: Node) -> bytes:
-    """The record of a node on no device; that of a large constant mostly as it is."""
+    """Returns the record of a node without a device."""
     if not node.device and not node.has_attr("_class") and node.op == "Const":
         return read_chunks(encoded(node))
     definition = node_def(node)
@@ -192,13 +192,13 @@ def _anywhere(node: Node) -> bytes:
 
 
 def _tell(node: NodeDef) -> None:
-    """Tells a call to leave its function as it is: one that it has optimised rounds otherwise."""
+    """Makes a call run its function without optimization, which would round differently."""
     if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
         node.attr["config_proto"].s = OF_ITS_OWN
 
 
 def _is(node: Node, value: Value) -> bool:
-    """Whether a Const is VALUE, bit for bit."""
+    """Returns whether a Const has this value, bit for bit."""
     if not isinstance(value.data, list):
         return elements(node) == (value.dtype, value.shape, bytes(value.data))
     tensor = attr_value(node.attr_bytes("value") or b"").tensor

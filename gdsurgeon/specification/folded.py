@@ -1,7 +1,7 @@
-"""Convolutions that have taken in what was around them: that they come to the same, held against the file.
+"""Folds into convolutions, compared with the original file.
 
-What each of the two graphs computes of a channel is found by computing it: the nodes behind a convolution are evaluated
-in float64 on a channel of zeros and on one of ones. What is added is what the zeros give, the factor is the rest.
+The effect of nodes on a channel is found by computing them in float64, for a channel of zeros and one of ones. The
+offset is the result for zeros; the factor is the difference.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from gdsurgeon.ops.kinds import ASIDE
 from gdsurgeon.specification.elements import Array, elements
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
-"""Ops with weights as their input 1, and which input they weigh."""
+"""Ops whose input 1 is weights, and the index of the data input."""
 _BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
 _NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _GLOBAL = "BatchNormWithGlobalNormalization"
 _WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
 _LONGEST = 64
 _ROUNDINGS = 8 * 2.0**-52
-"""What a number may be off by, as a part of it, behind a node that is computed in float64, here and in the edit."""
+"""The relative error of a float64 computation, here and in the edit."""
 
 Pads = tuple[tuple[int, int], tuple[int, int]]
 
 
 class NotFolded(Exception):
-    """A node is no convolution with factors and sums behind it; says why."""
+    """A node is not a convolution followed by factors and sums; the message gives the reason."""
 
 
 class Form(NamedTuple):
-    """What a tensor is computed by.
+    """The computation of a tensor.
 
     Attributes:
         conv: the convolution.
-        source: what it weighs; past paddings and shuffling.
-        weights: with the factors of the channels, in float64.
-        rounding: by how much each of these may be off, since a factor is a difference here.
-        offset: of each channel.
-        peak: the largest number on the way to it.
-        pads: what is put around the source, beside what the convolution says itself; None: nothing.
-        gaps: the dilations that shuffling comes to, or None.
-        path: the nodes between, which nobody else may need.
+        source: its data input, before paddings and SpaceToBatchND.
+        weights: the weights with the factors of the channels, in float64.
+        rounding: the largest error of each weight, because a factor is a difference.
+        offset: the offset of each channel.
+        peak: the largest intermediate number.
+        pads: the padding before the convolution, or None.
+        gaps: the dilations that SpaceToBatchND causes, or None.
+        path: the nodes in between, which must have no other consumers.
     """
 
     conv: Node
@@ -60,14 +60,14 @@ class Form(NamedTuple):
 
 
 class Fold:
-    """A node that gives what it gave, by a convolution that has taken in what was around it.
+    """A node that is computed by a convolution with other weights, paddings or dilations.
 
     Args:
         comparison: of the graphs before and after.
-        name: of the node.
+        name: the name of the node.
 
     Raises:
-        NotFolded: it is none, before or after.
+        NotFolded: it is not such a node, before or after.
     """
 
     def __init__(self, comparison: Comparison, name: str) -> None:
@@ -76,14 +76,14 @@ class Fold:
         self._was, self._now = _form(self._old), _form(self._new)
 
     def come(self) -> list[str]:
-        """The nodes that had to be added."""
+        """Returns the nodes that must be new."""
         now = self._now
         parts = [now.conv, now.conv.inputs[1].node, *(read.node for read in self._new.inputs[1:])]
         names = [part.name for part in parts if part is not self._new and part.op in (now.conv.op, "Const")]
         return [name for name in dict.fromkeys(names) if name not in self._comparison.before]
 
     def going(self) -> Iterator[str]:
-        """The nodes that are not needed for this any longer."""
+        """Yields the nodes that this node does not need any more."""
         pending = [node for node in self._was.path if node is not self._old]
         yield from (node.name for node in pending)
         parts = [read for node in self._was.path for read in node.inputs]
@@ -93,7 +93,7 @@ class Fold:
                 parts += read.node.inputs
 
     def faults(self) -> Iterator[str]:
-        """What is wrong, a line each."""
+        """Yields the faults, a line each."""
         old, new, was, now = self._old, self._new, self._was, self._now
         name, before, after = quoted(new.name), self._comparison.before, self._comparison.after
         is_whole = now.path in ([new], [new, now.conv]) and now.pads is None
@@ -137,7 +137,7 @@ class Fold:
             yield f"{name} is computed with a different {quoted(differing[0])}"
 
     def _numbers(self, name: str) -> Iterator[str]:
-        """Weights and sums, which are rounded once."""
+        """Compares the weights and offsets, which are rounded once."""
         import numpy as np
 
         was, now = self._was, self._now
@@ -156,7 +156,7 @@ class Fold:
 
 
 def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
-    """Whether zeros are put around the same, and the gaps are the same."""
+    """Yields faults of the padding and the dilations."""
     if was.pads is None:
         for key in sorted(_WHERE):
             if was.conv.has_attr(key) != now.conv.has_attr(key) or (
@@ -181,7 +181,7 @@ def _pair(conv: Node, key: str) -> tuple[int, int]:
 
 
 def _pads_of(form: Form) -> list[Pads]:
-    """What a convolution may put around its source: with strides that depends on the size of that, which is run."""
+    """Returns the possible paddings of a convolution; with strides they depend on the size of the input."""
     conv, first = form.conv, _first(form.conv)
     kind = conv.text_attr("padding")
     if kind == "VALID":
@@ -204,7 +204,7 @@ def _pads_of(form: Form) -> list[Pads]:
 
 
 def _form(node: Node) -> Form:
-    """What NODE is computed by. Raises NotFolded: nothing of the kind."""
+    """Returns the computation of a node. Raises NotFolded."""
     import numpy as np
 
     path = [node]
@@ -245,7 +245,7 @@ def _form(node: Node) -> Form:
 
 
 def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output, Pads | None, tuple[int, int] | None]:
-    """What a convolution weighs past paddings and shuffling, and what these come to."""
+    """Returns the data input before paddings and SpaceToBatchND, and their effect."""
     source, gaps = conv.inputs[FILTERED[conv.op]], None
     pads: Pads | None = None
     if shuffled is not None:
@@ -273,7 +273,7 @@ def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output
 
 
 def _varying(node: Node) -> int:
-    """Which input of a node is computed, the others being constants. Raises NotFolded: none, or several are."""
+    """Returns the index of the only input that is not a constant. Raises NotFolded."""
     if node.op in (*_NORMS, _GLOBAL, "BiasAdd"):
         return 0
     found = [slot for slot, read in enumerate(node.inputs) if _array(read) is None]
@@ -283,7 +283,7 @@ def _varying(node: Node) -> int:
 
 
 def _computed(node: Node, slot: int, value: Array) -> Array:
-    """What a node gives for VALUE."""
+    """Returns the result of a node for `value`."""
     import numpy as np
 
     parts = [value if at == slot else _array(read) for at, read in enumerate(node.inputs)]
@@ -315,7 +315,7 @@ def _computed(node: Node, slot: int, value: Array) -> Array:
 
 
 def _channels(conv: Node, filters: Array) -> tuple[int, int, int]:
-    """How many channels a convolution gives, along which axis, and of which rank that is."""
+    """Returns the number of channels of a convolution's result, their axis, and the rank."""
     if conv.op == "MatMul":
         return filters.shape[0 if conv.setting("transpose_b") else 1], 1, 2
     rank = filters.ndim
@@ -326,7 +326,7 @@ def _channels(conv: Node, filters: Array) -> tuple[int, int, int]:
 
 
 def _by_channel(conv: Node, filters: Array, factor: Array) -> Array:
-    """The weights of each channel times its factor."""
+    """Returns the weights multiplied by the factor of each channel."""
     if conv.op == "DepthwiseConv2dNative":
         out: Array = (filters.reshape(*filters.shape[:2], -1) * factor).reshape(filters.shape)
     elif conv.op == "Conv2DBackpropInput" or (conv.op == "MatMul" and conv.setting("transpose_b")):
@@ -340,14 +340,14 @@ def _by_channel(conv: Node, filters: Array, factor: Array) -> Array:
 
 
 def _past(read: Output) -> Node:
-    """The node that gives what READ hands on."""
+    """Returns the node whose value `read` forwards."""
     while read.node.op == "Identity" and read.node.inputs:
         read = read.node.inputs[0]
     return read.node
 
 
 def _kind(read: Output) -> str:
-    """The numpy type of a constant of floats."""
+    """Returns the NumPy dtype of a constant of floats."""
     return "float64" if _past(read).plain_attr("dtype") == 2 else "float32"
 
 
@@ -361,7 +361,7 @@ def _integers(read: Output) -> list[int]:
 
 
 def _array(read: Output) -> Array | None:
-    """What constants of floats come to, in float64; None where something else is in it."""
+    """Returns the value of an expression of float constants in float64; None if it contains other nodes."""
     import numpy as np
 
     values: dict[Node, Array | None] = {}
@@ -415,6 +415,6 @@ def _computed_plainly(op: str, a: Array, b: Array) -> Array:
 
 
 def _held(node: Node) -> Array | None:
-    """The floats of a constant."""
+    """Returns the elements of a constant of floats."""
     found = elements(node)
     return found.array().astype("float64") if found is not None and found.dtype in (FLOAT32, FLOAT64) else None

@@ -1,4 +1,4 @@
-"""The nodes of a file whose names somebody uses: who calls a function, a model's signatures and savers, who fetches."""
+"""The nodes whose names are used: by callers of a function, by signatures and savers, or as outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 
 
 def named_nodes(graph: Graph) -> set[str]:
-    """The nodes whose names somebody uses."""
+    """Returns the nodes whose names are used."""
     serving = graph.serving
     out = {node.name for node in graph.ends}
     if serving is not None:

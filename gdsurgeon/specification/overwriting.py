@@ -1,4 +1,4 @@
-"""Who writes into what others may read: ops that do so and are not called stateful, in a file and in its functions."""
+"""Ops that overwrite memory which other nodes may read, in a file and in its functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def overwriting(graph: Graph) -> set[str]:
-    """The functions in which an op works in place, and those that call one of them."""
+    """Returns the functions with an op that works in place, and all functions that call them."""
     library = graph.functions
     found = [each.signature.name for each in library if not IN_PLACE.isdisjoint(node.op for node in each.node_def)]
     return library.reaching(found) if found else set()
 
 
 def overwritten(draft: Draft) -> set[str]:
-    """The nodes that may give memory which one writes into: those who write, with all that hands on as it is."""
+    """Returns the nodes whose memory an op may overwrite, and all upstream nodes that share it."""
     graph = draft.graph
     whole = graph if graph.owner is None else graph.owner
     callers = whole.derived(overwriting)

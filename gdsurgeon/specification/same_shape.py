@@ -1,7 +1,7 @@
-"""The stage of simplify that takes away what changes no shape: a Reshape, a Slice, and what they alone read.
+"""The stage of simplify that removes nodes that return their input, given known shapes.
 
-Of what these say by themselves it is seen here that they can be no more than that; that the shapes are the same, the
-proof finds by running: each is compared with what is read in its place.
+It is checked that each removed node can only return its input or fail. The proof compares both tensors, which shows
+that the shapes are equal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
 
 
 def _leads_to(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
-    """Whether one comes from what was read to what is read by what may change nothing."""
+    """Returns whether only nodes that may return their input are between two tensors."""
     old, new = parse_tensor(slot.old), parse_tensor(slot.new)
     if new.node not in comparison.before:
         return False
@@ -73,7 +73,7 @@ def _leads_to(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
 
 
 def _kept(same: Equivalence, row: int, reads: Sequence[int]) -> int | None:
-    """What a row gives that drops elements by a chance of 0; None where it is no such."""
+    """Returns the tensor that dropout with probability 0 keeps; otherwise None."""
     op = same.table.op(row)
     if op in ("Select", "SelectV2") and len(reads) == 3 and _holds(same, reads[0]):
         return reads[1]
@@ -83,7 +83,7 @@ def _kept(same: Equivalence, row: int, reads: Sequence[int]) -> int | None:
 
 
 def _is_one(same: Equivalence, code: int) -> bool:
-    """Whether a tensor is 1 all over: the floor of a number from 1 to 2, or a truth as a number."""
+    """Returns whether all elements of a tensor are 1: the floor of a number from 1 to 2, or true as a number."""
     op, reads = _plain(same, code)
     if op == "Cast":
         return _holds(same, reads[0])
@@ -91,7 +91,7 @@ def _is_one(same: Equivalence, code: int) -> bool:
 
 
 def _holds(same: Equivalence, code: int) -> bool:
-    """Whether a tensor is true all over: what is drawn is not below a number."""
+    """Returns whether all elements of a tensor are true, because uniform values are not below a number."""
     op, reads = _plain(same, code)
     bounds = _bounds(same, reads[0]) if op == "GreaterEqual" else None
     least = _number(same, reads[1]) if bounds is not None else None
@@ -99,7 +99,7 @@ def _holds(same: Equivalence, code: int) -> bool:
 
 
 def _bounds(same: Equivalence, code: int) -> tuple[float, float] | None:
-    """Where what is drawn lies, the second bound excluded."""
+    """Returns the bounds of random values, the second one excluded."""
     plus = 0.0
     while True:
         op, reads = _plain(same, code)
@@ -125,10 +125,7 @@ def _number(same: Equivalence, code: int) -> float | None:
 
 
 def _may_be_whole(node: Node) -> bool:
-    """Whether a slice may be one of everything: it begins at 0, goes on by 1, and leaves and adds no dim.
-
-    And whether a sum may be one of single elements: its dims stay, or nobody says which go.
-    """
+    """Returns whether a slice may be a slice of the whole tensor, or a reduction may combine single elements."""
     values = [found.values if (found := constant(read.node)) is not None else None for read in node.inputs[1:]]
     if node.op == "Slice":
         return values[0] is not None and not any(values[0])
@@ -141,7 +138,7 @@ def _may_be_whole(node: Node) -> bool:
 
 
 def _awaited(same: Equivalence, control: Node, gone: set[str]) -> str:
-    """What is waited for in the place of a node that is gone."""
+    """Returns the control inputs that replace those from a removed node."""
     name = control.name
     while name in gone:
         reads, _ = same.edges(same.table.rows[name])

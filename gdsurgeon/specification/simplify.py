@@ -1,8 +1,7 @@
-"""simplify: what is left reads what has the values that it read, and waits for what it did; nothing that lasts is gone.
+"""simplify: remaining nodes read tensors with the same values and keep their control dependencies; effects are kept.
 
-Each node that is left is held against the file that it comes from: a tensor that is read in the place of another must
-be the same in that file, by rules that are said there once more (`equivalence`). So all values are what they were, by
-induction along the edges.
+A tensor that replaces a different one must be equal to it in the original file, by rules of a second implementation
+(`equivalence`). Then all values are the same, by induction along the edges.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def violations(
     engine: str = "",
     **folding: object,
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`; FOLDING is another's, of stages of their own."""
+    """See `gdsurgeon.specification.specify.violations`; `folding` has arguments of other stages."""
     del folding
     facts = comparison.facts
     rules = [name for name in passes or _ALL if name not in skip]
@@ -65,7 +64,7 @@ def violations(
 
 
 def _used(graph: Graph) -> set[str]:
-    """The functions that a node of a file calls, directly or through others, with their gradients."""
+    """Returns the functions that the nodes of a file call, directly or indirectly, with their gradients."""
     if not graph.functions:
         return set()
     named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
@@ -73,7 +72,7 @@ def _used(graph: Graph) -> set[str]:
 
 
 def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> Iterator[str]:
-    """What is gone and had to stay."""
+    """Yields removed nodes that must be kept."""
     serving = comparison.before.serving or Serving()
     named = {*serving.nodes}
     ends = {parse_tensor(text).node for text in outputs}
@@ -96,14 +95,14 @@ def _lasts(same: Equivalence, row: int) -> bool:
     is_read = any(True for _ in same.table.users(row))
     waited = same.edges(row)[1]
     if not is_read and same.table.op(row) == "NoOp" and same.waits(waited):
-        return True  # somebody may run it to have done what it waits for
+        return True  # it may be fetched to run its control inputs
     if not is_read and same.graph.serving is not None and any(is_lasting(same, other) for other in waited):
-        return True  # what a saver fetches
+        return True  # a saver fetches it
     return is_lasting(same, row)
 
 
 def is_lasting(same: Equivalence, row: int) -> bool:
-    """Whether a row does something that is there when a run is over, or controls what runs."""
+    """Returns whether a row has an effect after the run, or controls other nodes."""
     op = same.table.op(row)
     if op in CONTROL_FLOW or same.is_quiet(row) or (op in REFUSING and "checks" in same.rules):
         return False
@@ -113,7 +112,7 @@ def is_lasting(same: Equivalence, row: int) -> bool:
 
 
 def _is_output(same: Equivalence, row: int) -> bool:
-    """Whether somebody could fetch what nobody reads, and would."""
+    """Returns whether a node without consumers may be fetched."""
     if row not in same.table.unread or same.table.op(row) == "Const" or same.branching[row]:
         return False
     dtypes = same.graph[same.table.names[row]].output_dtypes
@@ -122,7 +121,7 @@ def _is_output(same: Equivalence, row: int) -> bool:
 
 
 def _code(same: Equivalence, text: str) -> int | None:
-    """The code of a tensor of the file, None where that has no such node."""
+    """Returns the code of a tensor of the file; None if the node does not exist."""
     ref = parse_tensor(text)
     row = same.table.rows.get(ref.node)
     return None if row is None else row << BITS | ref.port
@@ -139,7 +138,7 @@ def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
 
 
 def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:
-    """Whether a Merge has become an Identity of what it hands on in any case."""
+    """Returns whether a Merge became an Identity of its only live input."""
     if (old.op, new.op) != ("Merge", "Identity") or len(new.inputs) != 1:
         return False
     row = same.table.rows.get(new.inputs[0].node.name)
@@ -152,7 +151,7 @@ def _of_a_merge(what: str) -> bool:
 
 
 def _waits(comparison: Comparison, same: Equivalence, old: Node, new: Node) -> Iterator[str]:
-    """A node waits for all that it has to, by an edge or because it reads it, and for nothing else."""
+    """Yields missing and undeclared control dependencies of a node; a data input counts as one."""
     rows = same.table.rows
     read = [code for output in new.inputs if (code := _code(same, output.name)) is not None]
     waited = [rows[control.name] for control in old.controls]

@@ -1,6 +1,6 @@
-"""The stages of simplify that go over the bodies of functions: each is held to what holds of a graph.
+"""The stages of simplify in function bodies: each body is checked as a graph.
 
-A body is run by whoever calls it; what XLA compiles, what stands for something else and what is derived stays.
+Functions that XLA compiles, that stand for an op, or that SymbolicGradient differentiates must not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STANDS_FOR = frozenset(("_implements", "api_implements"))
 
 
 def violations(comparison: Comparison, stage: str = "simplify", **asked: object) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`; STAGE is what was done with each body, as was ASKED."""
+    """See `gdsurgeon.specification.specify.violations`; `stage` and `asked` are the request for each body."""
     derived = _derived(comparison.before)
     for name, inside in comparison.inside.items():
         found = import_module(f"gdsurgeon.specification.{stage}").violations(inside, **asked)
@@ -31,13 +31,13 @@ def violations(comparison: Comparison, stage: str = "simplify", **asked: object)
 
 
 def _is_looked_into(function: FunctionDef) -> bool:
-    """Whether somebody takes it for another, or compiles it as a whole."""
+    """Returns whether a function stands for an op, or XLA compiles it."""
     attrs = {key: value.b for key, value in function.attr.items()}
     return bool(_STANDS_FOR & attrs.keys()) or attrs.get("_XlaMustCompile", False)
 
 
 def _derived(graph: Graph) -> set[str]:
-    """The functions that SymbolicGradient comes to, in a file and in its library."""
+    """Returns the functions that SymbolicGradient differentiates, directly or indirectly."""
     named = [name for node in calling_nodes(graph) if node.op == "SymbolicGradient" for name in named_by_node(node)]
     for function in graph.functions:
         inner = [node for node in function.node_def if node.op == "SymbolicGradient"]

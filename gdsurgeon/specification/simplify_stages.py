@@ -1,7 +1,6 @@
-"""simplify as a whole: its stages are such as were asked for, for the outputs that were said, and grow no more.
+"""simplify as a whole: its stages are those of the request, for the requested outputs and growth.
 
-What each of them does is held against what it says of itself, which nobody else has asked of it: here that is held
-against the request.
+Each stage is checked against the request that it declares itself; here these are checked against the user's request.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_co
 
 
 def violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
-    """What of the stages of an edit was not asked for, a line each.
+    """Yields a line for each stage that was not requested.
 
     Args:
-        asked: of all of it.
-        stages: what each says that was asked of it, with the bytes by which the graph has grown.
+        asked: the user's request.
+        stages: the request of each stage, and by how many bytes the graph has grown.
         after: the graph after the last stage.
     """
     given = asked.arguments
@@ -55,7 +54,7 @@ def violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) 
 
 
 def _is_asked(stage: Asked, chosen: set[str], given: dict[str, object]) -> bool:
-    """Whether a stage is of a pass that was CHOSEN, or of an argument that was GIVEN."""
+    """Returns whether a stage belongs to a chosen pass or to a given argument."""
     name = stage.edit
     if name == "simplify_bodies":
         name = str(stage.arguments.get("stage")) if "bodies" in chosen else ""
@@ -64,7 +63,7 @@ def _is_asked(stage: Asked, chosen: set[str], given: dict[str, object]) -> bool:
 
 
 def _chosen(given: dict[str, object]) -> set[str]:
-    """The passes that were asked for; an engine does not stand all of them."""
+    """Returns the requested passes; an engine excludes some."""
     without = {*_texts(given.get("skip", ()))}
     if given.get("engine"):
         without |= {"equal-nodes"} if given.get("shapes") else {"equal-nodes", "shapes"}

@@ -1,4 +1,4 @@
-"""The specifications of edits: what must be different after what was asked, and nothing else."""
+"""The specifications of edits: which changes a request requires, and no others."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ SPECIFIED = frozenset(
         "to_savedmodel",
     )
 )
-"""The edits that have a specification, in the module of their name: a function ``violations``."""
+"""The edits with a specification: a function ``violations`` in the module with the name of the edit."""
 STAGES = frozenset(
     ("fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "simplify_bodies", "spelt_constants")
 )
-"""Likewise the stages of edits that are done in several."""
+"""The stages of edits with a specification."""
 STAGED = frozenset(("simplify",))
-"""Edits of which the stages are held against the request, too, in the module of their name with `_stages` behind it."""
+"""Edits whose stages are checked against the request, in the module with their name and `_stages`."""
 
 
 def violations(
     comparison: Comparison, asked: Asked, decided: Mapping[str, object] = MappingProxyType({})
 ) -> Iterator[str]:
-    """What is different and was not asked for, or was asked for and is not so, a line each.
+    """Yields a line for each change that was not requested, and for each requested change that did not happen.
 
     Args:
-        comparison: of the graph before the edit with what is written of it.
-        asked: what was asked of the edit; nothing is said where that has no specification.
-        decided: what the edit says of it that a specification does not work out; see `EditResult`.
+        comparison: of the graph before the edit with the written graph.
+        asked: the request; nothing is checked if it has no specification.
+        decided: facts that the specification does not derive itself; see `EditResult`.
     """
     if asked.edit in SPECIFIED or asked.edit in STAGES:
         yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(
@@ -67,11 +67,11 @@ def violations(
 
 
 def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
-    """What the stages of an edit did that was not asked for, a line each.
+    """Yields a line for each change by the stages of an edit that was not requested.
 
     Args:
-        asked: of the edit; nothing is said where its stages have no specification.
-        stages: what each of them says that was asked of it, with the bytes by which the graph has grown.
+        asked: the request; nothing is checked if its stages have no specification.
+        stages: the request of each stage, and by how many bytes the graph has grown.
         after: the graph after the last stage.
     """
     if asked.edit in STAGED:

@@ -1,4 +1,4 @@
-"""simplify for another engine: each constant holds all its elements, those that it had, and one input reads it."""
+"""simplify for a different engine: each constant stores all its elements, unchanged, and has one consumer."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from support.graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.edits.rewrite import listed, rewrite
-from gdsurgeon.patterns.book import BOOK, in_book
+from gdsurgeon.patterns.catalog import BOOK, in_book
 from gdsurgeon.proof.accounting import check_accounted
 
 pytestmark = pytest.mark.kernels

@@ -50,7 +50,7 @@ def test_numbers_that_no_type_holds() -> None:
 
 
 def test_a_search_that_finds_no_end_is_given_up(monkeypatch: Any) -> None:
-    monkeypatch.setattr("gdsurgeon.edits.rewriting.searching.MOST_TRIED", 10_000)
+    monkeypatch.setattr("gdsurgeon.edits.rewriting.matching.MOST_TRIED", 10_000)
     sums, last = [X, placeholder("z")], ("x", "z")
     for i in range(40):
         sums.append(node(f"n{i}", "AddV2", [last[1], last[0]], T=FLOAT))

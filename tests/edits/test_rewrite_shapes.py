@@ -10,7 +10,7 @@ from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from support.rewriting import binary, rewritten
 
 from gdsurgeon.edits.rewrite import listed, rewrite
-from gdsurgeon.patterns.book import in_book
+from gdsurgeon.patterns.catalog import in_book
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Rule
 

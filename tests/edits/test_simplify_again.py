@@ -15,7 +15,7 @@ from support.graphs import BOOL, FLOAT, INT32, add, const, dtypes, graph, identi
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
-from gdsurgeon.edits.simplifying.draft import Draft
+from gdsurgeon.edits.simplifying.graph_view import GraphView
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -125,7 +125,7 @@ def test_nothing_is_overlooked(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     chance = Random(seed)
     drawn = [_drawn(chance) for _ in range(10)]
     found = [_simplified(data) for data in drawn]
-    monkeypatch.setattr(Draft, "again", lambda draft, what, ops, *_, **__: iter(draft.with_ops(ops)))
+    monkeypatch.setattr(GraphView, "dirty_nodes", lambda view, what, ops, *_, **__: iter(view.with_ops(ops)))
     assert found == [_simplified(data) for data in drawn]
 
 

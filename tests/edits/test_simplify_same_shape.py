@@ -176,7 +176,7 @@ def test_no_more_than_one_dim_follows_from_the_rest() -> None:
 
 @pytest.mark.tensorflow
 def test_a_shape_that_is_another_is_found_by_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gdsurgeon.edits.simplifying.same_shape._is_same_count", lambda *_: True)
+    monkeypatch.setattr("gdsurgeon.edits.simplifying.shapes._is_same_count", lambda *_: True)
     found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
                   const("axes", [0, 1, 2], INT32), node("y", "Relu", ["m"], T=FLOAT))  # fmt: skip
     result = simplify(found)

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from gdsurgeon.errors import InputError, UsageError
-from gdsurgeon.patterns.book import BOOK, in_book
+from gdsurgeon.patterns.catalog import BOOK, in_book, rules_in, rules_in_text
 from gdsurgeon.patterns.check import rule_of
-from gdsurgeon.patterns.lines import rules_in_text
-from gdsurgeon.patterns.rules import rules_in
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, DTypeName, Op, Ref, Value, Variable
 
 

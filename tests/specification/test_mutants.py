@@ -24,9 +24,9 @@ MODULES = [
         "freeze_input functions fuse_ops import_graph inline insert node_copies parts quantize remove repair replacing "
         "reroute rewrite saver set_attr set_device set_shape simplify slim strip_weights",
         "edits.downgrade": "candidate control_flow forms",
-        "edits.rewriting": "carrying_out facts ground planning rounds searching",
-        "edits.simplifying": "batch_norms bodies carry_out channels conditions decided_calls draft dropout engines "
-        "equal_nodes folding inlining literal neutral paddings pairs replaced roots same_shape stages",
+        "edits.rewriting": "conditions matching planning rounds",
+        "edits.simplifying": "batch_norms channels constants engines equal_nodes fold_sites folds functions graph_view "
+        "paddings passes shapes stages",
         "graph": "functions graph names writing",
         "wire": "node_record",
         "": "select",

@@ -1,4 +1,4 @@
-"""A node that a release does not support: what is known about its inputs, and its replacement by a text."""
+"""A node that a release does not support: the known facts about its inputs, and its replacement by a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
     Attributes:
         op: the op that a release lacks, or supports with fewer attrs.
         to: the older form, for people.
-        where: the precondition, for people; '' if there is none.
+        where: the precondition, for people; '' if the rule always applies.
         apply: replaces a candidate and returns ''; or returns the reason why that is impossible, with a hint; or
             returns None if the node is an older form already.
         tolerance: the largest relative and absolute difference, if other kernels compute the values.

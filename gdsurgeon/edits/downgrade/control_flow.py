@@ -1,9 +1,10 @@
-"""Loops and conditionals of version 2 as those of version 1, and calls as what they call.
+"""Converts v2 loops and conditionals to version 1, and inlines calls.
 
-As TensorFlow lowers them before it runs them (lower_while_op.cc, lower_if_op.cc, lower_case_op.cc): a frame whose
-Enter, Merge, Switch, NextIteration and Exit are around the bodies of the functions, and Switches and Merges around
-branches. Version 1 has no Switch of several sides: of each branch of a Case it is asked whether it is the one. What was
-the node is an Identity of the results, of the same name: who reads it, reads it as before.
+The conversion is that of TensorFlow before it runs a graph (lower_while_op.cc, lower_if_op.cc, lower_case_op.cc):
+Enter,
+Merge, Switch, NextIteration and Exit nodes surround the functions of a loop; Switch and Merge nodes surround branches.
+Version 1 has no Switch with several outputs, so each branch of a Case has a comparison. The node becomes an Identity of
+the results, with its name.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from gdsurgeon.wire.protos import AttrValue
 
 LOWERED = WHILES | IFS | CASES | CALLS
 MOST_ROUNDS = 1000
-"""Loops in loops, calls in calls: functions that call each other for ever are refused before."""
+"""The largest depth of nested loops and calls; recursive functions are refused earlier."""
 
 
 def is_needed(graph: Graph, release: Release) -> bool:
-    """Whether GRAPH, or a function that it uses, has a loop, a conditional or a call that RELEASE has not got."""
+    """Returns whether `graph`, or a function that it uses, has a loop, a conditional or a call that the
+    release lacks.
+    """
     unknown = {op for op in LOWERED if release.op_def(op) is None}
     if release.op_def("Case") is not None:
         unknown.discard("StatelessCase")  # which is one that says that its functions do nothing but compute
@@ -43,7 +46,7 @@ def is_needed(graph: Graph, release: Release) -> bool:
 
 
 def lower(graph: Graph) -> Counter[str]:
-    """Lowers all loops, conditionals and calls of GRAPH, those inside them included; returns how many of each op.
+    """Lowers all loops, conditionals and calls, including nested ones; returns their number by op.
 
     Raises:
         EditError: one of them cannot be lowered; the graph is no longer as it was.
@@ -76,7 +79,7 @@ def _function(node: Node, key: str) -> str:
 
 
 class _Lowering:
-    """Lowers one node, with calls of its functions, which are put in their places afterwards."""
+    """Lowers one node, with calls of its functions, which are inlined afterwards."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph = graph
@@ -85,7 +88,7 @@ class _Lowering:
         self.dtypes = [int(dtype) for dtype in node.output_dtypes or ()]
 
     def carry_out(self) -> None:
-        """Makes the node the results of what it was."""
+        """Makes the node an Identity of its results."""
         form = self._while if self.node.op in WHILES else self._if if self.node.op in IFS else self._case
         results, ends = form()
         controls = [*self.node.controls, *ends]
@@ -115,14 +118,14 @@ class _Lowering:
         controls: Sequence[Node] = (),
         called: AttrValue | None = None,
     ) -> Node:
-        """A call of the function that an attr names, or of CALLED."""
+        """Adds a call of the function in the attr `key`, or of `called`."""
         value = called if called is not None else self.node.attr(key)
         assert value is not None
         taken = types_value([read.dtype for read in inputs])
         return self._add(key, "StatefulPartitionedCall", inputs, controls, f=value, Tin=taken, Tout=types_value(gives))
 
     def _while(self) -> tuple[list[Output], list[Node]]:
-        """The Exits of a frame, and what to wait for besides."""
+        """Returns the Exit nodes of a frame, and further control inputs."""
         node, dtypes = self.node, self.dtypes
         rounds = node.setting("parallel_iterations")
         frame = {"frame_name": string_value(node.name)}
@@ -147,7 +150,7 @@ class _Lowering:
         return [exit_.output for exit_ in exits], []
 
     def _condition_dtype(self) -> int:
-        """The dtype of what says whether a loop goes on, which is bool."""
+        """Returns the dtype of the condition, which must be bool."""
         name = _function(self.node, "cond")
         function = self.graph.functions.get(name)
         given = list(function.signature.output_arg) if function is not None else []
@@ -161,7 +164,7 @@ class _Lowering:
         return BOOL
 
     def _if(self) -> tuple[list[Output], list[Node]]:
-        """The Merges of both branches, and what to wait for besides."""
+        """Returns the Merge nodes of both branches, and further control inputs."""
         node = self.node
         condition, *inputs = node.inputs
         if condition.dtype != BOOL:
@@ -182,7 +185,7 @@ class _Lowering:
         return self._merged(sides)
 
     def _case(self) -> tuple[list[Output], list[Node]]:
-        """The same of several branches; one that is not there is the last."""
+        """Returns the same for several branches; an index out of range selects the last branch."""
         node = self.node
         chosen, *inputs = node.inputs
         value = node.attr("branches")
@@ -213,7 +216,7 @@ class _Lowering:
         return self._merged(sides)
 
     def _is_none_of(self, others: Sequence[Output], index: Node) -> Output:
-        """Whether none of the OTHERS is true, which were asked of INDEX."""
+        """Returns the tensor that is true if no one of `others` is true."""
         if not others:
             return self._add("always", "Equal", [index.output, index.output], T=type_value(INT32)).output
         one = others[0]
@@ -222,11 +225,13 @@ class _Lowering:
         return self._add("is_none", "LogicalNot", [one]).output
 
     def _over(self, key: str, runs: Node, call: Node) -> Node:
-        """What is there when a branch has been run."""
+        """Adds a node that runs after a branch."""
         return self._add(f"{key}/done", "Identity", [runs.output], [call], T=type_value(BOOL))
 
     def _merged(self, sides: Sequence[tuple[Node, Node]]) -> tuple[list[Output], list[Node]]:
-        """The results of the branch that was taken, and what says that it was run; SIDES: calls, and what is behind."""
+        """Returns the results of the branch that runs, and a node that runs after it; `sides`: the calls with these
+        nodes.
+        """
         count = int_value(len(sides))
         done = self._add("done", "Merge", [over.output for _, over in sides], T=type_value(BOOL), N=count)
         merges = [

@@ -81,7 +81,7 @@ def _equal(site: Candidate) -> str:
 
 
 def _broadcasts(a: Shape, b: Shape) -> bool:
-    """Returns whether tensors of these shapes are known to broadcast."""
+    """Returns whether two shapes are known to broadcast."""
     if a == () or b == ():
         return True
     if a is None or b is None:

@@ -1,1 +1,1 @@
-"""The parts of rewrite: matching, what may be replaced, what is put in its place."""
+"""The parts of rewrite: the search for matches, the conditions for a replacement, and the new nodes."""

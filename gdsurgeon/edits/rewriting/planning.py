@@ -1,19 +1,23 @@
-"""What is put in the place of a match: nodes with their attrs and dtypes, worked out before anything is changed."""
+"""The replacement of a match: new nodes with their attrs and dtypes, computed before the graph is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.functions import check_fusible, make_function, name_function
 from gdsurgeon.errors import EditError, Json, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
+from gdsurgeon.patterns.check import bound_by, replacement_of
 from gdsurgeon.patterns.parse import wrong_at
 from gdsurgeon.patterns.terms import (
     AttrOf,
@@ -30,16 +34,17 @@ from gdsurgeon.patterns.terms import (
     walk,
 )
 from gdsurgeon.text import counted, near_miss, nearest, suggestion
+from gdsurgeon.wire.protos import FunctionDef
 
 
 @dataclass(eq=False)
 class New:
-    """A node that is to be.
+    """A new node.
 
     Attributes:
         op: its op.
-        inputs: what it reads: tensors of the graph, and outputs of other new nodes.
-        attrs: serialised, without those that have their defaults.
+        inputs: tensors of the graph, and outputs of other new nodes.
+        attrs: serialized, without default values.
         definition: the signature of its op.
     """
 
@@ -49,12 +54,12 @@ class New:
     definition: OpDef
 
     def read(self, key: str) -> Plain | None:
-        """The plain value of an attr."""
+        """Returns the plain value of an attr."""
         return plain(attr_value(self.attrs[key])) if key in self.attrs else None
 
     @property
     def dtypes(self) -> list[int]:
-        """What it gives."""
+        """The dtypes of its outputs."""
         return arg_dtypes(self.definition.outputs, self.definition, self.read)
 
 
@@ -67,18 +72,18 @@ class NewOutput:
 
     @property
     def dtype(self) -> int:
-        """Its DataType; 0 where it is not known."""
+        """Its DataType; 0 if it is unknown."""
         found = self.node.dtypes
         return found[self.index] if self.index < len(found) else 0
 
 
 @dataclass
 class Replacement:
-    """What is put in the place of a match.
+    """The replacement of a match.
 
     Attributes:
-        nodes: the new nodes, each behind those that it reads.
-        results: what takes the place of each result of the pattern.
+        nodes: the new nodes in topological order.
+        results: the tensors that replace the results of the pattern.
     """
 
     nodes: list[New] = field(default_factory=list)
@@ -86,7 +91,7 @@ class Replacement:
 
 
 class Unfit(Exception):
-    """The replacement does not fit a match.
+    """The replacement is not valid for a match.
 
     Attributes:
         why: the reason.
@@ -98,11 +103,11 @@ class Unfit(Exception):
 
 
 class Planner:
-    """Makes terms nodes.
+    """Converts the terms of a replacement to new nodes.
 
     Args:
-        graph: left as it is.
-        text, place: the text that the terms are of, and what stands before a column: what fits no match is said so.
+        graph: not changed.
+        text, place: the text of the terms, and the text before the column in errors.
     """
 
     def __init__(self, graph: Graph, text: str, place: str) -> None:
@@ -114,11 +119,11 @@ class Planner:
         self._dtype = 0
 
     def plan(self, terms: Sequence[Term], match: Match, roots: Sequence[Output]) -> Replacement:
-        """What TERMS come to for a MATCH whose results are ROOTS.
+        """Returns the replacement of a match with the results `roots`; without roots, only the new nodes.
 
         Raises:
-            Unfit: not for this match.
-            UsageError: not for any.
+            Unfit: the replacement is not valid for this match.
+            UsageError: it is not valid for any match.
         """
         self._match, self._out, self._made = match, Replacement(), {}
         if not roots and isinstance(terms[0], Op):
@@ -209,7 +214,9 @@ class Planner:
         return [found[at] for at in range(len(terms))]
 
     def _dtype_of(self, arg: Arg, definition: OpDef, attrs: Mapping[str, bytes], known: Mapping[str, int]) -> int:
-        """The dtype of a constant that is read as ARG: that of other inputs, of an attr, or of the result."""
+        """Returns the dtype of a constant that is the input `arg`: that of other inputs, of an attr, or of
+        the result.
+        """
         if arg.dtype or not arg.type_attr:
             return arg.dtype or self._dtype
         if arg.type_attr in known:
@@ -260,7 +267,7 @@ class Planner:
             raise self._wrong(test, "bad-value", str(error), **facts) from None
 
     def _check(self, term: Op, new: New) -> None:
-        """Refuses attrs that are missing, or not allowed, and inputs of other dtypes."""
+        """Refuses missing and invalid attrs, and inputs of wrong dtypes."""
         for attr in new.definition.attrs.values():
             if attr.name not in new.attrs and not attr.has_default:
                 what = f"{printable(new.op)} requires an attr {attr.name} ({attr.kind})"
@@ -277,15 +284,12 @@ class Planner:
                 raise Unfit(Remark(text, "dtype-mismatch", op=new.op, expected=takes, found=read))
 
     def _wrong(self, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
-        """The error for what fits no match, with its column."""
+        """Returns the error for a replacement that is not valid for any match, with its column."""
         return _misfit(self._place, self._text, term, reason, what, **facts)
 
 
 def check_pattern(graph: Graph, rule: Rule) -> None:
-    """Refuses an attr in a pattern that none of its ops has, nor a node of them in this graph. Raises EditError.
-
-    Likewise a word in place of an input that is neither an op nor a function here: a variable has a ``$``.
-    """
+    """Raises EditError if a pattern has an attr that its ops lack, or a word that is neither an op nor a function."""
     for term in (term for root in rule.pattern for term in walk(root) if isinstance(term, Op)):
         for item in term.inputs or ():
             word = item.ops[0] if isinstance(item, Op) and len(item.ops) == 1 and item.inputs is None else ""
@@ -299,7 +303,7 @@ def check_pattern(graph: Graph, rule: Rule) -> None:
 
 
 def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> Remark | None:
-    """That none of OPS has an attr KEY; None where one has, or may have: what an op is may not be known here."""
+    """Returns the reason if no op has an attr; None if one has it, or if an op is unknown."""
     definitions = [graph.op_def(op) for op in ops]
     keys = dict.fromkeys(key for each in definitions if each is not None for key in each.attrs)
     if not ops or None in definitions or key in keys or key.startswith("_"):
@@ -313,7 +317,7 @@ def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> Remark | None:
 
 
 def check_terms(graph: Graph, rule: Rule) -> None:
-    """Refuses a rule that fits no graph with the functions of this one. Raises EditError."""
+    """Raises EditError if a rule is not valid for any graph with these functions."""
     check_pattern(graph, rule)
     for root in rule.replacement or ():
         for term in walk(root):
@@ -342,7 +346,7 @@ def _no_such_attr(definition: OpDef, key: str) -> tuple[str, str]:
 
 
 def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
-    """The error for what fits no match, with its column and the code of the REASON."""
+    """Returns the error for a rule that is not valid for any match, with its column and reason."""
     said = wrong_at(place, text, term.column, what)
     return EditError(said.message, code="bad-rule", facts={**said.facts, "reason": reason, **facts})
 
@@ -352,10 +356,71 @@ def _shown(term: Value) -> str:
 
 
 def _slots(definition: OpDef, count: int) -> list[Arg] | None:
-    """For each of COUNT inputs the argument that it belongs to; None where there cannot be as many."""
+    """Returns the argument of each of `count` inputs; None if the op does not accept so many."""
     several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     left = count - (len(definition.inputs) - len(several))
     if left < 0 or (left and not several) or (several and left % len(several)):
         return None
     each = left // len(several) if several else 0
     return [arg for arg in definition.inputs for _ in range(each if arg in several else 1)]
+
+
+STEM = "rewritten"
+"""The beginning of the names of functions that replace matches."""
+
+
+def function_of(body: Graph) -> FunctionDef:
+    """Returns `body` as a function of its placeholders, in their order; results are the outputs without consumers.
+
+    Raises:
+        EditError: it has functions of its own, or nodes that a function cannot contain.
+    """
+    if any(True for _ in body.functions):
+        message = f"{printable(body.source_name)} has functions of its own: inline them first"
+        raise EditError(message, code="has-functions", facts={"file": body.source_name})
+    inputs, nodes = _inputs(body), [node for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
+    for node in nodes:
+        check_fusible(node)
+    function = make_function(nodes, inputs, _results(body), attrs={})
+    name_function(function, STEM)
+    return function
+
+
+def calling(rule: Rule, body: Graph, function: FunctionDef) -> Rule:
+    """Returns `rule` with a call of `function` as its replacement.
+
+    Raises:
+        EditError: a placeholder is not a variable of the pattern, or the number of results differs.
+    """
+    bound, where = bound_by(rule.pattern).tensors, printable(body.source_name)
+    for tensor in _inputs(body):
+        name = tensor.node.name
+        if name not in bound:
+            near = nearest(f"${name}", [f"${each}" for each in sorted(bound)])
+            what = f"is a placeholder, but the pattern does not bind {quoted('$' + name)} in every match"
+            message = f"{quoted(name)} of {where} {what}.{suggestion(near)}"
+            raise EditError(message, code="unbound-input", facts={"node": name, "near": near})
+    results = _results(body)
+    if len(results) != len(rule.pattern):
+        given = counted(len(results), "result")
+        facts = {"expected": len(rule.pattern), "found": len(results)}
+        message = f"{where} has {given}, but the pattern has {len(rule.pattern):,}"
+        raise EditError(message, code="wrong-count", facts=facts)
+    op = "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
+    types = f"Tin={_types(_inputs(body))}, Tout={_types(results)}"
+    read = ", ".join(f"${tensor.node.name}" for tensor in _inputs(body))
+    call = f'rewritten={op}{{f="{function.signature.name}", {types}}}({read})'
+    text = f"({', '.join([call, *(f'rewritten:{index}' for index in range(1, len(results)))])})"
+    return replace(rule, replacement=replacement_of(rule, text), make=None, text=text, place="replacement, column ")
+
+
+def _inputs(body: Graph) -> list[Output]:
+    return [node.output for node in body.nodes() if node.op in UNSET_PLACEHOLDERS]
+
+
+def _results(body: Graph) -> list[Output]:
+    return [output for node in output_nodes(body) for output in node.outputs if node.op not in UNSET_PLACEHOLDERS]
+
+
+def _types(tensors: Sequence[Output]) -> str:
+    return f"[{', '.join(dtype_name(base_dtype(tensor.dtype)) for tensor in tensors)}]"

@@ -1,26 +1,246 @@
-"""One round of a rule over a graph: all matches that do not overlap, and why the others stay."""
+"""Rounds of a rule: finds the matches of a graph that do not overlap, and replaces them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 
+from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.rewriting.carrying_out import GONE, IDENTITY, IN_PLACE, Planned
-from gdsurgeon.edits.rewriting.ground import BITS, CONTROL, Ground, Place, codes_read, kept_terms
-from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
-from gdsurgeon.edits.rewriting.planning import NewOutput, Planner, Replacement, Unfit
-from gdsurgeon.edits.rewriting.searching import Found
-from gdsurgeon.edits.rewriting.shapes import ReplacedShapes
+from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.edits.claims import Site
+from gdsurgeon.edits.replacing import drop_colocations
+from gdsurgeon.edits.rewriting.conditions import (
+    BITS,
+    CONTROL,
+    Affected,
+    ReplacedShapes,
+    RewriteContext,
+    codes_read,
+    kept_terms,
+)
+from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Found, Matcher
+from gdsurgeon.edits.rewriting.planning import New, NewOutput, Planner, Replacement, Unfit
 from gdsurgeon.edits.sites import LARGEST_FED
 from gdsurgeon.errors import EditError, Remark, UsageError, printable, quoted
+from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.patterns.attrs import same_value
 from gdsurgeon.patterns.check import replacement_of
-from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Rule, walk
+from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Replaced, Rule, walk
+
+STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
+"""Attrs that describe the outputs or the gradient of the old op."""
+
+IN_PLACE, IDENTITY, GONE = "in place", "identity", "gone"
+"""The outcome of the node of a result: it becomes a new node or an Identity, or it is removed and consumers are
+rerouted.
+"""
+
+
+@dataclass(eq=False)
+class PlannedRewrite:
+    """A match and its replacement.
+
+    Attributes:
+        rule: the name of the rule.
+        roots: the tensors of the results.
+        outcomes: what happens to the node of each result.
+        going: the other nodes that are removed.
+        reads: the tensors that the match reads.
+        anchor: control inputs of new constants, so that they run where the match runs.
+        replacement: the new nodes.
+        bindings: the bindings of names, for the summary.
+        members: the matched nodes.
+        is_hidden: whether the match is in a loop or a branch, where nothing can be fetched.
+        beyond: a bound of a clipping op that the numbers of the proof do not reach, or None.
+        placed, tensors, text: see `gdsurgeon.patterns.terms.Replaced`.
+    """
+
+    rule: str
+    roots: tuple[Output, ...]
+    outcomes: dict[Node, str]
+    going: list[Node]
+    reads: list[Output]
+    anchor: list[Node]
+    replacement: Replacement
+    bindings: dict[str, str]
+    members: set[Node]
+    is_hidden: bool
+    beyond: float | None
+    placed: tuple[str, ...]
+    tensors: dict[str, str]
+    text: str
+
+
+@dataclass(eq=False)
+class RewriteLog:
+    """All changes of a graph.
+
+    Attributes:
+        graph: changed in place.
+        made: new and changed nodes.
+        replaced: the records of the replaced matches.
+    """
+
+    graph: Graph
+    made: set[Node] = field(default_factory=set)
+    replaced: list[Replaced] = field(default_factory=list)
+    _sites: dict[str, tuple[PlannedRewrite, tuple[str, ...]]] = field(default_factory=dict)
+    _changed: dict[Node, None] = field(default_factory=dict)
+    _added: dict[Node, None] = field(default_factory=dict)
+    _removed: list[Node] = field(default_factory=list)
+    _stands: dict[Output, Output] = field(default_factory=dict)
+    _read: dict[Node, tuple[Output, ...]] = field(default_factory=dict)
+
+    def carry_out(self, planned: Sequence[PlannedRewrite], named: Collection[Node], rule: int, round_: int) -> None:
+        """Replaces matches that do not overlap; `named` nodes stay even if they are unused."""
+        unique = self.graph.unique_names()
+        going: dict[Node, None] = {}
+        loose: list[Node] = []
+        for each in planned:
+            for root in each.roots:
+                if root.node not in self._added:
+                    reads = tuple(read.name for read in each.reads)
+                    is_there = all(read.node not in self._added for read in each.reads)
+                    self._sites.setdefault(root.name, (each, reads if is_there else ()))
+            loose += [read.node for node in (*each.outcomes, *each.going) for read in node.inputs]
+            nodes = self._add(each, unique)
+            going.update(dict.fromkeys((*self._put(each, nodes), *each.going)))
+            made = tuple(nodes[new].name for new in each.replacement.nodes)
+            self.replaced.append(Replaced(rule, round_, each.placed, each.tensors, each.text, made))
+        drop_colocations(self.graph, going)
+        self._remove(going)
+        self._remove_loose(loose, named)
+
+    def _put(self, each: PlannedRewrite, nodes: dict[New, Node]) -> list[Node]:
+        """Replaces one match; returns the nodes of results that are unused then."""
+        going = []
+        for root, result in zip(each.roots, each.replacement.results, strict=True):
+            new = self._settled(result, nodes)
+            if each.outcomes[root.node] == IDENTITY:
+                attrs = {"T": type_value(base_dtype(root.dtype)).SerializeToString(deterministic=True)}
+                self._become(root.node, "Identity", [new], attrs)
+            elif each.outcomes[root.node] == GONE:
+                self._reroute(root, new)
+                going.append(root.node)
+        return going
+
+    def _add(self, each: PlannedRewrite, unique: UniqueNames) -> dict[New, Node]:
+        """Adds the nodes of a replacement; a node with the outcome `IN_PLACE` is the node of its result."""
+        first = each.roots[0].node
+        nodes: dict[New, Node] = {}
+        for root, result in zip(each.roots, each.replacement.results, strict=True):
+            if each.outcomes[root.node] == IN_PLACE and isinstance(result, NewOutput):
+                nodes[result.node] = root.node
+        for new in each.replacement.nodes:
+            inputs = [self._settled(tensor, nodes) for tensor in new.inputs]
+            if new in nodes:
+                self._become(nodes[new], new.op, inputs, new.attrs)
+                continue
+            name = unique(f"{first.name}/{new.op}")
+            controls = () if inputs else each.anchor
+            node = self.graph.add(name, new.op, inputs, controls, attrs=new.attrs, device=first.device, after=first)
+            nodes[new] = node
+            self._added[node] = None
+            self.made.add(node)
+        return nodes
+
+    def _settled(self, tensor: Output | NewOutput, nodes: dict[New, Node]) -> Output:
+        """Returns the current tensor of the graph."""
+        return self.now(tensor) if isinstance(tensor, Output) else Output(nodes[tensor.node], tensor.index)
+
+    def now(self, tensor: Output) -> Output:
+        """Returns the tensor that replaces `tensor`, if it was removed."""
+        while tensor in self._stands:
+            tensor = self._stands[tensor]
+        return tensor
+
+    def _become(self, node: Node, op: str, inputs: Sequence[Output], attrs: dict[str, bytes]) -> None:
+        graph = self.graph
+        for key in node.attr_keys:
+            if key not in attrs and (not key.startswith("_") or key in STALE):
+                graph.set_attr(node, key, None)
+        for key, data in attrs.items():
+            if node.attr_bytes(key) != data:
+                graph.set_attr(node, key, data)
+        if node.op != op:
+            graph.set_op(node, op)
+        graph.set_inputs(node, inputs)
+        self.made.add(node)
+        if node not in self._added:
+            self._changed[node] = None
+
+    def _reroute(self, old: Output, new: Output) -> None:
+        uses = self.graph.uses(old)
+        for use in uses:
+            self._read.setdefault(use.node, use.node.inputs)
+        self.graph.reroute(uses, new)
+        self._stands[old] = new
+
+    # -- removal -------------------------------------------------------------------------------------------
+
+    def _remove(self, nodes: Iterable[Node]) -> None:
+        going = list(nodes)
+        self.graph.remove(going)
+        for node in going:
+            if node in self._added:
+                del self._added[node]
+            else:
+                self._removed.append(node)
+            self._changed.pop(node, None)
+            self._read.pop(node, None)
+
+    def _remove_loose(self, nodes: Iterable[Node], named: Collection[Node]) -> None:
+        """Removes those of `nodes` that are unused, and all upstream nodes that only they needed."""
+        pending = list(dict.fromkeys(nodes))
+        while pending:
+            node = pending.pop()
+            if self.graph.find(node.name) is not node or node in named or not only_computes(node):
+                continue
+            if not self.graph.users(node) and not self.graph.colocated_with(node):
+                pending += [*(read.node for read in node.inputs), *node.controls]
+                self._remove([node])
+
+    # -- results ------------------------------------------------------------------------------------------
+
+    def intent(self) -> Intent:
+        """Returns the changes."""
+        rewired: list[Rewired] = []
+        for node, was in self._read.items():
+            if node not in self._changed and node not in self._added:
+                slots = enumerate(zip(was, node.inputs, strict=True))
+                rewired += [Rewired(node.name, i, old.name, new.name) for i, (old, new) in slots if old != new]
+        return Intent(
+            added=[node.name for node in self._added],
+            removed=[node.name for node in self._removed],
+            changed=[node.name for node in self._changed],
+            rewired=rewired,
+            moved={old.name: self.now(old).name for old in self._stands if old.node not in self._added},
+        )
+
+    def sites(self) -> list[Site]:
+        """Returns where values changed, for tensors that exist in the file."""
+        gone = {node.name for node in self._removed}
+        moved = {tensor.name for tensor in self._stands}
+        out: dict[PlannedRewrite, Site] = {}
+        for each, reads in self._sites.values():
+            pairs = [
+                (root.name, self.now(root).name)
+                for root in each.roots
+                if root.name in self._sites and (root in self._stands or root.node.name not in gone)
+            ]
+            if pairs:  # constants may be removed
+                there = [name for name in reads if name in moved or name.partition(":")[0] not in gone]
+                out[each] = Site(tuple(there), tuple(pairs))
+        return list(out.values())
+
 
 OWN = Remark("it is a result of the rule", "own-result")
 CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
@@ -28,8 +248,8 @@ ALREADY = Remark("it already equals its replacement", "unchanged")
 
 
 @dataclass(eq=False)
-class Left:
-    """A match that stays as it is: the node of its first result, and why."""
+class SkippedMatch:
+    """A match that stays: the node of its first result, and the reason."""
 
     rule: str
     node: Node
@@ -38,33 +258,33 @@ class Left:
 
 @dataclass(eq=False)
 class Round:
-    """What a round has found.
+    """The result of a round.
 
     Attributes:
-        planned: what is to be done.
-        left: what stays.
-        named: nodes that stay although nobody reads them.
-        tried: how often a term was held against a tensor.
+        planned: the replacements.
+        left: the skipped matches.
+        named: nodes that stay even if they are unused.
+        tried: the number of comparisons of terms with tensors.
     """
 
-    planned: list[Planned] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    planned: list[PlannedRewrite] = field(default_factory=list)
+    left: list[SkippedMatch] = field(default_factory=list)
     named: set[Node] = field(default_factory=set)
     tried: int = 0
 
 
 def look(graph: Graph, rule: Rule, made: Container[Node], most: int | None = None, *, strict: bool = True) -> Round:
-    """What RULE does with GRAPH, which stays as it is.
+    """Returns what a rule does in one round; the graph is not changed.
 
     Args:
-        graph: in which matches are looked for.
-        rule: with what takes their place.
-        made: nodes that the rule has made before: what consists of these alone is replaced only by less.
-        most: matches that are replaced at most, in topological order.
-        strict: whether it is an error that a replacement fits no match whatever; else such matches stay.
+        graph: the graph.
+        rule: the rule, with a replacement.
+        made: nodes that the rule has made: a match of such nodes is replaced only by fewer nodes.
+        most: the largest number of replacements, in topological order.
+        strict: whether to raise an error if the replacement is wrong for all matches; otherwise matches are skipped.
 
     Raises:
-        EditError, UsageError: the replacement fits no match whatever.
+        EditError, UsageError: the replacement is wrong for all matches.
     """
     return _Look(graph, rule, made, strict).round(most)
 
@@ -73,15 +293,15 @@ class _Look:
     def __init__(self, graph: Graph, rule: Rule, made: Container[Node], strict: bool) -> None:
         self.graph, self.rule, self.made, self.strict = graph, rule, made, strict
         self.topology = topology_of(graph)
-        self.ground = Ground(graph, self.topology)
-        self.matcher = Matcher(self.topology, rule, self.ground.ends)
+        self.context = RewriteContext(graph, self.topology)
+        self.matcher = Matcher(self.topology, rule, self.context.ends)
         self.planner = Planner(graph, rule.text, rule.place)
         self.shapes = ReplacedShapes(self.matcher.facts)
 
     def round(self, most: int | None) -> Round:
-        out = Round(named={self.topology.node(number) for number in self.ground.named | self.ground.ends})
+        out = Round(named={self.topology.node(number) for number in self.context.named | self.context.ends})
         roots = self.matcher.roots()
-        found: list[tuple[int, Planned | Remark]] = []
+        found: list[tuple[int, PlannedRewrite | Remark]] = []
         taken: set[int] = set()
         if len(self.rule.pattern) == 1 and most is None:
             found = [(root, outcome) for root in roots if (outcome := self._at(root, ())) is not None]
@@ -90,18 +310,18 @@ class _Look:
         if roots:
             found = list(self._in_order(roots, taken, most))
         for root, outcome in sorted(found, key=lambda each: each[0]):
-            if isinstance(outcome, Planned):
+            if isinstance(outcome, PlannedRewrite):
                 out.planned.append(outcome)
             else:
-                out.left.append(Left(self.rule.name, self.topology.node(root), outcome))
+                out.left.append(SkippedMatch(self.rule.name, self.topology.node(root), outcome))
         out.tried = self.matcher.tried
         return out
 
-    def _overlap(self, found: Sequence[tuple[int, Planned | Remark]]) -> bool:
-        """Whether a node is part of two of the matches that would be replaced."""
+    def _overlap(self, found: Sequence[tuple[int, PlannedRewrite | Remark]]) -> bool:
+        """Returns whether two of the replaced matches share a node."""
         seen: set[Node] = set()
         for _, outcome in found:
-            if isinstance(outcome, Planned):
+            if isinstance(outcome, PlannedRewrite):
                 if not seen.isdisjoint(outcome.members):
                     return True
                 seen |= outcome.members
@@ -109,35 +329,37 @@ class _Look:
 
     def _in_order(
         self, roots: Sequence[int], taken: set[int], most: int | None
-    ) -> Iterator[tuple[int, Planned | Remark]]:
-        """One match after the other, producers first; none has a node of one before."""
+    ) -> Iterator[tuple[int, PlannedRewrite | Remark]]:
+        """Yields the outcome at each root in topological order; no match contains a node of an earlier one."""
         count = 0
-        for root in sorted(roots, key=self.ground.place_in_order):
+        for root in sorted(roots, key=self.context.place_in_order):
             if count == most:
                 return
             outcome = None if root in taken else self._at(root, taken)
             if outcome is None and taken and next(self.matcher.ways(root), None) is not None:
                 is_done = root in taken and len(self.rule.pattern) > 1
                 outcome = None if is_done else Remark("it shares nodes with a match that is replaced", "overlaps")
-            if isinstance(outcome, Planned):
+            if isinstance(outcome, PlannedRewrite):
                 count += 1
                 taken.update(self.topology.id_of(node) for node in outcome.members)
             if outcome:
                 yield root, outcome
 
-    def _at(self, root: int, taken: Container[int]) -> Planned | Remark | None:
-        """What is done at a node, or why nothing is although the pattern matches; None where it does not."""
+    def _at(self, root: int, taken: Container[int]) -> PlannedRewrite | Remark | None:
+        """Returns the replacement at a node, or the reason why its match is skipped; None if the pattern does not
+        match.
+        """
         why: Remark | None = None
         for found in islice(self.matcher.ways(root, taken), MOST_WAYS):
             outcome = self._planned(found)
-            if isinstance(outcome, Planned):
+            if isinstance(outcome, PlannedRewrite):
                 return outcome
             why = why or outcome
         return why
 
     # -- one match -------------------------------------------------------------------------------------------
 
-    def _planned(self, found: Found) -> Planned | Remark:
+    def _planned(self, found: Found) -> PlannedRewrite | Remark:
         try:
             return self._checked(found)
         except Unfit as error:
@@ -147,8 +369,8 @@ class _Look:
                 raise
             return Remark(error.message, error.code, **error.facts)
 
-    def _checked(self, found: Found) -> Planned | Remark:
-        """What is done with a match. Raises Unfit: nothing, as the message says."""
+    def _checked(self, found: Found) -> PlannedRewrite | Remark:
+        """Returns the replacement of a match, or why it is skipped. Raises Unfit with the reason."""
         match = match_of(self.topology, self.rule, found)
         terms, planner, text = self.rule.replacement, self.planner, None
         if terms is None:
@@ -156,32 +378,32 @@ class _Look:
             if text is None:
                 return Remark("the rule declines it", "rule-leaves")
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
-        place = self.ground.place(self.rule, found, kept_terms(self.rule, terms))
+        affected = self.context.affected(self.rule, found, kept_terms(self.rule, terms))
         read = codes_read(self.topology, found, terms)
-        why = self.ground.why_not(place, read)
+        why = self.context.why_not(affected, read)
         if why:
             return why
-        roots = tuple(Output(self.topology.node(number), port) for number, port in place.roots)
+        roots = tuple(Output(self.topology.node(number), port) for number, port in affected.roots)
         replacement = planner.plan(terms, match, roots)
-        fates = dict(self._fates(roots, replacement))
+        outcomes = dict(self._outcomes(roots, replacement))
         members = {self.topology.node(number) for number in found.members()}
-        going = [self.topology.node(number) for number in place.going]
-        if all(node in self.made for node in members) and len(going) + len(fates) <= len(replacement.nodes):
+        going = [self.topology.node(number) for number in affected.going]
+        if all(node in self.made for node in members) and len(going) + len(outcomes) <= len(replacement.nodes):
             return OWN
         why = self.shapes.why_not(self.rule, found, match, replacement) or self._lost_setting(match, replacement)
         if why:
             return why
-        return Planned(
+        return PlannedRewrite(
             rule=self.rule.name,
             roots=roots,
-            fates=fates,
+            outcomes=outcomes,
             going=going,
-            reads=self._reads(place),
-            anchor=self._anchor(place, read),
+            reads=self._reads(affected),
+            anchor=self._anchor(affected, read),
             replacement=replacement,
             bindings=told_bindings(match),
             members=members,
-            is_hidden=not self.ground.runs_once(place.roots[0][0]),
+            is_hidden=not self.context.runs_once(affected.roots[0][0]),
             beyond=self._beyond(found),
             placed=tuple(
                 self._name(found, term) for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)
@@ -194,7 +416,9 @@ class _Look:
         return self.topology.name(found.placed[term]) if term in found.placed else ""
 
     def _lost_setting(self, match: Match, replacement: Replacement) -> Remark | None:
-        """That a new node of the op of a result would have a default where that has another value, unasked."""
+        """Returns a reason if a new node with the op of a result would lose an attr value that the rule does not
+        mention.
+        """
         terms = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
         asked = {(op, test.key) for term in terms for op in term.ops for test in term.attrs}
         for root in match.roots:
@@ -212,7 +436,7 @@ class _Look:
         return None
 
     def _beyond(self, found: Found) -> float | None:
-        """By what a match clips that is beyond the numbers that it is run on."""
+        """Returns a bound by which a match clips if the numbers of the proof do not reach it."""
         for number in found.members():
             for code in self.topology.inputs(number) if self.topology.op(number) in CLIPS else ():
                 held = self.matcher.facts.value(code) if code & CONTROL != CONTROL else None
@@ -221,9 +445,9 @@ class _Look:
                         return value
         return None
 
-    def _reads(self, place: Place) -> list[Output]:
-        """The tensors that what is replaced reads from outside of it."""
-        inside = place.found.members() - place.kept
+    def _reads(self, affected: Affected) -> list[Output]:
+        """Returns the tensors that the replaced nodes read from outside of the match."""
+        inside = affected.found.members() - affected.kept
         codes = dict.fromkeys(
             code
             for number in inside
@@ -232,12 +456,12 @@ class _Look:
         )
         return [_output(self.topology, code) for code in codes]
 
-    def _anchor(self, place: Place, read: Sequence[int]) -> list[Node]:
-        number = self.ground.anchor(place, read)
+    def _anchor(self, affected: Affected, read: Sequence[int]) -> list[Node]:
+        number = self.context.anchor(affected, read)
         return [] if number is None else [self.topology.node(number)]
 
-    def _fates(self, roots: Sequence[Output], replacement: Replacement) -> Iterator[tuple[Node, str]]:
-        """What becomes of the nodes that give results. Raises Unfit: a name would be lost."""
+    def _outcomes(self, roots: Sequence[Output], replacement: Replacement) -> Iterator[tuple[Node, str]]:
+        """Yields what happens to the nodes of the results. Raises Unfit if a name would be lost."""
         results: dict[Node, list[tuple[int, Output | NewOutput]]] = {}
         for root, result in zip(roots, replacement.results, strict=True):
             results.setdefault(root.node, []).append((root.index, result))
@@ -250,7 +474,7 @@ class _Look:
                 if self._is_already(node, replacement):
                     raise Unfit(ALREADY)
                 yield node, IN_PLACE
-            elif self.ground.is_free(self.topology.id_of(node)):
+            elif self.context.is_free(self.topology.id_of(node)):
                 yield node, GONE
             elif len(given) == 1 and given[0][0] == 0:
                 if node.op == "Identity" and list(node.inputs) == [given[0][1]]:
@@ -263,7 +487,7 @@ class _Look:
 
     @staticmethod
     def _is_already(node: Node, replacement: Replacement) -> bool:
-        """Whether a node is what would take its place."""
+        """Returns whether a node equals its replacement."""
         if len(replacement.nodes) != 1 or replacement.nodes[0].op != node.op:
             return False
         new = replacement.nodes[0]
@@ -272,7 +496,7 @@ class _Look:
 
 
 def match_of(topology: Topology, rule: Rule, found: Found) -> Match:
-    """FOUND, in nodes and tensors."""
+    """Returns a match in nodes and tensors."""
     tensors = {name: _output(topology, code) for name, code in found.tensors.items()}
     nodes = {label: topology.node(number) for label, number in found.nodes.items()}
     roots = [Output(topology.node(found.root(term)), term.port) for term in rule.pattern]
@@ -284,7 +508,7 @@ def _output(topology: Topology, code: int) -> Output:
 
 
 def told_bindings(match: Match) -> dict[str, str]:
-    """What names stand for, to be told."""
+    """Returns the bindings of names as texts."""
     from gdsurgeon.analysis.queries.attr_text import format_attr
     from gdsurgeon.graph.attrs import attr_value
 

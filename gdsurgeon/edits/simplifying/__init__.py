@@ -1,1 +1,1 @@
-"""The passes of simplify, one a file, on a draft of the graph."""
+"""The passes of simplify, one a file, on a view of the graph."""

@@ -1,4 +1,4 @@
-"""Batch norms, and what else multiplies each channel, into the weights of the convolution or product before them."""
+"""Folds batch norms, and other factors per channel, into the weights of the convolution or product before them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdsurgeon.edits.simplifying.channels import (
     expression,
     nothing_yet,
 )
-from gdsurgeon.edits.simplifying.replaced import Replacement, Sites, computing, only_use
+from gdsurgeon.edits.simplifying.fold_sites import Replacement, Sites, computing, only_use
 from gdsurgeon.errors import InputError, Remark
 from gdsurgeon.graph.attrs import string_value, type_value
 from gdsurgeon.graph.constants import constant_header
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class _Weighted(NamedTuple):
-    """An op with weights as its input 1.
+    """An op whose input 1 is its weights.
 
     Attributes:
-        rank: of what it gives, and of its weights.
-        reads: the slot of what it weighs.
-        counted: the axes of the weights along which its channels are.
+        rank: the rank of the result and of the weights.
+        reads: the index of the data input.
+        counted: the channel axes of the weights.
     """
 
     rank: int
@@ -55,13 +55,13 @@ WEIGHTED = {
 MULTIPLYING = FUSED_BATCH_NORMS | QUOTIENTS | {GLOBAL, "Mul"}
 SHARED = "its weights are also used elsewhere"
 MOST_SUMS = 4
-"""Sums with constants that may stand between a convolution and what multiplies."""
+"""The largest number of sums with constants between a convolution and a factor."""
 ALLOWED = 16
-"""Elements that may come with a fold for each node that goes: the record of a node takes more bytes."""
+"""The number of elements that each removed node may add: the record of a node is larger."""
 
 
 class _Chain(NamedTuple):
-    """A convolution, the nodes behind it that are to go into its weights, and what they do together."""
+    """A convolution, the nodes after it that are folded into its weights, and their effect."""
 
     conv: Node
     links: list[Node]
@@ -70,12 +70,12 @@ class _Chain(NamedTuple):
 
     @property
     def last(self) -> Node:
-        """The node whose name stays."""
+        """The remaining node."""
         return self.links[-1]
 
 
 def batch_norms(sites: Sites) -> int:
-    """Folds all that can be; returns how many."""
+    """Folds all chains; returns their number."""
     chains: list[tuple[_Chain, Array, Array]] = []
     for conv in sites.with_ops(WEIGHTED):
         first = _first_gain(sites, conv)
@@ -96,7 +96,7 @@ def batch_norms(sites: Sites) -> int:
 
 
 def _first_gain(sites: Sites, conv: Node) -> Node | None:
-    """The nearest node behind CONV that multiplies, past sums of it and constants; None where there is none."""
+    """Returns the nearest factor after a convolution, past sums with constants; None if there is no factor."""
     node = conv
     for _ in range(MOST_SUMS):
         uses = [use for use in sites.graph.uses(node.output) if use.node.op in AFFINE]
@@ -111,7 +111,7 @@ def _first_gain(sites: Sites, conv: Node) -> Node | None:
 
 
 def _is_by_constants(use: Use) -> bool:
-    """Whether a node is a batch norm of what it reads, or computes with constants alone beside that."""
+    """Returns whether a node is a batch norm of the tensor, or combines it with constants."""
     if use.node.op in FUSED_BATCH_NORMS or use.node.op == GLOBAL:
         return use.slot == 0
     others = [read for slot, read in enumerate(use.node.inputs) if slot != use.slot]
@@ -119,10 +119,10 @@ def _is_by_constants(use: Use) -> bool:
 
 
 def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
-    """CONV and all that is to be folded into it; None where that multiplies no channel.
+    """Returns the chain after a convolution; None if it has no factor.
 
     Raises:
-        Unfit: FIRST, which does, is not to be folded.
+        Unfit: `first`, which is a factor, cannot be folded.
     """
     _find_weights(sites, conv)
     layout = _layout(conv)
@@ -152,7 +152,7 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
 
 
 def _check_first_alone(sites: Sites, node: Node) -> None:
-    """Raises Unfit where a batch norm is asked for what else it gives."""
+    """Raises Unfit if other outputs than the first of a batch norm are used."""
     if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
         raise Unfit("its statistics are used", "statistics-read")
     if node in sites.whole:
@@ -163,7 +163,7 @@ def _check_first_alone(sites: Sites, node: Node) -> None:
 
 
 def _find_weights(sites: Sites, conv: Node) -> None:
-    """Raises Unfit where the weights are no constant, or must stay as they are, too."""
+    """Raises Unfit if the weights are not a constant, or are needed elsewhere."""
     reader, node = conv, conv.inputs[1].node
     while node.op == "Identity" and node.inputs and not node.controls:
         if not sites.may_go(node) or sites.graph.users(node) != [reader]:
@@ -177,7 +177,7 @@ def _find_weights(sites: Sites, conv: Node) -> None:
 
 
 def _weights(conv: Node) -> Node:
-    """The constant that `_find_weights` has found."""
+    """Returns the constant with the weights."""
     node = conv.inputs[1].node
     while node.op == "Identity":
         node = node.inputs[0].node
@@ -185,7 +185,7 @@ def _weights(conv: Node) -> Node:
 
 
 def _layout(conv: Node) -> Layout:
-    """How what a convolution gives is laid out. Raises Unfit: its weights have another rank, or are no floats."""
+    """Returns the layout of a convolution's result. Raises Unfit if the weights have a wrong rank or dtype."""
     rank, header = WEIGHTED[conv.op].rank, constant_header(_weights(conv))
     if header is None or header.dims is None or len(header.dims) != rank:
         raise Unfit("its weights are not a constant", "not-a-constant")
@@ -197,14 +197,14 @@ def _layout(conv: Node) -> Layout:
 
 
 def _counted(conv: Node) -> tuple[int, ...]:
-    """The axes of the weights of CONV along which its channels are."""
+    """Returns the channel axes of the weights."""
     if conv.op == "MatMul" and conv.setting("transpose_b"):
         return (0,)
     return WEIGHTED[conv.op].counted
 
 
 def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
-    """The weights with the factors of a chain, and its offsets, both rounded once. Raises Unfit: they do not fit."""
+    """Returns the weights with the factors of a chain, and its offsets, each rounded once. Raises Unfit."""
     import numpy as np
 
     try:
@@ -229,7 +229,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
 
 
 def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None:
-    """Raises Unfit where what comes takes more elements than what goes: MORE of weights, and the offsets."""
+    """Raises Unfit if the new weights (`more` elements) and offsets need more space than the removed constants."""
     comes = more + (offset.size if offset.any() else 0)
     parts = {read.node for node in chain.links for read in node.inputs if read.node.op == "Const"}
     goes = 0
@@ -258,7 +258,7 @@ def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> N
 
 
 def _put(sites: Sites, chain: _Chain, weights: Array, offset: Array) -> None:
-    """Has the last node of a chain add the offsets to what the convolution gives with other weights."""
+    """Makes the last node of a chain a convolution with other weights, plus the offsets."""
     conv, last = chain.conv, chain.last
     source = conv.inputs[WEIGHTED[conv.op].reads]
     work = Replacement(sites, last, [conv, *chain.links[:-1]])

@@ -1,4 +1,4 @@
-"""What a chain of nodes does to each channel of what a convolution gives: a factor and an offset, in float64."""
+"""The effect of a chain of nodes on each channel of a convolution's result: a factor and an offset, in float64."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 GLOBAL = "BatchNormWithGlobalNormalization"
 QUOTIENTS = frozenset(("Div", "RealDiv"))
 AFFINE = FUSED_BATCH_NORMS | SUMS | QUOTIENTS | {GLOBAL, "BiasAdd", "Mul", "Sub"}
-"""Ops that may multiply each channel with a number, and add one."""
+"""Ops that may multiply each channel by a number or add a number to it."""
 MOST_NODES = 32
-"""Nodes of an expression of constants: those of a batch norm are a dozen."""
+"""The largest number of nodes of an expression of constants; a batch norm has a dozen."""
 MOST_ELEMENTS = 1 << 16
 CANCELLED = 1e-5 / 2.0**-24
-"""How many times smaller than its summands an offset, with the weights of its channel, may be: below that the rounding
-of the summands is more than a part in 100,000 of what is left."""
+"""The largest ratio of a summand to the offset or the weights of its channel: beyond it, the rounding of the summand is
+more than 1e-5 of the result.
+"""
 
 
 class Unfit(Exception):
-    """A batch norm is not folded.
+    """A node cannot be folded.
 
     Attributes:
         why: the reason, with its code.
@@ -41,7 +42,7 @@ class Unfit(Exception):
 
 
 class Layout(NamedTuple):
-    """Of a tensor: how many channels it has, its rank, and the axis along which they are."""
+    """The number of channels of a tensor, its rank, and its channel axis."""
 
     count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here
     rank: int
@@ -49,12 +50,12 @@ class Layout(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """What becomes of a number x of a channel: x * scale + offset, an array each.
+    """The function x * scale + offset of each channel.
 
     Attributes:
-        scale, offset: of shape [channels].
-        peak: the largest number that was added up for the offset.
-        gains: how many of the nodes multiply.
+        scale, offset: arrays of shape [channels].
+        peak: the largest summand of each offset.
+        gains: the number of nodes that multiply.
     """
 
     scale: Array
@@ -64,17 +65,18 @@ class Affine(NamedTuple):
 
 
 def nothing_yet(layout: Layout) -> Affine:
-    """What an empty chain does."""
+    """Returns the effect of an empty chain."""
     import numpy as np
 
     return Affine(np.ones(layout.count), np.zeros(layout.count), np.zeros(layout.count))
 
 
 def after(done: Affine, node: Node, slot: int, layout: Layout) -> Affine | None:
-    """What a chain does with NODE at its end, which reads it at SLOT; None where NODE is no link of such a chain.
+    """Returns the effect of a chain extended by `node`, which reads it at `slot`; None if the node cannot be part of
+    it.
 
     Raises:
-        Unfit: it is a batch norm, and not to be folded.
+        Unfit: the node is a batch norm that cannot be folded.
     """
     import numpy as np
 
@@ -111,7 +113,7 @@ def _added(done: Affine, value: Array) -> Affine:
 
 
 def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
-    """With a batch norm at its end that has its statistics given."""
+    """Extends a chain by a batch norm with constant statistics."""
     import numpy as np
 
     if node.op == GLOBAL:
@@ -133,19 +135,19 @@ def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
 
 
 def _is_laid_out(node: Node, layout: Layout) -> bool:
-    """Whether a node that has its own idea of where channels are has that of LAYOUT."""
+    """Returns whether the channel axis of a node with a data format is that of `layout`."""
     is_second = node.text_attr("data_format") in ("NCHW", "NCDHW")
     return layout.axis == (1 if is_second else layout.rank - 1) or layout.rank == 2
 
 
 def _vector(read: Output, layout: Layout) -> Array | None:
-    """A constant of a number for each channel, wherever these are in what it is applied to."""
+    """Returns a constant with one number for each channel; otherwise None."""
     value = expression(read)
     return value if value is not None and value.shape == (layout.count,) else None
 
 
 def _broadcast(read: Output, layout: Layout) -> Array | None:
-    """A constant that broadcasts to a number for each channel, or one for all."""
+    """Returns a constant that broadcasts to one number for each channel; otherwise None."""
     import numpy as np
 
     value = expression(read)
@@ -161,7 +163,7 @@ def _broadcast(read: Output, layout: Layout) -> Array | None:
 
 
 def expression(read: Output) -> Array | None:
-    """What constants come to, in float64; None where READ is nothing but constants and arithmetic, or has integers."""
+    """Returns the value of an expression of constants in float64; None if it contains other nodes or integers."""
     import numpy as np
 
     known: dict[Node, Array | None] = {}
@@ -186,7 +188,7 @@ def expression(read: Output) -> Array | None:
 
 
 class _Rule(NamedTuple):
-    """How many inputs of an op make its value, and how."""
+    """The number of inputs of an op that determine its value, and its function."""
 
     parts: int
     value: Callable[..., Any]
@@ -210,7 +212,9 @@ def _value(node: Node, rule: _Rule | None, parts: list[Array | None]) -> Array |
 
 
 def constant_array(node: Node, most: int = MOST_ELEMENTS) -> Array | None:
-    """The floats of a constant in float64; None where it has more than MOST, others, or waits for something."""
+    """Returns a constant of floats in float64; None if it has more than `most` elements, another dtype or control
+    inputs.
+    """
     import numpy as np
 
     try:

@@ -1,4 +1,4 @@
-"""Inputs whose shapes are fixed before a graph is made simpler: what follows from them becomes constants."""
+"""Fixed input shapes: the values that follow from them can be folded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gdsurgeon.text import Entry
 
 
 def fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
-    """Has inputs of GRAPH take the SHAPES that are said, and no others; None where that is what they take.
+    """Fixes the shapes of inputs. Returns the stage, or None if the inputs already have these shapes.
 
     Raises:
-        EditError: there is no such input, it takes no such shape, or what the graph holds does not fit.
+        EditError: an input does not exist, does not accept the shape, or the graph does not fit.
     """
     new = []
     for name, shape in shapes:
@@ -42,9 +42,9 @@ def _includes(old: Sequence[int], shape: Shape) -> bool:
 
 
 def after_fixing(stage: Stage, between: Graph, graph: Graph, later: EditResult) -> EditResult:
-    """What fixing shapes, STAGE, and then all else, LATER, come to; BETWEEN is the graph between the two.
+    """Combines the results of fixing shapes and of the later passes; `between` is the graph in between.
 
-    What is claimed is claimed of what the inputs take now.
+    The claims are about inputs with the fixed shapes.
     """
     intent = stage.result.intent.then(later.intent)
     shapes = [graph[name] for name in stage.result.intent.changed if graph.find(name) is not None]

@@ -1,4 +1,4 @@
-"""What changes no value but for rounding: batch norms, paddings and gaps into convolutions; again and again."""
+"""Folds into convolutions: batch norms, paddings, and dilations by SpaceToBatchND. Values change only by rounding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple, cast
 from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
-from gdsurgeon.edits.simplifying.inlining import written
-from gdsurgeon.edits.simplifying.paddings import paddings, shuffles
-from gdsurgeon.edits.simplifying.replaced import Sites
+from gdsurgeon.edits.simplifying.fold_sites import Sites
+from gdsurgeon.edits.simplifying.functions import written
+from gdsurgeon.edits.simplifying.paddings import paddings, space_to_batch
 from gdsurgeon.edits.sites import claims_apart, nodes_of_sites
 from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
@@ -22,23 +22,22 @@ from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import Entry, counted, first_lines
 
 FOLD_BN = "fold-bn"
-"""What the folds are called among the passes, where one is skipped or taken back."""
+"""The name of the folds as a pass."""
 TOLERANCE = 1e-3
-"""The default tolerance for folds: the largest |a - b| of a tensor, divided by the largest |a|."""
+"""The default tolerance of folds: max |a - b| / max |a| of each tensor."""
 MOST_REASONS = 3
-"""Reasons for which nothing is folded that are told where nothing else is done."""
+"""The number of reasons that are reported if nothing was changed."""
 ISOLATED = 10
-"""A fold in isolation must agree within the tolerance divided by this: no rounding before it adds up."""
+"""In isolation a fold must agree within the tolerance divided by this number, because no earlier rounding adds up."""
 
 
 class Folded(NamedTuple):
-    """How a graph is folded.
+    """The request.
 
     Attributes:
-        kept: nodes whose names have to stay.
-        tolerance: the largest |a - b| of a tensor may be this part of its largest |a|; a tenth of that for a fold in
-            isolation.
-        spells_out: whether constants have all their elements, though one that is repeated would do.
+        kept: nodes that must keep their names.
+        tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
+        spells_out: whether constants store all their elements, even if they are equal.
     """
 
     kept: Collection[Node]
@@ -47,22 +46,22 @@ class Folded(NamedTuple):
 
 
 def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Folded) -> EditResult:
-    """What was done with a graph, RESULT, and then the folds.
+    """Folds into convolutions; returns the result of both, the earlier edit and the folds.
 
     Args:
         graph: changed in place.
-        result: of what was done with it before.
-        ends: the tensors that it is there for, where that was said.
-        how: it is folded.
+        result: the result of the earlier edit.
+        ends: the requested outputs.
+        how: the request.
 
     Raises:
-        NothingToDo: nothing was done before, and nothing can be folded.
+        NothingToDo: the earlier edit changed nothing, and nothing can be folded.
     """
     was_changed = graph.is_changed
     before = written(graph) if was_changed else graph.pristine()
     firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
     sites = Sites(graph, how.kept, [node for node in how.kept if node not in firsts], spells_out=how.spells_out)
-    while shuffles(sites) + paddings(sites) + batch_norms(sites):
+    while space_to_batch(sites) + paddings(sites) + batch_norms(sites):
         pass
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
@@ -91,7 +90,7 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
 
 
 def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
-    """Those of SITES that the file itself has: others were in functions, whose bodies have taken the place of calls."""
+    """Returns those of `sites` that exist in the file; others were in inlined functions."""
 
     def is_there(tensor: str) -> bool:
         return parse_tensor(tensor).node in before
@@ -108,7 +107,7 @@ def _hidden(count: int) -> Remark:
 
 
 def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:
-    """What is claimed of the outputs, but for rounding, and of each place FOUND where something was folded."""
+    """Returns the claims about the outputs, up to rounding, and about each fold."""
     before = graph.pristine()
     for claim in claims:
         if isinstance(claim, SameOutputs):
@@ -130,11 +129,11 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
     yield from claims_apart(found, tolerance / ISOLATED)
 
 
-# -- what is told ---------------------------------------------------------------------------------------------
+# -- the summary ----------------------------------------------------------------------------------------------
 
 
 def _told(sites: Sites) -> Iterator[Entry]:
-    """An entry of the summary for each kind of fold, and for each reason for which nodes were not folded."""
+    """Yields a summary entry for each kind of fold, and for each reason why nodes were not folded."""
     kinds: dict[str, list[str]] = {}
     for (what, op), count in sites.folded.items():
         kinds.setdefault(what, []).append(f"{count:,} into {op}")
@@ -146,7 +145,7 @@ def _told(sites: Sites) -> Iterator[Entry]:
 
 
 def _facts(sites: Sites) -> Json:
-    """The same for the report, with all names."""
+    """Returns the same for the report, with all names."""
     folded: list[Json] = [{"what": what, "into": op, "count": count} for (what, op), count in sites.folded.items()]
     skipped: list[Json] = [
         {"node": name, "op": op, "reason": str(why), "code": why.code} for name, (op, why) in sites.skipped.items()

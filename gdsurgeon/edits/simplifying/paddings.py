@@ -1,4 +1,4 @@
-"""Paddings before a convolution, and the shuffling around one that is to have gaps, into the convolution itself."""
+"""Folds paddings into the convolution after them, and SpaceToBatchND around a convolution into its dilations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.simplifying.channels import Unfit
-from gdsurgeon.edits.simplifying.replaced import Replacement, Sites, computing, only_use
+from gdsurgeon.edits.simplifying.fold_sites import Replacement, Sites, computing, only_use
 from gdsurgeon.graph.attrs import ints_value, string_value
 from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.node import Node, Output
@@ -19,36 +19,36 @@ PADS = frozenset(("Pad", "PadV2"))
 NOT_PADDED = "VALID"
 
 Pairs = tuple[tuple[int, int], tuple[int, int]]
-"""What is put before and behind, of the height and of the width."""
+"""The padding before and after, of height and width."""
 
 
 class _Window(NamedTuple):
-    """A convolution of images: sizes of its filter, its strides and its gaps, of the height and of the width."""
+    """The filter sizes, strides and dilations of a convolution, of height and width."""
 
     filters: tuple[int, int]
     strides: tuple[int, int]
-    gaps: tuple[int, int]
+    dilations: tuple[int, int]
 
 
 class _Folding(NamedTuple):
-    """A convolution CONV that is to read SOURCE with other attrs, under the name of LAST, without GOING."""
+    """A convolution `conv` that will read `source` with other attrs, named `last`; the nodes `going` are removed."""
 
     conv: Node
     last: Node
     going: Sequence[Node]
     source: Output
     pads: Pairs
-    gaps: tuple[int, int]
+    dilations: tuple[int, int]
 
 
 def paddings(sites: Sites) -> int:
-    """Has convolutions pad that read what is padded with zeros; returns how many."""
+    """Folds paddings with zeros into convolutions; returns their number."""
     return _fold(sites, PADS, _padded, "padding")
 
 
-def shuffles(sites: Sites) -> int:
-    """Has convolutions have gaps that are done batch by batch (SpaceToBatchND, BatchToSpaceND); returns how many."""
-    return _fold(sites, {"SpaceToBatchND"}, _shuffled, "dilation")
+def space_to_batch(sites: Sites) -> int:
+    """Replaces SpaceToBatchND and BatchToSpaceND around convolutions by dilations; returns their number."""
+    return _fold(sites, {"SpaceToBatchND"}, _space_to_batch, "dilation")
 
 
 def _fold(sites: Sites, ops: Container[str], look: Callable[[Sites, Node], _Folding | None], what: str) -> int:
@@ -81,7 +81,7 @@ _PLACING = frozenset(("padding", "explicit_paddings"))
 
 
 def _padded(sites: Sites, pad: Node) -> _Folding | None:
-    """What becomes of the convolution that reads a Pad; None where none does. Raises Unfit: it cannot pad."""
+    """Returns the fold of a Pad into its consumer; None if that is not a convolution. Raises Unfit."""
     use = only_use(sites, pad)
     if use is None or use.slot != 0 or use.node.op not in PADDED:
         return None
@@ -94,7 +94,7 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
     if conv.text_attr("padding") != NOT_PADDED:
         raise Unfit("the convolution also pads", "also-pads")
     _check_place(sites, [pad, conv])
-    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).gaps)
+    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).dilations)
 
 
 def _is_zero(read: Output) -> bool:
@@ -103,7 +103,7 @@ def _is_zero(read: Output) -> bool:
 
 
 def _numbers(node: Node) -> list[int] | None:
-    """The elements of a constant of integers."""
+    """Returns the elements of a constant of integers; otherwise None."""
     found: Constant | None = constant(node) if not node.controls else None
     if found is None or found.dtype not in DTYPES or not DTYPES[found.dtype].is_integer:
         return None
@@ -111,7 +111,7 @@ def _numbers(node: Node) -> list[int] | None:
 
 
 def _pairs(node: Node, conv: Node) -> Pairs | None:
-    """The paddings of a Pad, where they are of the height and the width alone."""
+    """Returns the paddings of a Pad if only height and width are padded; otherwise None."""
     numbers = _numbers(node)
     if numbers is None or len(numbers) != 8 or min(numbers) < 0:
         return None
@@ -122,16 +122,16 @@ def _pairs(node: Node, conv: Node) -> Pairs | None:
     return pairs[first], pairs[first + 1]
 
 
-# -- gaps -----------------------------------------------------------------------------------------------------
+# -- dilations -----------------------------------------------------------------------------------------------------
 
 
-def _shuffled(sites: Sites, there: Node) -> _Folding | None:
-    """What becomes of a convolution between a SpaceToBatchND and a BatchToSpaceND; None where there is none.
+def _space_to_batch(sites: Sites, there: Node) -> _Folding | None:
+    """Returns the fold of a SpaceToBatchND, a convolution and a BatchToSpaceND; None for other consumers.
 
-    Whoever pads by P and crops by C has a convolution with gaps pad by P - C.
+    If the data is padded by P and cropped by C, the convolution with dilations pads by P - C.
 
     Raises:
-        Unfit: a convolution with gaps does not do the same.
+        Unfit: a convolution with dilations does not compute the same.
     """
     use = only_use(sites, there)
     if use is None or use.slot != 0 or use.node.op not in PADDED:
@@ -146,7 +146,7 @@ def _shuffled(sites: Sites, there: Node) -> _Folding | None:
     if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
         raise Unfit("its paddings and crops are not constants for height and width only", "value-unknown")
     window = _window(conv)
-    is_plain = window.strides == window.gaps == (1, 1) and conv.text_attr("padding") == NOT_PADDED
+    is_plain = window.strides == window.dilations == (1, 1) and conv.text_attr("padding") == NOT_PADDED
     if blocks[0] != blocks[1] or not is_plain or _is_second(conv):
         raise Unfit("the convolution has strides, dilations, paddings or a different layout", "has-strides")
     if conv.op == "DepthwiseConv2dNative":
@@ -176,34 +176,34 @@ def _is_second(conv: Node) -> bool:
 
 
 def _window(conv: Node) -> _Window:
-    """Raises Unfit: the sizes of the filter are not known."""
+    """Returns the window of a convolution. Raises Unfit if the filter sizes are unknown."""
     first = 2 if _is_second(conv) else 1
     filters = conv.inputs[1].node
     while filters.op == "Identity":
         filters = filters.inputs[0].node
     header = constant_header(filters) if filters.op == "Const" else None
-    strides, gaps = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
-    if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(gaps) != 4:
+    strides, dilations = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
+    if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(dilations) != 4:
         raise Unfit("the size of the filter is unknown", "shape-unknown")
     return _Window(
         (header.dims[0], header.dims[1]),
         (strides[first], strides[first + 1]),
-        (gaps[first], gaps[first + 1]),
+        (dilations[first], dilations[first + 1]),
     )
 
 
 def _attrs(folding: _Folding, shapes: Shapes) -> dict[str, bytes]:
-    """The attrs of a convolution that say where it pads, and which gaps it has."""
+    """Returns the attrs of a convolution for its paddings and dilations."""
     conv = folding.conv
     first = 2 if _is_second(conv) else 1
-    window = _window(conv)._replace(gaps=folding.gaps)
+    window = _window(conv)._replace(dilations=folding.dilations)
     shape = shapes.shape(folding.source)
     sizes = (None, None) if shape is None or len(shape) != 4 else (shape[first], shape[first + 1])
     out = {}
-    if folding.gaps != _window(conv).gaps:
-        gaps = [1, 1, 1, 1]
-        gaps[first : first + 2] = folding.gaps
-        out["dilations"] = ints_value(gaps)
+    if folding.dilations != _window(conv).dilations:
+        dilations = [1, 1, 1, 1]
+        dilations[first : first + 2] = folding.dilations
+        out["dilations"] = ints_value(dilations)
     if folding.pads == ((0, 0), (0, 0)):
         out["padding"] = string_value(NOT_PADDED)
     elif all(pads == same_pads(window, axis, sizes[axis]) for axis, pads in enumerate(folding.pads)):
@@ -216,11 +216,11 @@ def _attrs(folding: _Folding, shapes: Shapes) -> dict[str, bytes]:
 
 
 def same_pads(window: _Window, axis: int, size: int | None) -> tuple[int, int] | None:
-    """What TensorFlow pads along an axis for ``SAME`` of SIZE elements; None where that depends on what is not known.
+    """Returns the padding along an axis for ``SAME``; None if it depends on an unknown size.
 
     Source: tensorflow/core/framework/common_shape_fns.cc, GetWindowedOutputSizeVerbose.
     """
-    reach = (window.filters[axis] - 1) * window.gaps[axis] + 1
+    reach = (window.filters[axis] - 1) * window.dilations[axis] + 1
     stride = window.strides[axis]
     if stride == 1:
         total = reach - 1

@@ -1,4 +1,6 @@
-"""The graph as the passes of simplify have it: edges over integers. The graph itself changes once they are done."""
+"""The graph while the passes of simplify change it: nodes and edges as integers. The graph itself changes
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,29 @@ from gdsurgeon.ops.op_defs import OpDef
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 CHECKS = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
-"""Ops that do nothing but refuse what they read."""
+"""Ops whose only effect is an error for wrong values."""
+
+REDUCTIONS = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+"""Ops that combine the elements along some axes."""
 
 T = TypeVar("T")
 
 
-class Draft:
-    """What has become of a graph.
+class GraphView:
+    """A graph with pending changes.
 
     Attributes:
-        graph: as it was when this was made or renewed; it stays so.
-        topology: the edges as they are now.
+        graph: the graph, unchanged since the view was made or renewed.
+        topology: the current edges.
         ops: the op of each node.
-        kept: for each node whether its name has to stay, and give what it gave.
-        roots: the nodes that have to stay with all that they depend on; whoever makes a draft says which.
-        gone: for each node whether it is gone.
-        merges: the Merge nodes that are Identities now.
+        kept: for each node, whether it must keep its name and value.
+        roots: the nodes that must stay, with all upstream nodes; set by the caller.
+        removed: for each node, whether it is removed.
+        merges: the Merge nodes that became Identity nodes.
         keeps_checks: whether a check counts as an effect.
-        counts: the nodes and edges that went, by the pass that took them.
-        changed: the nodes that read or wait for something else.
+        counts: the number of removed nodes and edges by pass.
+        changed: the nodes with different inputs.
+        pure_cone: for each node, whether it and all upstream nodes only compute, in each run: no effects, no branches.
     """
 
     def __init__(self, graph: Graph, kept: Iterable[int], *, keeps_checks: bool) -> None:
@@ -46,57 +52,57 @@ class Draft:
         self.ops = self.topology.op_of_each()
         self.kept = self.topology.flags(kept)
         self.roots: list[int] = []
-        self.gone = self.topology.flags(self.topology.gone)
+        self.removed = self.topology.flags(self.topology.gone)
         self.merges: dict[int, None] = {}
         self.keeps_checks = keeps_checks
         self.counts: Counter[str] = Counter()
         self.changed: set[int] = set()
-        self.harmless = bytearray(self.topology.size)
+        self.pure_cone = bytearray(self.topology.size)
         self._instead: dict[int, int] = {}
-        self._equals: dict[int, int] = {}  # the node that gives what a node gives
-        self._waited: dict[int, int] = {}  # what to wait for in the place of a node
+        self._equals: dict[int, int] = {}  # an equal node
+        self._waited: dict[int, int] = {}  # the new control input
         self._pure: dict[str, bool | None] = {}
         self._references: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
         self._inferred: Shapes | None = None
-        self._memories: dict[Callable[[Draft], object], object] = {}
-        self._news: list[int] = []  # the nodes that have changed, in the order in which they did, some again and again
-        self._looked: dict[str, int] = {}  # how many of these there were when somebody last looked at them
-        self._is_placed = 0  # how many there were when the order was found
+        self._memories: dict[Callable[[GraphView], object], object] = {}
+        self._changes: list[int] = []  # the changed nodes, in order; some several times
+        self._seen: dict[str, int] = {}  # the length of `_changes` at the last call
+        self._is_placed = 0  # the length of `_changes` when the order was computed
         self._readers: list[list[int]] = []  # of each node, as they were then
         self._later_readers: dict[int, list[int]] = {}
-        self._beside: set[int] = set()  # the nodes beside which others stand, and these
-        self._standing: set[int] = set()
+        self._colocated_with: set[int] = set()  # nodes with colocated nodes, and these
+        self._colocated: set[int] = set()
         self._find_colocations()
         self._written = self._may_be_written()
         self.refresh()
 
     def refresh(self) -> None:
-        """Looks again at what depends on control flow and effects; other passes leave that as it is."""
-        top, before = self.topology, self.harmless
+        """Recomputes the order and `pure_cone`, which only some passes change."""
+        top, before = self.topology, self.pure_cone
         self._order = topological_order(top)
         self._places = [-1] * top.size
         for place, number in enumerate(self._order):
             self._places[number] = place
         self._readers, self._later_readers = top.consumers(), {}
         self._doing = [number for number in self._order if not self._only_computes(number)]
-        self.harmless = top.flags(self._order)
+        self.pure_cone = top.flags(self._order)
         for number in members(top.downstream(self._doing, self._readers)):
-            self.harmless[number] = 0
-        if self.harmless != before:
-            self.note(n for n, (was, now) in enumerate(zip(before, self.harmless, strict=True)) if was != now)
-        self._is_placed = len(self._news)
+            self.pure_cone[number] = 0
+        if self.pure_cone != before:
+            self.mark_dirty(n for n, (was, now) in enumerate(zip(before, self.pure_cone, strict=True)) if was != now)
+        self._is_placed = len(self._changes)
 
     def renew(self) -> None:
-        """Goes on with the graph, which has become what this draft of it is."""
+        """Continues with the graph after it was changed in accordance with this view."""
         self.topology.is_now_the_graph(self.changed)
         self.topology = self.topology.draft()
-        self.note(self.merges)
+        self.mark_dirty(self.merges)
         self.merges, self.changed, self.counts = {}, set(), Counter()
         before, self._written = self._written, self._may_be_written()
         if self._written != before:
-            self.note(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
-        if self._is_placed < len(self._news):
+            self.mark_dirty(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
+        if self._is_placed < len(self._changes):
             self.refresh()
 
     def _only_computes(self, number: int) -> bool:
@@ -106,53 +112,53 @@ class Draft:
         table, id_of = self.topology.table, self.topology.id_of
         for name, rows in table.colocations.items():
             if name in table.rows:
-                self._beside.add(table.rows[name])
-                self._standing.update(rows)
+                self._colocated_with.add(table.rows[name])
+                self._colocated.update(rows)
         for node in self.graph.touched():
             if node.has_resolved_colocations:
-                self._beside.update(id_of(other) for other in node.colocated if other.exists)
-                self._standing.add(id_of(node))
+                self._colocated_with.update(id_of(other) for other in node.colocated if other.exists)
+                self._colocated.add(id_of(node))
 
     def _may_be_written(self) -> bytearray:
-        """For each node whether what it gives may be in the memory that somebody writes into, in place."""
+        """Returns, for each node, whether an op may overwrite the memory of its output in place."""
         return self.topology.upstream(written_into(self.graph, self.topology), control=False)
 
     # -- looking -----------------------------------------------------------------------------------------
 
     def order(self) -> list[int]:
-        """The nodes that are there, producers first."""
-        return [number for number in self._order if not self.gone[number]]
+        """Returns the existing nodes in topological order."""
+        return [number for number in self._order if not self.removed[number]]
 
     def place(self, number: int) -> int:
-        """Where a node is in that order; -1 where it is in or behind a cycle, and so in none."""
+        """Returns the position of a node in the topological order; -1 for nodes in or downstream of a cycle."""
         return self._places[number]
 
     def with_ops(self, ops: Container[str]) -> list[int]:
-        """The nodes of OPS, producers first: what is said of one may be what is asked of the next."""
+        """Returns the nodes with one of `ops` in topological order."""
         wanted = {op for op in self.topology.ops() if op in ops}
         op = self.ops
-        return [number for number in self._order if op[number] in wanted and not self.gone[number]] if wanted else []
+        return [number for number in self._order if op[number] in wanted and not self.removed[number]] if wanted else []
 
     def not_pure(self) -> list[int]:
-        """The nodes that do more than compute, and perhaps some that do not, producers first."""
-        return [number for number in self._doing if not self.gone[number]]
+        """Returns the nodes with effects, and possibly some without, in topological order."""
+        return [number for number in self._doing if not self.removed[number]]
 
     def data(self, number: int) -> list[int]:
-        """The codes of the tensors that a node reads, as they are after what this pass has done."""
+        """Returns the codes of the tensors that a node reads, with the replacements of the current pass."""
         codes = [code for code in self.topology.inputs(number) if code & CONTROL != CONTROL]
         return list(map(self.now, codes)) if self._instead or self._equals else codes
 
-    def has_controls(self, number: int) -> bool:
-        """Whether a node waits for something."""
+    def has_control_inputs(self, number: int) -> bool:
+        """Returns whether a node has control inputs."""
         return any(code & CONTROL == CONTROL for code in self.topology.inputs(number))
 
-    def is_waited_for(self, number: int) -> bool:
-        """Whether somebody waits for a node."""
+    def has_control_outputs(self, number: int) -> bool:
+        """Returns whether other nodes have a control dependency on a node."""
         code = number << BITS | CONTROL
         return any(code in self.topology.inputs(user) for user in self.topology.users(number))
 
     def is_pure(self, number: int) -> bool:
-        """Whether the node computes, and does nothing else: no state, no chance, no control flow, no reference."""
+        """Returns whether a node only computes: it has no state, randomness, control flow or references."""
         if self._written[number]:
             return False
         op = self.ops[number]
@@ -165,19 +171,19 @@ class Draft:
         return not has_state(node) and not any(map(hides_state, ops_in_functions(node)))
 
     def _is_pure_op(self, op: str) -> bool | None:
-        """Whether all nodes of OP compute and do nothing else; None where that depends on the functions they call."""
+        """Returns whether all nodes of an op only compute; None if that depends on the functions that they call."""
         definition = self.graph.op_def(op)
         if op in CONTROL_FLOW or not (_is_pure(definition) and not hides_state(op)):
             return False
         return None if self.takes_functions(op) else True
 
     def takes_functions(self, op: str) -> bool:
-        """Whether an op calls functions, or is one."""
+        """Returns whether an op calls functions or is a function."""
         definition = self.graph.op_def(op)
         return definition is not None and (definition.takes_functions or op in self.graph.functions)
 
-    def gives_reference(self, code: int) -> bool:
-        """Whether a tensor may be a reference to a variable, or written into, and not a value."""
+    def may_be_reference(self, code: int) -> bool:
+        """Returns whether a tensor may be a reference to a variable, or memory that an op overwrites."""
         if self._written[code >> BITS]:
             return True
         op = self.ops[code >> BITS]
@@ -186,7 +192,7 @@ class Draft:
         return self._references[op]
 
     def constant(self, code: int) -> Constant | None:
-        """The value of a tensor that is a small constant, else None."""
+        """Returns the value of a small constant; None for other tensors."""
         number = code >> BITS
         if self.ops[number] != "Const":
             return None
@@ -194,67 +200,70 @@ class Draft:
             self._constants[number] = constant(self.topology.node(number))
         return self._constants[number]
 
-    def is_named(self, number: int) -> bool:
-        """Whether others stand beside a node, or its name has to stay: then it is no pass's to take."""
+    def must_keep(self, number: int) -> bool:
+        """Returns whether a node must keep its name, or other nodes are colocated with it."""
         if self.kept[number]:
             return True
-        if number not in self._beside:
+        if number not in self._colocated_with:
             return False
         node = self.topology.node(number)
         beside = (other for other in self.graph.colocated_with(node) if other is not node)
-        return any(not self.gone[self.topology.id_of(other)] for other in beside)
+        return any(not self.removed[self.topology.id_of(other)] for other in beside)
 
     # -- looking again -----------------------------------------------------------------------------------
 
-    def note(self, numbers: Iterable[int]) -> None:
-        """Says that something about nodes is different now: who looks at what is near them looks again."""
-        self._news.extend(numbers)
+    def mark_dirty(self, numbers: Iterable[int]) -> None:
+        """Marks nodes as changed: passes look again at these nodes and at nodes near them."""
+        self._changes.extend(numbers)
 
-    def note_alone(self, numbers: Iterable[int]) -> None:
-        """Says that nodes have other readers or neighbours now, which nobody else can see."""
-        self._news.extend([~number for number in numbers])
+    def mark_dirty_self(self, numbers: Iterable[int]) -> None:
+        """Marks nodes that have different consumers or colocations: passes look again at these nodes only."""
+        self._changes.extend([~number for number in numbers])
 
-    def news(self, what: str) -> list[int] | None:
-        """The nodes about which something is different since WHAT has last asked; None: it asks for the first time.
+    def changed_since(self, what: str) -> list[int] | None:
+        """Returns the nodes changed since the last call for `what`; None for the first call.
 
-        Of those of which nobody else can see that, -1 minus their number.
+        Nodes marked by `mark_dirty_self` are given as -1 minus their number.
         """
-        start = self._looked.get(what)
-        self._looked[what] = len(self._news)
-        return None if start is None else self._news[start:]
+        start = self._seen.get(what)
+        self._seen[what] = len(self._changes)
+        return None if start is None else self._changes[start:]
 
-    def again(self, what: str, ops: Container[str], reach: int = 1, through: Container[str] = ()) -> Iterator[int]:
-        """The nodes of OPS, producers first, of which WHAT has to be said anew: all, and later those near what changed.
+    def dirty_nodes(
+        self, what: str, ops: Container[str], reach: int = 1, through: Container[str] = ()
+    ) -> Iterator[int]:
+        """Yields the nodes to look at in topological order: at first all with one of `ops`, later those near changed
+        nodes.
 
-        What changes while they are looked at counts for those behind it.
+        Changes during the iteration count for nodes that are yielded later.
 
         Args:
-            what: who looks at them.
-            ops: those that it looks at.
-            reach: how many edges may lie between a node and what it depends on.
-            through: edges to nodes of these do not count.
+            what: the name of the pass.
+            ops: the ops that it looks at.
+            reach: the largest number of edges between a node and a changed node.
+            through: ops whose nodes do not count as a step.
         """
-        news = self.news(what)
+        news = self.changed_since(what)
         if news is None:
             yield from self.with_ops(ops)
             return
         if not any(op in ops for op in self.topology.ops()):
             return
         agenda = Worklist(self._order, self._places)
-        told = len(self._news)
+        told = len(self._changes)
         agenda.add(self._near(news, ops, reach, through))
         for number in agenda:
-            if not self.gone[number]:
+            if not self.removed[number]:
                 yield number
-            if told < len(self._news):
-                news, told = self._news[told:], len(self._news)
+            if told < len(self._changes):
+                news, told = self._changes[told:], len(self._changes)
                 agenda.add(self._near(news, ops, reach, through))
 
     def _near(self, numbers: Iterable[int], ops: Container[str], reach: int, through: Container[str]) -> list[int]:
-        """Those of OPS among NUMBERS and what depends on them within REACH edges, but for those to THROUGH."""
-        gone = self.gone  # of what is, the readers have changed themselves
-        found = {number for number in numbers if number >= 0 and not gone[number]}
-        alone = [~number for number in numbers if number < 0 and not gone[~number]]
+        """Returns those of `numbers` and of the nodes up to `reach` edges downstream that have one of `ops`."""
+        removed = self.removed  # their consumers have changed themselves
+        found = {number for number in numbers if number >= 0 and not removed[number]}
+        alone = [~number for number in numbers if number < 0 and not removed[~number]]
         front, op = list(found), self.ops
         for _ in range(reach):
             further: list[int] = []
@@ -267,18 +276,18 @@ class Draft:
         return [number for number in (*found, *alone) if op[number] in ops]
 
     def shapes(self) -> Shapes:
-        """The shapes of the tensors of the graph; what attrs state of them does not count."""
-        edited = self.news("shapes")
+        """Returns the shapes of all tensors; shapes stated in attrs are not used."""
+        edited = self.changed_since("shapes")
         if self._inferred is None:
             self._inferred = Shapes(self.topology, self._order, self._places)
         elif edited:
             edited = [number for number in edited if number >= 0]
-            self.note(self._inferred.update(self.topology, self._order, self._places, edited))
-            self.news("shapes")  # which it has just said itself
+            self.mark_dirty(self._inferred.update(self.topology, self._order, self._places, edited))
+            self.changed_since("shapes")  # which it has just said itself
         return self._inferred
 
-    def remembered(self, make: Callable[[Draft], T]) -> T:
-        """What MAKE has made when a pass first asked for it: what it keeps from one time to the next."""
+    def remembered(self, make: Callable[[GraphView], T]) -> T:
+        """Returns the object that `make` made when a pass first requested it."""
         if make not in self._memories:
             self._memories[make] = make(self)
         return self._memories[make]  # type: ignore[return-value]
@@ -286,7 +295,7 @@ class Draft:
     # -- changing ----------------------------------------------------------------------------------------
 
     def now(self, code: int) -> int:
-        """The tensor that is read in the place of CODE, after what this pass has done."""
+        """Returns the tensor that replaces `code`, with the replacements of the current pass."""
         if code not in self._instead and code >> BITS not in self._equals:
             return code
         path = []
@@ -303,60 +312,64 @@ class Draft:
         return code
 
     def has_replacement(self, number: int) -> bool:
-        """Whether a node is about to go, since another gives the same."""
+        """Returns whether the current pass replaces a node by an equal one."""
         return number in self._equals
 
-    def bypass(self, number: int, source: int, beside: Iterable[int] = ()) -> bool:
-        """Has those who read output 0 of a node read SOURCE, a code, and those who wait for it wait for that.
+    def replace_all_uses(self, number: int, source: int, others: Iterable[int] = ()) -> bool:
+        """Makes consumers of output 0 of a node read `source`, and moves control edges; returns False if that is not
+        safe.
 
-        BESIDE: the other tensors that the node reads. Left alone, with False, where somebody could tell.
+        Args:
+            number: the node.
+            source: the code of a tensor.
+            others: the codes of other tensors that the node reads.
         """
         source = self.now(source)
         producer = source >> BITS
-        if self.is_named(number) or self.has_controls(number) or self.gives_reference(source):
+        if self.must_keep(number) or self.has_control_inputs(number) or self.may_be_reference(source):
             return False
-        if not all(self.harmless[code >> BITS] for code in beside):
-            return False  # they say which branch or iteration is alive
-        if self.topology.op(producer) in CONTROL_FLOW and self.is_waited_for(number):
-            return False  # what waits for a branch would run in any case
-        self.read_instead(number << BITS, source)
-        self.wait_instead(number, producer)
+        if not all(self.pure_cone[code >> BITS] for code in others):
+            return False  # these tensors decide which branch runs
+        if self.topology.op(producer) in CONTROL_FLOW and self.has_control_outputs(number):
+            return False  # a control edge from a branch would be lost
+        self.replace_uses(number << BITS, source)
+        self.replace_control_uses(number, producer)
         return True
 
-    def bypass_each(self, number: int, sources: Sequence[int]) -> None:
-        """Has those who read output i of a node read SOURCES[i]; left alone where somebody could tell."""
-        if self.is_named(number) or self.has_controls(number) or self.is_waited_for(number):
+    def replace_each_use(self, number: int, sources: Sequence[int]) -> None:
+        """Makes consumers of output i of a node read `sources[i]`, if that is safe."""
+        if self.must_keep(number) or self.has_control_inputs(number) or self.has_control_outputs(number):
             return
-        alike = {self.harmless[source >> BITS] for source in sources}
-        if alike == {1} and not any(map(self.gives_reference, sources)):
+        alike = {self.pure_cone[source >> BITS] for source in sources}
+        if alike == {1} and not any(map(self.may_be_reference, sources)):
             for port, source in enumerate(sources):
-                self.read_instead(number << BITS | port, source)
-            self.wait_instead(number, sources[0] >> BITS)
+                self.replace_uses(number << BITS | port, source)
+            self.replace_control_uses(number, sources[0] >> BITS)
 
-    def stand_in(self, number: int, other: int) -> None:
-        """Has all who read or wait for a node read OTHER, which gives the same."""
+    def replace_node(self, number: int, other: int) -> None:
+        """Makes all consumers of a node use `other`, which is equal."""
         self._equals[number] = other
-        self.wait_instead(number, other)
+        self.replace_control_uses(number, other)
 
-    def read_instead(self, code: int, source: int) -> None:
-        """Has those who read the tensor CODE read SOURCE."""
+    def replace_uses(self, code: int, source: int) -> None:
+        """Makes the consumers of the tensor `code` read `source`."""
         self._instead[code] = source
-        self._news.append(code >> BITS)
+        self._changes.append(code >> BITS)
 
-    def wait_instead(self, number: int, other: int) -> None:
-        """Has those who wait for a node wait for OTHER."""
+    def replace_control_uses(self, number: int, other: int) -> None:
+        """Makes nodes with a control dependency on a node depend on `other`."""
         self._waited[number] = other
-        self._news.append(number)
+        self._changes.append(number)
 
     def become_identity(self, number: int, source: int) -> None:
-        """Makes a Merge the Identity of the only input that it has left."""
+        """Makes a Merge an Identity of its only remaining input."""
         self.topology.set_op(number, "Identity")
         self.ops[number] = "Identity"
         self.merges[number] = None
         self.set_inputs(number, [source])
 
     def become_constants(self, numbers: Iterable[int]) -> None:
-        """Says that nodes of the graph are constants."""
+        """Makes nodes constants."""
         for number in numbers:
             self._part(number)
             self.topology.set_op(number, "Const")
@@ -364,26 +377,27 @@ class Draft:
             self.set_inputs(number, ())
 
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
-        """Has a node read and wait for something else, CODES."""
+        """Sets the inputs and control inputs of a node."""
         lost, found = self.topology.set_inputs(number, codes)
         self.changed.add(number)
         for producer in found:
             self._later_readers.setdefault(producer, []).append(number)
-        self._news.append(number)
-        self.note_alone(lost)
+        self._changes.append(number)
+        self.mark_dirty_self(lost)
 
-    def settle(self, what: str) -> None:
-        """Ends a pass: those who read what it has replaced read the replacement, and what it has replaced is gone.
+    def commit(self, what: str) -> None:
+        """Ends a pass: applies its replacements and removes the replaced nodes.
 
-        WHAT: in the name of which pass.
+        Args:
+            what: the pass that is counted.
         """
         replaced = dict.fromkeys([*(code >> BITS for code in self._instead), *self._waited])
         for user in dict.fromkeys(user for number in replaced for user in self.topology.users(number)):
-            self.set_inputs(user, self._settled(user))
+            self.set_inputs(user, self._committed(user))
         self.remove([number for number in self._waited if not self.kept[number]], what)
         self._instead, self._equals, self._waited = {}, {}, {}
 
-    def _settled(self, user: int) -> Iterator[int]:
+    def _committed(self, user: int) -> Iterator[int]:
         seen = set()
         for code in self.topology.inputs(user):
             if code & CONTROL != CONTROL:
@@ -397,33 +411,33 @@ class Draft:
                 yield number << BITS | CONTROL
 
     def remove(self, numbers: Iterable[int], what: str) -> None:
-        """Takes away nodes that nobody reads any longer."""
-        going = [number for number in numbers if not self.gone[number]]
+        """Removes nodes without consumers."""
+        going = [number for number in numbers if not self.removed[number]]
         for number in going:
-            self.gone[number] = 1
-            self.note_alone(self.topology.producers(number))
+            self.removed[number] = 1
+            self.mark_dirty_self(self.topology.producers(number))
             self._part(number)
         if going:
             self.topology.leave_out(going)
             self.counts[what] += len(going)
 
     def _part(self, number: int) -> None:
-        """Notes beside which nodes one stands no longer."""
-        if number in self._standing:
+        """Marks the nodes that a removed node was colocated with."""
+        if number in self._colocated:
             others = (other for other in self.topology.node(number).colocated if other.exists)
-            self.note_alone(map(self.topology.id_of, others))
+            self.mark_dirty_self(map(self.topology.id_of, others))
 
 
-Pass = Callable[[Draft], None]
+Pass = Callable[[GraphView], None]
 
 
-def to_the_end(draft: Draft, passes: Iterable[Pass]) -> None:
-    """Runs PASSES until none finds anything. Each turn leaves fewer nodes or edges than there were."""
+def run_passes(view: GraphView, passes: Iterable[Pass]) -> None:
+    """Runs `passes` until no pass changes anything. Each iteration leaves fewer nodes or edges."""
     each_turn, done = list(passes), -1
-    while done != draft.counts.total():
-        done = draft.counts.total()
+    while done != view.counts.total():
+        done = view.counts.total()
         for each in each_turn:
-            each(draft)
+            each(view)
 
 
 def _is_pure(definition: OpDef | None) -> bool:

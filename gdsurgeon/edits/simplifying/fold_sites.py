@@ -1,4 +1,4 @@
-"""Several nodes made one: what of them keeps its name, what comes, what goes, and where that is to be compared."""
+"""Folds: several nodes become one. Records which nodes were changed, and where the proof compares values."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.simplifying.channels import Array
 
 FEW = 16
-"""Elements up to which a constant of equal ones is written out."""
+"""The number of elements up to which a constant of equal elements is stored in full."""
 
 
 class Sites:
-    """What is folded in a graph, so far.
+    """The folds of a graph so far.
 
     Attributes:
-        graph: is changed at once.
-        kept: the nodes whose names have to stay.
-        whole: those of them of which all outputs may be wanted, and not the first alone.
-        spells_out: whether constants have all their elements, though one that is repeated would do.
-        flow: the control flow of the graph as it was when a pass began.
-        found: the places where something is computed otherwise, by the name that stayed.
-        folded: how often something went into an op.
-        skipped: for nodes that were not folded what they are, and why.
+        graph: changed at once.
+        kept: nodes that must keep their names.
+        whole: those of them with several outputs that may be wanted.
+        spells_out: whether constants store all their elements, even if they are equal.
+        flow: the control flow of the graph at the start of a pass.
+        found: the places where the computation changed, by the name of the remaining node.
+        folded: the number of folds, by kind and by the op folded into.
+        skipped: for each node that was not folded, its op and the reason.
     """
 
     def __init__(self, graph: Graph, kept: Collection[Node], whole: Collection[Node], *, spells_out: bool) -> None:
@@ -53,35 +53,35 @@ class Sites:
         self._changed: dict[str, None] = {}
 
     def with_ops(self, ops: Container[str]) -> list[Node]:
-        """The nodes of OPS; and looks at the control flow anew."""
+        """Starts a pass: returns the nodes with one of `ops`, and updates the control flow."""
         self.flow = control_flow_of(self.graph)
         topology = topology_of(self.graph)
         return [topology.node(number) for number in topology.with_ops([op for op in topology.ops() if op in ops])]
 
     def may_go(self, node: Node) -> bool:
-        """Whether nobody wants the name of a node, or stands beside it."""
+        """Returns whether a node can be removed: its name is not needed, and no node is colocated with it."""
         return node not in self.kept and all(other is node for other in self.graph.colocated_with(node))
 
     def runs_in_a_loop(self, nodes: Iterable[Node]) -> bool:
-        """Whether one of NODES, which are as they were when the pass began, is in a frame."""
+        """Returns whether one of `nodes` was in a loop at the start of the pass."""
         return any(self.flow.frames[self.flow.topology.id_of(node)] for node in nodes)
 
     def skip(self, node: Node, why: Remark) -> None:
-        """Notes that a node is not folded."""
+        """Records that a node is not folded."""
         self.skipped[node.name] = (node.op, why)
 
     def added(self, node: Node) -> None:
-        """Notes that a node has come."""
+        """Records a new node."""
         self._added[node.name] = None
 
     def changed(self, node: Node) -> None:
-        """Notes that a node is another."""
+        """Records a changed node."""
         if node.name not in self._added:
             self._changed[node.name] = None
         self.skipped.pop(node.name, None)
 
     def note(self, node: Node, site: Site) -> None:
-        """Notes where a node is compared; one that has come only now is part of what reads it."""
+        """Records where a node is compared; a new node is compared as a part of its consumer."""
         if node.name not in self._added:
             self.found[node.name] = site
             return
@@ -91,7 +91,7 @@ class Sites:
                 self.found[user.name] = whole._replace(inputs=site.inputs)
 
     def removed(self, names: Iterable[str]) -> None:
-        """Notes that nodes are gone."""
+        """Records removed nodes."""
         for name in names:
             if name in self._added:
                 del self._added[name]
@@ -102,12 +102,12 @@ class Sites:
             self.skipped.pop(name, None)
 
     def intent(self) -> Intent:
-        """All that was done."""
+        """Returns all changes."""
         return Intent(added=[*self._added], removed=[*self._removed], changed=[*self._changed])
 
 
 def only_use(sites: Sites, node: Node) -> Use | None:
-    """The one place where a node is read, where that is its first output; None where its name has to stay, too."""
+    """Returns the only use of output 0 of a node; None if the node has other uses or must keep its name."""
     users = sites.graph.users(node)
     if len(users) != 1 or not sites.may_go(node) or node in users[0].controls:
         return None
@@ -118,15 +118,15 @@ def only_use(sites: Sites, node: Node) -> Use | None:
 
 
 def computing(node: Node) -> dict[str, bytes]:
-    """The attrs of a node that say what it computes."""
+    """Returns the attrs of a node that affect its values."""
     held = {key: node.attr_bytes(key) for key in node.attr_keys if key not in ASIDE}
     return {key: value for key, value in held.items() if value is not None}
 
 
 class Replacement:
-    """Has LAST give by itself what it gives with GOING before it.
+    """Replaces `going` and `last` by one node with the name of `last`.
 
-    Call `finish` when LAST reads what it is to read.
+    Call `become`, then `finish`.
     """
 
     def __init__(self, sites: Sites, last: Node, going: Sequence[Node]) -> None:
@@ -135,7 +135,7 @@ class Replacement:
         self._read = [read.node for node in (last, *going) for read in node.inputs if read.node not in own]
 
     def constant(self, name: str, value: Array, behind: Node) -> Node:
-        """Adds a constant, which is called NAME below the node that stays, BEHIND another in the file."""
+        """Adds a constant in the scope of the remaining node, `behind` a node in the file."""
         dtype = FLOAT32 if value.dtype.itemsize == 4 else FLOAT64
         data, size = value.tobytes(), value.dtype.itemsize
         if value.size > FEW and not self.sites.spells_out and data == data[:size] * value.size:
@@ -149,7 +149,7 @@ class Replacement:
         return made
 
     def copy(self, node: Node, inputs: Sequence[Output], behind: Node) -> Node:
-        """Adds a copy of a node that reads INPUTS, called like its op below the node that stays."""
+        """Adds a copy of a node with other inputs, in the scope of the remaining node."""
         graph = self.sites.graph
         made = graph.add_copy(self.sites.unique(f"{self.last.name}/{node.op}"), node, after=behind)
         graph.set_inputs(made, inputs)
@@ -158,7 +158,7 @@ class Replacement:
         return made
 
     def become(self, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes]) -> None:
-        """Makes the node that stays an OP that reads INPUTS."""
+        """Makes the remaining node an `op` with these inputs and attrs."""
         graph, last = self.sites.graph, self.last
         for key in last.attr_keys:
             if key not in attrs and (not key.startswith("_") or key == STATED_SHAPES):
@@ -170,7 +170,7 @@ class Replacement:
         self.sites.changed(last)
 
     def finish(self, site: Site) -> None:
-        """Takes away what is not read any longer; SITE is where the node that stays is compared."""
+        """Removes unused nodes; `site` is where the remaining node is compared."""
         graph, sites = self.sites.graph, self.sites
         graph.remove(self._going)
         sites.removed(node.name for node in self._going)

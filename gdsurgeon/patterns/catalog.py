@@ -1,28 +1,68 @@
-"""The book: rules for what exporters spell in many ways, one page a name."""
+"""Where rules come from: a text, a file of lines, or the catalog of built-in rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.errors import InputError, UsageError, printable, quoted, reason
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.patterns.lines import rules_in_text
+from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import HANDING_ON, Dim, Maker, Match, Rule
 from gdsurgeon.text import nearest, suggestion
 
+_NAMED = re.compile(r"\s*([A-Za-z][\w-]*)\s*:(?!\d)")
+
+
+def rules_in_text(lines: Sequence[str], called: str, *, only_patterns: bool = False) -> list[Rule]:
+    """Returns the rules in `lines`: one rule per line, with an optional name and colon before it; comments begin with
+    ``#``.
+
+    Raises:
+        UsageError: a line is not a rule, or the text has no rule; the message gives a line as ``FILE:LINE:COLUMN``.
+    """
+    out: list[Rule] = []
+    names: set[str] = set()
+    for number, line in enumerate(lines, 1):
+        text = _without_comment(line)
+        if not text.strip():
+            continue
+        place = f"{printable(called)}:{number}:"
+        found = _NAMED.match(text)
+        name = found[1] if found is not None else f"rule {number}"
+        if name in names:
+            raise UsageError(f"{place}1: a rule {quoted(name)} exists already", code="bad-rule")
+        names.add(name)
+        body = text if found is None else " " * found.end() + text[found.end() :]
+        out.append(rule_of(body, name=name, place=place, only_pattern=only_patterns))
+    if not out:
+        raise UsageError(f"{printable(called)} has no rule", code="bad-rule")
+    return out
+
+
+def _without_comment(line: str) -> str:
+    """Returns a line up to a ``#`` outside of quotes."""
+    at, is_text = 0, False
+    for at, character in enumerate(line):
+        if character == '"':
+            is_text = not is_text
+        elif character == "#" and not is_text:
+            return line[:at]
+    return line
+
 
 class Page(NamedTuple):
-    """Rules of the book.
+    """Rules of the catalog.
 
     Attributes:
-        summary: a line that says what they do.
-        lines: rules as in a file.
-        makers: what takes the place of patterns that stand alone, by the names of their rules.
-        alike: dims that have to be known, and to be the same, for any of its rules to apply.
+        summary: a line that describes the rules.
+        lines: the rules, as in a file.
+        makers: functions that return the replacement, by the name of their rule.
+        alike: dims that must be known and equal.
     """
 
     summary: str
@@ -32,7 +72,7 @@ class Page(NamedTuple):
 
 
 def in_book(name: str) -> list[Rule]:
-    """The rules of a page. Raises UsageError: no page has that name."""
+    """Returns the rules of a page. Raises UsageError if there is no such page."""
     page = BOOK.get(name)
     if page is None:
         near = nearest(name, BOOK)
@@ -51,7 +91,7 @@ def in_book(name: str) -> list[Rule]:
 
 
 def _dilated(match: Match) -> str | None:
-    """A convolution in batches of places as one with dilations: the padding that is not cropped again stays."""
+    """Returns a convolution with dilations instead of SpaceToBatchND; padding that is not cropped stays."""
     block, other, pads, crops = (match.value(name) for name in ("block", "other", "pads", "crops"))
     if block is None or other is None or pads is None or crops is None:
         return None
@@ -72,7 +112,7 @@ def _dilated(match: Match) -> str | None:
 
 
 def _of_same(match: Match, rates: list[int]) -> list[int] | None:
-    """What ``SAME`` pads for the filter: above, below, left, right; None where its shape is not known."""
+    """Returns the padding of ``SAME`` for the filter: top, bottom, left, right; None if its shape is unknown."""
     node = match.tensors["w"].node
     while node.op in HANDING_ON and len(node.inputs) == 1:
         node = node.inputs[0].node
@@ -84,13 +124,13 @@ def _of_same(match: Match, rates: list[int]) -> list[int] | None:
 
 
 def _nms_of_attr(match: Match) -> str:
-    """The threshold of the first version is an attr."""
+    """The first version has the threshold as an attr."""
     threshold = attr_value(match.attrs["iou"]).f
     return f"NonMaxSuppressionV3($boxes, $scores, $most, {threshold!r}, -inf)"
 
 
 def _identities() -> str:
-    """A rule for each number of inputs."""
+    """Returns a rule for each number of inputs."""
     lines = ["one: IdentityN($a) -> Identity($a)"]
     for count in range(2, 9):
         inputs = [f"${letter}" for letter in "abcdefgh"[:count]]
@@ -237,4 +277,46 @@ NonMaxSuppressionV5($boxes, $scores, $most, $iou, $least, 0)
     ),
     "identity-n": Page("Identity instead of IdentityN", _identities()),
 }
-"""The pages, by name."""
+"""The pages by name."""
+
+
+BUILTIN = "builtin:"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""The line ends of editors; str.splitlines also splits at characters that quotes and comments may contain."""
+LARGEST_FILE = 1 << 20
+"""The largest size of a file of rules in bytes."""
+
+
+def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
+    """Returns the rules of a source: ``builtin:NAME``, or the path of a file with one rule per line.
+
+    Args:
+        source: the source.
+        only_patterns: whether patterns without replacement are allowed.
+
+    Raises:
+        InputError: the file does not exist, or is not text.
+        UsageError: the catalog has no such rule, a line is not a rule, or the text has no rule; the message gives a
+            line
+            as ``FILE:LINE:COLUMN``.
+    """
+    if source.startswith(BUILTIN):
+        return in_book(source.removeprefix(BUILTIN))
+    try:
+        with open(source, "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InputError(
+            f"{printable(source)} cannot be opened: {reason(error)}", code="unreadable", facts={"file": source}
+        ) from error
+    try:
+        if len(data) > LARGEST_FILE:
+            raise InputError(
+                f"{printable(source)} is too long for a file of rules; the limit is {LARGEST_FILE:,} bytes",
+                code="too-large",
+                facts={"file": source},
+            )
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{printable(source)} is not text", code="not-text", facts={"file": source}) from None
+    return rules_in_text(_LINE_END.split(text), source, only_patterns=only_patterns)

@@ -1,59 +1,138 @@
-"""Constant folding: what is computed of constants, or of shapes that are known, becomes a constant.
+"""Constant folding: nodes that depend only on constants or known shapes become constants.
 
-Not inside branches and loops, where a constant would be a copy for each of these; not what has a state, draws, or
-reaches outside; and not where the file would grow. Which nodes are folded is found in one walk from the ends: the
-last ones that somebody reads who cannot be folded himself.
+Nodes in branches and loops are not folded, because each of them would need a copy; neither are nodes with state or
+randomness.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
 from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
-from gdsurgeon.edits.simplifying.draft import BITS, Draft
-from gdsurgeon.edits.simplifying.literal import constant_record, constant_size, whole_numbers
+from gdsurgeon.edits.simplifying.graph_view import BITS, GraphView
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.constants import TENSOR, constant_in, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import encoded, node_def
-from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64, STRING, element_size
 from gdsurgeon.ops.kinds import CALLS, LOOPS, PLACEHOLDERS, READS_SHAPE, is_random
 from gdsurgeon.ops.reach import NONE, reach_of
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
+from gdsurgeon.wire.node_record import encode_node
 from gdsurgeon.wire.protos import FunctionDefLibrary, NodeDef
 from gdsurgeon.wire.scan import LIBRARY, NODE, VERSIONS
 from gdsurgeon.wire.write import read_chunks, size_of
 
+TENSOR_CONTENT = 4
+_CODES: dict[int, str] = {INT32: "i", INT64: "q"}
+
+
+def whole_numbers(dtype: int, shape: Sequence[int], items: Sequence[int | None]) -> Tensor | None:
+    """Returns a tensor of int32 or int64; None if an item is unknown, or if the number of items is not that
+    of `shape`.
+    """
+    code = _CODES.get(dtype)
+    known = [item for item in items if item is not None]
+    if code is None or len(known) != len(items) or len(known) != prod(shape):
+        return None
+    try:
+        return Tensor(dtype, shape, struct.pack(f"={len(known)}{code}", *known))
+    except struct.error:
+        return None
+
+
+def literal(value: Tensor) -> bytes:
+    """Returns the serialized AttrValue of a Const."""
+    return b"".join(_parts(value))
+
+
+def _parts(value: Tensor) -> list[bytes | memoryview]:
+    """Returns the parts of the AttrValue of a Const, without a copy of the elements, which may be many."""
+    if isinstance(value.data, list):
+        return [tensor_value(STRING, value.shape, value.data).SerializeToString()]
+    size, data = element_size(value.dtype), memoryview(value.data).cast("B")
+    if size and len(data) > 2 * size and data[size:] == data[:-size]:
+        once = _splat(value, bytes(data[:size]))
+        if once is not None:
+            return [once]
+    head = raw_value(value.dtype, value.shape)
+    if not data:
+        return [head.SerializeToString()]
+    tensor = head.tensor.SerializeToString()
+    start = encode_varint(TENSOR_CONTENT << 3 | LEN) + encode_varint(len(data))
+    inner = len(tensor) + len(start) + len(data)
+    return [encode_varint(TENSOR << 3 | LEN) + encode_varint(inner) + tensor + start, data]
+
+
+def constant_attrs(value: Tensor) -> dict[str, bytes]:
+    """Returns the attrs of a Const."""
+    return {"dtype": type_value(value.dtype).SerializeToString(), "value": literal(value)}
+
+
+def constant_record(name: str, device: str, value: Tensor) -> bytes:
+    """Returns a Const as a serialized NodeDef."""
+    return encode_node(name, "Const", (), device, constant_attrs(value))
+
+
+def constant_size(name: str, device: str, value: Tensor) -> int:
+    """Returns the size in bytes of a Const in a GraphDef, without serializing it."""
+    attrs = {"dtype": type_value(value.dtype).SerializeToString()}
+    entry = _field_size(len(b"value")) + _field_size(sum(map(len, _parts(value))))
+    return _field_size(len(encode_node(name, "Const", (), device, attrs)) + _field_size(entry))
+
+
+def _field_size(length: int) -> int:
+    """Returns the size in bytes of a field with a number below 16 and `length` bytes."""
+    return 1 + len(encode_varint(length)) + length
+
+
+def _splat(value: Tensor, element: bytes) -> bytes | None:
+    """Returns `value` stored as one element; None if the bits would not be the same."""
+    code = DTYPES[value.dtype].code
+    if not code:
+        return None
+    (number,) = struct.unpack(f"={code}", element)
+    if number != number:
+        return None  # which of the many it is gets lost
+    once = tensor_value(value.dtype, value.shape, [number]).SerializeToString()
+    found = constant_in(tensor_value(value.dtype, (1,), [number]).SerializeToString())
+    return once if found is not None and struct.pack(f"={code}", found.values[0]) == element else None
+
+
 Evaluate = Callable[[bytes, Sequence[str]], Mapping[str, Tensor]]
-"""Called with a serialised GraphDef and nodes of it: what each gives that could be run."""
+"""A function of a serialized GraphDef and names of its nodes; returns the value of each node that could be run."""
 
 OF_SHAPES = READS_SHAPE | {"OnesLike", "ZerosLike"}
-"""Ops of whose first input nothing counts but the shape."""
+"""Ops that use only the shape of their first input."""
 CALLING = CALLS | {"StatelessCase", "StatelessIf"}
-"""Ops that are run with what they call."""
+"""Ops that are evaluated together with their functions."""
 _ENDLESS = LOOPS | {"StatelessWhile", "While"}
-"""Ops of which nobody knows how long they run."""
+"""Ops whose running time is not known."""
 MOST_TURNS = 8
-"""How often what has turned out too large is left to what it reads."""
+"""How many times nodes are folded closer to their inputs because their values are too large."""
 SPLAT = 1 << 16
-"""Bytes of a tensor up to which it is looked at whether it is one number again and again, which takes no room."""
+"""The size in bytes up to which a tensor is checked for equal elements, which need almost no space."""
 
 
 class Folding:
-    """What of a graph can be folded, and what has been.
+    """The foldable part of a graph.
 
     Args:
-        draft: of the graph as it is.
-        shapes: of its tensors, where what they say is to be folded.
-        evaluate: None: what takes TensorFlow to be known is not folded.
-        refused: names of nodes that are not folded; those that turn out too large, or do not run, come to them.
+        view: of the graph.
+        shapes: of its tensors, to fold known shapes.
+        evaluate: computes values; if None, only values that need no TensorFlow are folded.
+        refused: the names of nodes that are not folded; nodes that are too large or cannot be run are added.
     """
 
-    def __init__(self, draft: Draft, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
-        self.draft, self.graph, self.top = draft, draft.graph, draft.topology
+    def __init__(self, view: GraphView, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
+        self.view, self.graph, self.top = view, view.graph, view.topology
         self.refused = refused
         self.users = self.top.consumers()
         self.known: dict[int, Tensor] = {}
@@ -67,12 +146,12 @@ class Folding:
         self._classify()
 
     def _classify(self) -> None:
-        """Finds what is computed of constants alone, and what the shapes say of the rest."""
-        top, draft = self.top, self.draft
-        computed, shaped, ops = self.computed, self.shaped, draft.ops
-        for number in draft.order():
+        """Finds the nodes that depend only on constants, and the values that known shapes determine."""
+        top, view = self.top, self.view
+        computed, shaped, ops = self.computed, self.shaped, view.ops
+        for number in view.order():
             op = ops[number]
-            if not draft.harmless[number] or op in PLACEHOLDERS or draft.has_controls(number):
+            if not view.pure_cone[number] or op in PLACEHOLDERS or view.has_control_inputs(number):
                 continue
             if op == "Const":
                 computed[number] = shaped[number] = 1
@@ -92,7 +171,7 @@ class Folding:
 
     @staticmethod
     def _said(node: Node, shapes: Shapes) -> Tensor | None:
-        """What SHAPES say that a node of one output gives, where they say all of it."""
+        """Returns the value of a node with one output if known shapes determine all of it; otherwise None."""
         output = node.output
         shape, items = shapes.shape(output), shapes.value(output)
         if shape is None or items is None or min(shape, default=0) < 0 or node.output_count != 1:
@@ -100,7 +179,9 @@ class Folding:
         return whole_numbers(output.dtype, shape, items)
 
     def _may_run(self, number: int, op: str) -> bool:
-        """Whether a node may be run by itself: it reaches nothing, and comes to an end; nor does what it calls."""
+        """Returns whether a node, and the functions that it calls, can be run: no external effects, no
+        endless loops.
+        """
         definition, functions = self.graph.op_def(op), self.graph.functions
         if definition is None:
             return False
@@ -115,7 +196,7 @@ class Folding:
     # -- which ---------------------------------------------------------------------------------------------
 
     def fold(self, room: int) -> dict[int, Tensor]:
-        """The nodes that are folded, with what they give; the file grows by ROOM bytes at most."""
+        """Returns the folded nodes with their values; the file grows by `room` bytes at most."""
         for _ in range(MOST_TURNS):
             fronts = self._fronts(room)
             values = self._values(fronts)
@@ -127,13 +208,13 @@ class Folding:
         return {}
 
     def opened(self, room: int) -> dict[int, Tensor]:
-        """Shapes for Reshapes alone of which one dim is not known: it follows from the rest, and is -1."""
+        """Returns shapes that only Reshape nodes read and that have one unknown dim, which becomes -1."""
         values: dict[int, Tensor] = {}
         shapes = self._shapes
         if shapes is None:
             return values
         for number in self.of_shapes:
-            if self.draft.kept[number]:
+            if self.view.kept[number]:
                 continue
             if all(self._only_shapes(user, number) for user in self.users[number]) and self.users[number]:
                 found = self._open(self.top.node(number), shapes)
@@ -142,7 +223,7 @@ class Folding:
         return self._affordable(values, room)
 
     def _only_shapes(self, user: int, number: int) -> bool:
-        """Whether USER reads a node as the shape that it reshapes something to, and as nothing else."""
+        """Returns whether `user` is a Reshape that reads a node only as its shape."""
         if self.top.op(user) != "Reshape":  # others may read very many
             return False
         return [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number] == [1]
@@ -157,19 +238,19 @@ class Folding:
         return whole_numbers(node.output.dtype, (len(items),), [-1 if item is None else item for item in items])
 
     def _fronts(self, room: int) -> list[int]:
-        """The nodes that are read by what stays, and need not be computed."""
-        draft, fronts = self.draft, []
+        """Returns the foldable nodes with consumers that are not folded."""
+        view, fronts = self.view, []
         needed = bytearray(b"\1") * self.top.size
         most = self._upper_bounds()
         for number in reversed(self.fixed):
-            needed[number] = draft.kept[number] or any(map(needed.__getitem__, self.users[number]))
+            needed[number] = view.kept[number] or any(map(needed.__getitem__, self.users[number]))
             if needed[number] and self._may_be_front(number, most[number] + room):
-                needed[number] = 0  # as far as what it reads is concerned
+                needed[number] = 0  # for its inputs
                 fronts.append(number)
         return fronts
 
     def _upper_bounds(self) -> dict[int, int]:
-        """For what is fixed the bytes of all that it is computed of, some of these counted more than once."""
+        """Returns, for each foldable node, the bytes of all nodes upstream; some are counted several times."""
         most: dict[int, int] = {}
         for number in self.fixed:
             reads = [code >> BITS for code in self.top.inputs(number)]
@@ -177,11 +258,11 @@ class Folding:
         return most
 
     def _bound(self, number: int) -> int:
-        """The bytes of a constant; 0 for what is not fixed, but by a shape."""
+        """Returns the size in bytes of a constant; 0 for nodes that only a shape determines."""
         return self._size(number) if self.computed[number] else 0
 
     def _may_be_front(self, number: int, most: int) -> bool:
-        if self.top.op(number) == "Const" or self.draft.kept[number]:
+        if self.top.op(number) == "Const" or self.view.kept[number]:
             return False
         node = self.top.node(number)
         if node.name in self.refused:
@@ -190,7 +271,7 @@ class Folding:
         kind = DTYPES.get(dtypes[0]) if dtypes is not None and len(dtypes) == 1 else None
         if kind is None or not kind.kind:
             return False
-        shape = self.draft.shapes().shape(node.output)  # also where they are not folded: they say what is too large
+        shape = self.view.shapes().shape(node.output)  # needed to find values that are too large
         if shape is None or min(shape, default=0) < 0:
             return True
         size = kind.size
@@ -199,7 +280,7 @@ class Folding:
         return size <= max(most, SPLAT)
 
     def _values(self, fronts: Sequence[int]) -> dict[int, Tensor]:
-        """What FRONTS give, as far as it can be known."""
+        """Returns the known values of the nodes `fronts`."""
         values = {number: self.known[number] for number in fronts if number in self.known}
         asked = {self.top.name(number): number for number in fronts if number not in values}
         if asked and self._evaluate is not None:
@@ -208,11 +289,11 @@ class Folding:
         return values
 
     def _piece(self, fronts: Iterable[int]) -> bytes:
-        """A GraphDef that computes FRONTS."""
+        """Returns a GraphDef that computes `fronts`."""
         seen, pending = dict.fromkeys(fronts), list(fronts)
         while pending:
             number = pending.pop()
-            for code in self.draft.data(number) if number not in self.known else ():
+            for code in self.view.data(number) if number not in self.known else ():
                 if code >> BITS not in seen:
                     seen[code >> BITS] = None
                     pending.append(code >> BITS)
@@ -226,22 +307,24 @@ class Folding:
         return b"".join([*records, functions_as_written(self.graph, called), versions(self.graph)])
 
     def _called(self, number: int) -> list[str]:
-        """The functions that a node calls, where it is one that is run for that."""
+        """Returns the functions that a node calls, if it is evaluated together with them."""
         return functions_of(self.top.node(number)) if self._is_call(self.top.op(number)) else []
 
     def _is_call(self, op: str) -> bool:
         return op in CALLING or op in self.graph.functions
 
     def comes_of_calls(self, values: Iterable[int]) -> bool:
-        """Whether one of VALUES follows from what a function gives."""
+        """Returns whether one of `values` depends on the result of a function."""
         calls = self.top.with_ops(filter(self._is_call, self.top.ops()))
         above = self.top.upstream(values) if calls else b""
         return any(above[number] for number in calls)
 
-    # -- at what price ---------------------------------------------------------------------------------------
+    # -- sizes -----------------------------------------------------------------------------------------------
 
     def _affordable(self, values: Mapping[int, Tensor], room: int) -> dict[int, Tensor]:
-        """Those of VALUES for which more bytes go than come, all in all; the cheapest first."""
+        """Returns those of `values` that together do not let the file grow by more than `room` bytes, the cheapest
+        first.
+        """
         prices = ((self._price(number, value), number) for number, value in values.items())
         found, spent = {}, 0
         for price, number in sorted(prices):
@@ -251,7 +334,7 @@ class Folding:
         return found
 
     def price(self, values: Mapping[int, Tensor]) -> int:
-        """The bytes by which the file grows, at most, where VALUES are constants."""
+        """Returns by how many bytes the file grows at most if `values` become constants."""
         return sum(self._price(number, value) for number, value in values.items())
 
     def _price(self, number: int, value: Tensor) -> int:
@@ -259,7 +342,7 @@ class Folding:
         return constant_size(node.name, node.device, value) - self._freed(number)
 
     def _freed(self, front: int) -> int:
-        """The bytes of a node, and of what nobody else reads."""
+        """Returns the bytes of a node and of the nodes that only it needs."""
         left: dict[int, int] = {}
         total, pending = 0, [front]
         while pending:
@@ -272,12 +355,12 @@ class Folding:
         return total
 
     def may_go(self, number: int) -> bool:
-        """Whether a node is nothing but what it gives."""
+        """Returns whether a node can be removed if it has no consumers."""
         is_input = self.top.op(number) in PLACEHOLDERS
-        return bool(self.draft.harmless[number]) and not self.draft.kept[number] and not is_input
+        return bool(self.view.pure_cone[number]) and not self.view.kept[number] and not is_input
 
     def idle(self, values: Iterable[int]) -> list[int]:
-        """What nobody reads any longer, and nothing else is wanted of, once VALUES are constants."""
+        """Returns the nodes that are unused once `values` are constants."""
         left: dict[int, int] = {}
         there, going, pending = {*values}, [], [*values]
         while pending:
@@ -298,7 +381,7 @@ class Folding:
 
 
 def bare_record(node: Node) -> bytes:
-    """The record of a node that stands anywhere, beside nobody; a call of it runs its function as it is written."""
+    """Returns the record of a node without device and colocation; a call does not optimize its function."""
     if not node.device and not node.has_attr("_class") and node.op not in CALLS:
         return read_chunks(encoded(node))
     definition = node_def(node)
@@ -309,7 +392,9 @@ def bare_record(node: Node) -> bytes:
 
 
 def functions_as_written(graph: Graph, names: Iterable[str]) -> bytes:
-    """The library field with the functions NAMES, and what they call, run as they are written."""
+    """Returns a library field with the functions `names` and all that they call; calls in them do not optimize
+    functions.
+    """
     library = FunctionDefLibrary()
     for name in graph.functions.reachable(names):
         function = library.function.add()
@@ -325,6 +410,6 @@ def _run_as_written(node: NodeDef) -> None:
 
 
 def versions(graph: Graph) -> bytes:
-    """What a graph says of versions, as it stands in its file; of a body what the graph around it says."""
+    """Returns the version fields of a graph's file; for a function body, those of the graph that contains it."""
     store = (graph if graph.owner is None else graph.owner).store
     return b"".join(store.source.read(field.start, field.end - field.start) for field in store.fields(VERSIONS))
