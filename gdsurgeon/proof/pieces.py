@@ -7,7 +7,7 @@ claim cannot be joined with the claims before it, the graph before its edit is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
@@ -31,7 +31,6 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Piece, Proof, merged
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of
-from gdsurgeon.values import Data
 
 
 def prove_pieces(
@@ -122,16 +121,15 @@ def _said_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step])
     return overrides.renamed(names).only(known)
 
 
-@dataclass(eq=False, repr=False)
-class Relation(Data):
+@dataclass
+class Relation:
     """The claims about two graphs, in the form in which they can be joined.
 
     Attributes:
         same: the claim that all outputs are the same; None if tensors get other values.
-        given, outputs, constants, sites: as in `SameGiven`.
-        parts: added graphs.
-        tensors: tensors that an edit read and did not change.
-        also: nodes of the first graph that are compared like outputs, as in `SameOutputs`.
+        given, outputs, constants, parts, sites: as in `SameGiven`.
+        tensors: further tensors of the first graph that are compared, and whether a claim needs them: an edit reads
+            them, but does not change them. Other tensors are dropped if they did not exist before the first edit.
     """
 
     same: SameOutputs | None = None
@@ -139,9 +137,8 @@ class Relation(Data):
     outputs: tuple[tuple[str, str], ...] = ()
     constants: dict[str, bytes] = field(default_factory=dict)
     parts: list[SamePart] = field(default_factory=list)
-    tensors: list[SameTensors] = field(default_factory=list)
-    also: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
+    tensors: dict[str, bool] = field(default_factory=dict)
 
 
 def joined_steps(steps: Sequence[Step]) -> list[list[Step]]:
@@ -162,77 +159,38 @@ def _joined_pieces(steps: Sequence[Step]) -> list[tuple[list[Step], Relation | N
     """Returns the pieces of `joined_steps`, each with its claims and its intent; None: claims that cannot be joined."""
     pieces: list[tuple[list[Step], Relation | None, Intent]] = []
     for step in steps:
-        relation, intent = relation_of(step.result), step.result.intent
+        relation, intent = _relation(step), step.result.intent
         piece, known, done = pieces[-1] if pieces else ([], None, Intent())
         both = _joined(known, done, relation, intent) if known is not None and relation is not None else None
         if both is not None:
-            pieces[-1] = ([*piece, step], *both)
+            pieces[-1] = ([*piece, step], both, done.then(intent))
         else:
             pieces.append(([step], relation, intent))
     return pieces
 
 
-def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> Iterable[Claim]:
-    """Returns the claims that `relation` consists of, as few as possible."""
-    also = [output.name for node in relation.also if node in before for output in before[node].outputs]
-    lost, given = frozenset(intent.removed), {*nodes_of(relation.given)}
-    served = {node.name for node in output_nodes(before)} - lost - given  # outputs are always compared
-    tensors: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
-    for claim in [*relation.tensors, SameTensors(tuple(also), relation.given)]:
-        for tensor in claim.tensors:
-            node = parse_tensor(tensor).node
-            is_there = parse_tensor(intent.counterpart(tensor)).node in after and (
-                node not in lost or tensor in intent.moved
-            )
-            if is_there and node not in served and tensor not in claim.given:
-                tensors.setdefault(tuple(sorted(claim.given.items())), {})[tensor] = None
-    parts = relation.parts
-    if relation.same is not None:
-        yield replace(relation.same, also=tuple(dict.fromkeys(parse_tensor(t).node for t in tensors.pop((), ()))))
-    else:
-        told = [
-            f"{printable(old)} := {'its value' if new in relation.constants else printable(new)}"
-            for old, new in relation.given.items()
-        ]
-        # In one trial, the edited graph runs only once for all parts.
-        within = [part for part in parts if part.in_place and part.outputs]
-        parts = [part for part in parts if not (part.in_place and part.outputs)]
-        yield SameGiven(
-            relation.given,
-            relation.outputs,
-            equation(told),
-            constants=relation.constants,
-            parts=within,
-            sites=relation.sites,
-        )
-    yield from parts
-    for known, names in tensors.items():
-        yield SameTensors(tuple(names), dict(known))
-
-
-# -- the claims of one edit ------------------------------------------------------------------------------------
-
-
-def relation_of(result: EditResult) -> Relation | None:
+def _relation(step: Step) -> Relation | None:
     """Returns the claims of an edit as a relation; None if they cannot be joined with other claims."""
     out = Relation()
     same: SameOutputs | None = SameOutputs()
-    for claim in result.claims:
+    for claim in step.result.claims:
         if isinstance(claim, SameTensors):
-            out.tensors.append(claim)
+            out.tensors |= dict.fromkeys(claim.tensors, True)
         elif isinstance(claim, SamePart):
             out.parts.append(claim)
         elif isinstance(claim, SameOutputs):
             if not claim.judged or claim.rtol or claim.atol or claim.of_largest or claim.except_for:
                 return None
-            same, out.also = claim, claim.also
+            nodes = [step.before[name] for name in claim.also if name in step.before]
+            same, also = claim, {output.name: False for node in nodes for output in node.outputs}
+            out.tensors = also | out.tensors
         elif isinstance(claim, SameGiven):
             if claim.copies or claim.beside or claim.as_written or claim.of_largest:
                 return None
             out.given |= claim.given
             out.parts += claim.parts
             if any(part.role for part in claim.parts):
-                out.tensors.append(SameTensors(tuple(tensor for tensor, _ in claim.outputs)))
+                out.tensors |= {tensor: True for tensor, _ in claim.outputs}
                 same = None if claim.given else same
             else:
                 out.outputs, out.constants, out.sites, same = claim.outputs, dict(claim.constants), claim.sites, None
@@ -242,143 +200,113 @@ def relation_of(result: EditResult) -> Relation | None:
     return out
 
 
-# -- the claims of two -----------------------------------------------------------------------------------------
-
-
-def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tuple[Relation, Intent] | None:
-    """Returns the claims and the intent of two edits together; None if the second changes additions of the first."""
-    whole, names = done.then(then), _Names(done, later, then)
-    if not {*whole.removed}.isdisjoint([*whole.renamed.values(), *whole.added]):
-        return None  # a removed node has the name of a new node
-    if any(names.stood_for(tensor) is None for tensor in later.given):
-        return None
-    if any(map(names.is_gone, _read_by(first))) or any(names.is_gone(new) for p in first.parts for _, new in p.outputs):
-        return None
-    if any(later.given.get(new, names.now(new)) != names.now(new) for _, new in first.outputs):
-        return None
-    before = {was: new for old, new in later.given.items() if (was := names.stood_for(old)) is not None}
-    parts = [_moved_part(part, names) for part in first.parts]
-    tensors = _tensors_before(first, before, whole, names)
-    for tensor, beside in {t: claim.given for claim in later.tensors for t in claim.tensors}.items():
-        was = names.origin(tensor)
-        if was is not None:
-            others = {other: new for old, new in beside.items() if (other := names.origin(old)) is not None}
-            tensors += _tensor_between(first, done, was, others, names)
-        elif not _is_of_a_part(parts, names, tensor):
-            return None
-    outputs = [(old, names.now(new)) for old, new in first.outputs if not names.is_gone(new)]
-    outputs += [(was, new) for old, new in later.outputs if (was := names.origin(old)) is not None]
-    sites = {*first.sites, *(was for old in later.sites if (was := names.origin(old)) is not None)}
-    sites -= {old for old, _ in first.outputs if old not in first.sites}
-    relation = Relation(
-        _same_twice(first.same, later.same),
-        before | {old: names.seen(new) for old, new in first.given.items()},
-        tuple(dict.fromkeys(outputs)),
-        {names.now(name): value for name, value in first.constants.items()} | later.constants,
-        [*parts, *later.parts],
-        tensors,
-        tuple(dict.fromkeys([*first.also, *(was for node in later.also if (was := names.origin(node)) is not None)])),
-        tuple(old for old, _ in dict.fromkeys(outputs) if old in sites),
-    )
-    return relation, whole
-
-
-class _Names:
-    """The names of tensors before two edits, between them, and after them.
+def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Relation | None:
+    """Returns the claims of two edits together; None if the second edit changes additions of the first.
 
     Args:
-        done: the intent of the first edit.
-        later: the claims of the second edit.
-        then: the intent of the second edit.
+        first, later: the claims of both edits.
+        done, then: the intents of both edits.
     """
+    whole, origin, now, removed = done.then(then), done.origins(), then.counterpart, frozenset(then.removed)
+    made = {*done.added, *(parse_tensor(tensor).node for tensor in done.moved.values())}
 
-    def __init__(self, done: Intent, later: Relation, then: Intent) -> None:
-        self.origin = done.origins()
-        self.now = then.counterpart
-        self._given, self._then = later.given, then
-        self._gone = frozenset(then.removed)
-        self._made = {*done.added, *(parse_tensor(tensor).node for tensor in done.moved.values())}
+    def is_lost(tensor: str) -> bool:
+        """Returns whether the second edit removed the value of a tensor between the edits."""
+        return parse_tensor(tensor).node in removed and tensor not in then.moved
 
-    def seen(self, tensor: str) -> str:
-        """Returns the tensor that the consumers of `tensor`, a tensor between the edits, read in the end."""
-        return self._given.get(tensor) or self.now(tensor)
+    def read_instead(tensor: str) -> str:
+        """Returns the tensor that the consumers of a tensor between the edits read in the end."""
+        return later.given.get(tensor) or now(tensor)
 
-    def is_gone(self, tensor: str) -> bool:
-        """Returns whether the second edit removed the value of `tensor`, a tensor between the edits."""
-        return parse_tensor(tensor).node in self._gone and tensor not in self._then.moved
+    if not {*whole.removed}.isdisjoint([*whole.renamed.values(), *whole.added]):
+        return None  # a removed node has the name of a new node
+    given: dict[str, str] = {}
+    for tensor, new in later.given.items():
+        was = origin(tensor) if parse_tensor(tensor).node not in made else None
+        if was is None:
+            return None
+        given[was] = new
+    needed = [*first.given.values(), *(t for part in first.parts for t in part.inputs.values())]
+    if any(map(is_lost, [*needed, *(new for part in first.parts for _, new in part.outputs)])):
+        return None
+    if any(later.given.get(new, now(new)) != now(new) for _, new in first.outputs):
+        return None
+    parts = [
+        replace(
+            part,
+            inputs={name: read_instead(tensor) for name, tensor in part.inputs.items()},
+            outputs=tuple((mine, now(tensor)) for mine, tensor in part.outputs),
+            copies={name: now(copy) for name, copy in part.copies.items()},
+        )
+        for part in first.parts
+    ]
+    # A frozen tensor is a constant, and does not have its own value.
+    tensors = {t: is_needed for t, is_needed in first.tensors.items() if given.get(t) != whole.counterpart(t)}
+    for tensor, is_needed in later.tensors.items():
+        was = origin(tensor)
+        if was is not None:
+            is_frozen = first.given.get(was) == tensor or parse_tensor(tensor).node in first.constants
+            tensors |= {was: is_needed} if not is_frozen else {}
+        elif is_needed and not _is_of_a_part(parts, tensor, now(tensor)):
+            return None
+    outputs = [(old, now(new)) for old, new in first.outputs if not is_lost(new)]
+    outputs += [(was, new) for old, new in later.outputs if (was := origin(old)) is not None]
+    sites = {*first.sites, *(was for old in later.sites if (was := origin(old)) is not None)}
+    sites -= {old for old, _ in first.outputs if old not in first.sites}
+    same = None
+    if first.same is not None and later.same is not None:
+        same = SameOutputs(
+            even_alone=first.same.even_alone and later.same.even_alone,
+            as_written=first.same.as_written or later.same.as_written,
+            deployed=first.same.deployed or later.same.deployed,
+        )
+    return Relation(
+        same,
+        given | {old: read_instead(new) for old, new in first.given.items()},
+        tuple(dict.fromkeys(outputs)),
+        {now(name): value for name, value in first.constants.items()} | later.constants,
+        [*parts, *later.parts],
+        tuple(old for old, _ in dict.fromkeys(outputs) if old in sites),
+        tensors,
+    )
 
-    def stood_for(self, tensor: str) -> str | None:
-        """Returns the tensor before the edits whose consumers read `tensor` between them; None if it does not exist."""
-        return self.origin(tensor) if parse_tensor(tensor).node not in self._made else None
 
-
-def _tensors_before(first: Relation, before: dict[str, str], whole: Intent, names: _Names) -> list[SameTensors]:
-    """Returns the claims of the first edit about tensors, with the values that both edits replace.
-
-    A tensor that is replaced itself is compared with its own value. The claim about a frozen tensor is dropped, because
-    it
-    is a constant.
-    """
-    out: list[SameTensors] = []
-    for claim in first.tensors:
-        for tensor in claim.tensors:
-            given = before | {old: names.seen(new) for old, new in claim.given.items()}
-            own = given.pop(tensor, None)
-            if own != whole.counterpart(tensor):
-                out.append(SameTensors((tensor,), given))
-    return out
-
-
-def _tensor_between(
-    first: Relation, done: Intent, tensor: str, beside: Mapping[str, str], names: _Names
-) -> list[SameTensors]:
-    """Returns the claim of the second edit that it did not change `tensor`, by the name before the first edit.
-
-    The second edit replaces only tensors after `tensor`, except those in `beside`. If the first edit replaced `tensor`,
-    it
-    is compared with its own value.
-    """
-    given = {**beside, **{old: names.now(new) for old, new in first.given.items()}}
-    given.pop(tensor, None)
-    now = done.counterpart(tensor)
-    is_frozen = first.given.get(tensor) == now or parse_tensor(now).node in first.constants
-    return [] if is_frozen else [SameTensors((tensor,), given)]
-
-
-def _is_of_a_part(parts: list[SamePart], names: _Names, tensor: str) -> bool:
-    """Returns whether `tensor`, between the edits, belongs to one of `parts`; adds it to the outputs of this part."""
-    ref, now = parse_tensor(tensor), names.now(tensor)
+def _is_of_a_part(parts: list[SamePart], tensor: str, now: str) -> bool:
+    """Returns whether a tensor between two edits belongs to one of `parts`; adds it to the outputs of this part."""
     for place, part in enumerate(parts):
         if now in (new for _, new in part.outputs):
             return True
         own = [node for node, copy in part.copies.items() if copy == parse_tensor(now).node]
         if own:
-            parts[place] = replace(part, outputs=(*part.outputs, (format_input(own[0], ref.port), now)))
+            mine = format_input(own[0], parse_tensor(tensor).port)
+            parts[place] = replace(part, outputs=(*part.outputs, (mine, now)))
             return True
     return False
 
 
-def _read_by(relation: Relation) -> Iterable[str]:
-    """Yields the tensors of the edited graph that replace other tensors, or that added graphs read."""
-    yield from relation.given.values()
-    for part in relation.parts:
-        yield from part.inputs.values()
-
-
-def _moved_part(part: SamePart, names: _Names) -> SamePart:
-    return replace(
-        part,
-        inputs={name: names.seen(tensor) for name, tensor in part.inputs.items()},
-        outputs=tuple((mine, names.now(tensor)) for mine, tensor in part.outputs),
-        copies={name: names.now(copy) for name, copy in part.copies.items()},
+def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> Iterable[Claim]:
+    """Returns the claims that `relation` consists of, as few as possible."""
+    given, removed = relation.given, frozenset(intent.removed)
+    outputs = {node.name for node in output_nodes(before)} - removed - {*nodes_of(given)}  # are always compared
+    tensors: list[str] = []
+    for tensor in relation.tensors:
+        node, counterpart = parse_tensor(tensor).node, intent.counterpart(tensor)
+        is_kept = parse_tensor(counterpart).node in after and (node not in removed or tensor in intent.moved)
+        if is_kept and node not in outputs and given.get(tensor) != counterpart:
+            tensors.append(tensor)
+    if relation.same is not None:
+        yield replace(relation.same, also=tuple(nodes_of(tensors)))
+        yield from relation.parts
+        return
+    shown = [
+        f"{printable(old)} := {'its value' if new in relation.constants else printable(new)}"
+        for old, new in given.items()
+    ]
+    listed = [output.name for node in output_nodes(before) if node.name in outputs for output in node.outputs]
+    pairs = dict.fromkeys([*relation.outputs, *((name, intent.counterpart(name)) for name in [*listed, *tensors])])
+    # In one trial, the edited graph runs only once for all parts.
+    within = [part for part in relation.parts if part.in_place and part.outputs]
+    yield SameGiven(
+        given, tuple(pairs), equation(shown), constants=relation.constants, parts=within, sites=relation.sites
     )
-
-
-def _same_twice(first: SameOutputs | None, later: SameOutputs | None) -> SameOutputs | None:
-    if first is None or later is None:
-        return None
-    return SameOutputs(
-        even_alone=first.even_alone and later.even_alone,
-        as_written=first.as_written or later.as_written,
-        deployed=first.deployed or later.deployed,
-    )
+    yield from (part for part in relation.parts if part not in within)
