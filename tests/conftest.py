@@ -168,7 +168,7 @@ def lent_workers() -> Iterator[None]:
 def unhurried() -> Iterator[None]:
     """What is done as long as there is time for it is done to its end, however busy the machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdsurgeon.proof.models.differences.SECONDS", LONG_ENOUGH)
+        patch.setattr("gdsurgeon.proof.differences.SECONDS", LONG_ENOUGH)
         yield
 
 

@@ -44,31 +44,25 @@ from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.change import Change, opened_again
-from gdsurgeon.proof.claims.same_outputs import something_compared
+from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, measurable, profiles
+from gdsurgeon.proof.differences import GraphDifference, listed_differences, run_apart, summed_up
+from gdsurgeon.proof.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
-from gdsurgeon.proof.models.compare_models import (
-    ComparisonRequest,
-    ModelComparison,
-    models_compared,
-    optimized_again,
-    stem,
-)
-from gdsurgeon.proof.models.coverage import Coverage, coverage_of
-from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, run_apart, summed_up
-from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
-from gdsurgeon.proof.models.profile import Profile, measurable, profiles
-from gdsurgeon.proof.models.run_model import (
+from gdsurgeon.proof.models import (
     Golden,
-    ModelRun,
     Recording,
     check_compared,
+    compared_models,
     model_trial,
+    note_statistics,
     optimized_trial,
+    stem,
 )
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
+from gdsurgeon.proof.same_outputs import something_compared
 from gdsurgeon.proof.settings import Event, Progress, Settings, is_cpu, silent
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session, Trial
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session, Trial, optimized_again
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import counted, first_lines
 from gdsurgeon.values import Data
@@ -514,9 +508,8 @@ class _Validation:
         if request.all_recorded and len(golden.samples) > executor.settings.samples:
             executor.settings = executor.settings._replace(samples=len(golden.samples))
         tolerance = request.rtol or 0.0, request.atol or 0.0
-        wanted = ModelRun(self.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
-        trial = model_trial(executor, self.model, self.overrides, wanted)
-        self._try_out(trial, partial(check_compared, golden) if golden.samples else None, wanted.note)
+        trial = model_trial(executor, self.model, self.overrides, self.outputs, golden, *tolerance)
+        self._try_out(trial, partial(check_compared, golden) if golden.samples else None, self._note_and_record)
         self._cover(trial)
         if request.grappler:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
@@ -525,13 +518,13 @@ class _Validation:
         self._profile(trial)
 
     def _compare(self) -> None:
-        comparison = self._comparison()
-        trial = comparison.trial
+        session = Session(self.executor, self._change(), self.overrides)
+        first = trial = self._comparison(session)
         try:
             self._try_out(trial, something_compared, self._record)
         except DiffersError:
             self._profile(trial)
-            self._attribute(comparison)
+            self._attribute(session, first)
             raise
         if self.request.pre is None:
             self._cover(trial)
@@ -548,20 +541,23 @@ class _Validation:
                 raise
         self._profile(trial)
         if self.other is not None:
-            self._account(comparison)
+            self._account(session, first)
+
+    def _note_and_record(self, trial: Trial, sample: int) -> None:
+        note_statistics(self.verdict.statistics, trial, sample)
+        self._record(trial, sample)
 
     def _record(self, trial: Trial, sample: int) -> None:
         self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
 
-    def _account(self, comparison: ModelComparison) -> None:
+    def _account(self, session: Session, trial: Trial) -> None:
         """Finds differences of the graphs that no output has shown."""
-        change = comparison.session.change
+        change = session.change
         found = compare_files(self.model, change.after, change.intent.renamed)
         differences = listed_differences(found)
         if self.request.pre is not None or self.request.post is not None:
             # The nodes of `pre` and `post` have no counterpart, and their consumers have different inputs.
             differences = [item for item in differences if item.node and not item.is_rewired]
-        trial = comparison.trial
         run_apart(self.executor, found, differences, trial.rtol, trial.atol)
         self.verdict.differences = differences
         unshown = list(summed_up(differences))
@@ -599,18 +595,16 @@ class _Validation:
 
     # -- two models ---------------------------------------------------------------------------------------------
 
-    def _comparison(self) -> ModelComparison:
+    def _comparison(self, session: Session) -> Trial:
         request = self.request
-        return models_compared(
-            Session(self.executor, self._change(), self.overrides),
-            ComparisonRequest(
-                self.outputs,
-                request.rtol or 0.0,
-                request.atol or 0.0,
-                self._equation(),
-                frozenset(self.composed.names()) - frozenset(self.model.names()),
-                judged=not request.devices or request.rtol is not None or request.atol is not None,
-            ),
+        return compared_models(
+            session,
+            self.outputs,
+            rtol=request.rtol or 0.0,
+            atol=request.atol or 0.0,
+            around=self._equation(),
+            ignored=frozenset(self.composed.names()) - frozenset(self.model.names()),
+            judged=not request.devices or request.rtol is not None or request.atol is not None,
         )
 
     def _change(self) -> Change:
@@ -657,13 +651,13 @@ class _Validation:
 
     # -- the cause of a difference ----------------------------------------------------------------------------------
 
-    def _attribute(self, comparison: ModelComparison) -> None:
+    def _attribute(self, session: Session, trial: Trial) -> None:
         """Finds the cause of a difference in the graphs as written, because the optimizer merges nodes."""
-        request, failure = self.request, comparison.trial.failure
+        request, failure = self.request, trial.failure
         if not (request.first_divergence or request.reduce) or failure is None:
             return
         self.executor.progress(Event("searching"))
-        search = DivergenceSearch(comparison.session, comparison.trial, failure)
+        search = DivergenceSearch(session, trial, failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, self.verdict.divergence.guilty, request.reduce)

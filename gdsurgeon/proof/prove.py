@@ -32,20 +32,28 @@ from gdsurgeon.edits.claims import (
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change, with_restoring
-from gdsurgeon.proof.claims.gradients import prove_gradients
-from gdsurgeon.proof.claims.isolated import (
+from gdsurgeon.proof.executor import Executor, await_loaded
+from gdsurgeon.proof.gradients import prove_gradients
+from gdsurgeon.proof.isolated import (
     prove_like_reference,
     prove_own_variables,
     prove_same_piece,
     prove_same_sites,
 )
-from gdsurgeon.proof.claims.row_by_row import prove_row_by_row
-from gdsurgeon.proof.claims.same_outputs import prove_same_outputs, prove_same_shapes, prove_unchanged
-from gdsurgeon.proof.claims.substituted import prove_same_given, prove_same_part, prove_same_tensors
-from gdsurgeon.proof.executor import Executor, await_loaded
-from gdsurgeon.proof.models.compare_models import OPTIMIZED_TOLERANCE, optimized_again
 from gdsurgeon.proof.proof import SAME, Deployed, DiffersError, Proof, merged, worse
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Fetch, Session, Trial, nodes_of
+from gdsurgeon.proof.row_by_row import prove_row_by_row
+from gdsurgeon.proof.same_outputs import prove_same_outputs, prove_same_shapes, prove_unchanged
+from gdsurgeon.proof.substituted import prove_same_given, prove_same_part, prove_same_tensors
+from gdsurgeon.proof.trial import (
+    EDITED,
+    OPTIMIZED_TOLERANCE,
+    ORIGINAL,
+    Fetch,
+    Session,
+    Trial,
+    nodes_of,
+    optimized_again,
+)
 from gdsurgeon.wire.write import read_chunks
 
 _PROVE: Mapping[type[Claim], Callable[[Session, Any], Trial]] = {

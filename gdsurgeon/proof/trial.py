@@ -8,7 +8,7 @@ it, and check what its proof shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
@@ -46,6 +46,12 @@ REPEATS = 16
 FEW_REPEATS = 4
 """The number of repetitions if the original alone does not differ from itself, and outputs differ by rounding."""
 _ROUNDING = 1e-5
+OPTIMIZED_TOLERANCE = 1e-4
+"""The default tolerance if TensorFlow optimizes the graphs, relative or absolute.
+
+The optimizer merges and reorders operations depending on the surrounding nodes. Two graphs that are bit-identical as
+written can therefore differ.
+"""
 MOST_SHOWN = 8
 """The number of outputs with a few values in the report."""
 MOST_LISTED = 20
@@ -681,6 +687,12 @@ class Trial:
             details=first_lines(lines, MOST_LISTED, f"other {what}"),
             advice=self.advice,
         )
+
+
+def optimized_again(trial: Trial) -> Trial:
+    """Returns the trial for the graphs that are loaded then, which TensorFlow optimizes."""
+    rtol, atol = (trial.rtol, trial.atol) if trial.rtol or trial.atol else (OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE)
+    return replace(trial, rtol=rtol, atol=atol, optimized=True)
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
-from gdsurgeon.proof.models.coverage import Coverage
-from gdsurgeon.proof.models.differences import summed_up
-from gdsurgeon.proof.models.divergence import Divergence, Guilty
-from gdsurgeon.proof.models.profile import Profile
+from gdsurgeon.proof.cost import Coverage, Profile
+from gdsurgeon.proof.differences import summed_up
+from gdsurgeon.proof.divergence import Divergence, Guilty
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import Entry, counted, listed, size

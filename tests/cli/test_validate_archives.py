@@ -17,7 +17,7 @@ from support.validating import EARLIER, Bench, of_all_kinds, scaled
 from gdsurgeon.cli.main import Terminated
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.models.run_model import Recording
+from gdsurgeon.proof.models import Recording
 
 pytestmark = pytest.mark.tensorflow
 

@@ -31,7 +31,7 @@ from support.spoiling import Edit
 
 import gdsurgeon.edits.add_gradients
 import gdsurgeon.gradients.request
-import gdsurgeon.proof.claims.gradients
+import gdsurgeon.proof.gradients
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.gradients.request import weights_of

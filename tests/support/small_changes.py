@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.models.differences import listed_differences
+from gdsurgeon.proof.differences import listed_differences
 from gdsurgeon.wire.messages import message
 
 

@@ -20,8 +20,8 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.change import edited
-from gdsurgeon.proof.claims.gradients import check_budget
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.gradients import check_budget
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.runtime.base import Backward, Derivation

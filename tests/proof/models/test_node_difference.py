@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.graphs import Builder, body_node, func
 
-from gdsurgeon.proof.models.differences import node_differences
+from gdsurgeon.proof.differences import node_differences
 
 
 def model(op: str = "Sub", inputs: tuple[str, str] = ("x", "k"), value: float = 1.0, device: str = "") -> Builder:

@@ -11,7 +11,7 @@ from support.graphs import Builder
 from support.patience import LONG_ENOUGH
 from support.workers import lent_worker
 
-from gdsurgeon.proof.models.profile import NodeTime, node_times, peak_bytes
+from gdsurgeon.proof.cost import NodeTime, node_times, peak_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.wire.fields import encode_len

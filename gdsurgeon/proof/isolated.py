@@ -24,8 +24,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, element_size
-from gdsurgeon.proof.claims.same_outputs import something_compared
 from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.same_outputs import something_compared
 from gdsurgeon.proof.subject import Subject, SubjectOptions, fetching
 from gdsurgeon.proof.trial import (
     EDITED,

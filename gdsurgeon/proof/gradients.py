@@ -23,11 +23,11 @@ from gdsurgeon.graph.names import free_scope, parse_tensor
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
 from gdsurgeon.proof.change import Change, opened_again, with_restoring
-from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side, something_compared
+from gdsurgeon.proof.cost import peak_bytes
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.profile import peak_bytes
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
+from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, something_compared
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Session, Trial, nodes_of
 from gdsurgeon.runtime.base import Derivation

@@ -40,16 +40,16 @@ from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.claims.same_outputs import (
+from gdsurgeon.proof.executor import Refused, await_loaded
+from gdsurgeon.proof.graphs import as_written, load_with, rewired
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.proof import Proof, stated
+from gdsurgeon.proof.same_outputs import (
     barred_counterparts,
     only_downstream,
     side_by_side,
     something_compared,
 )
-from gdsurgeon.proof.executor import Refused, await_loaded
-from gdsurgeon.proof.graphs import as_written, load_with, rewired
-from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import Proof, stated
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,

@@ -12,10 +12,10 @@ from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
-from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, something_compared
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, agrees
+from gdsurgeon.proof.same_outputs import same_outputs_plan, something_compared
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     EDITED,

@@ -24,8 +24,8 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
 from gdsurgeon.proof.change import opened_again
+from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.differences import node_differences
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import agrees, difference
 from gdsurgeon.proof.subject import fetching

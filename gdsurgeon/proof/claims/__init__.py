@@ -1,1 +1,0 @@
-"""How each claim of an edit is proven."""

@@ -1,0 +1,449 @@
+"""Whole models: a model runs on generated feeds, and is compared with recorded outputs or with a different model.
+
+Nodes of two models are paired by name, and both models run on the same feeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.discrete_choices import deciding_nodes
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.shapes.arithmetic import compatible
+from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
+from gdsurgeon.feeds.archive import save
+from gdsurgeon.feeds.given import check_names
+from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops import dtypes
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.isolated import recorded
+from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.same_outputs import counterpart_pairs, deciding, edited_plan, edited_run, original_run
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import (
+    DO_WITHOUT,
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    Fetch,
+    RunRefusal,
+    Session,
+    Trial,
+    TrialRun,
+    chance_reasons,
+    nodes_of,
+)
+from gdsurgeon.runtime.compare import Statistics
+from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import first_lines, near_miss
+
+HOW_TO_PAIR = "pair-names"
+
+
+@dataclass
+class Recording:
+    """The feeds and outputs of a model, sample by sample, to be saved in files.
+
+    Attributes:
+        feeds_path, outputs_path: .npz files to write, or None.
+        feeds, outputs: the values, one mapping for each sample.
+    """
+
+    feeds_path: str | None = None
+    outputs_path: str | None = None
+    feeds: list[dict[str, Tensor]] = field(default_factory=list)
+    outputs: list[dict[str, Tensor]] = field(default_factory=list)
+
+    def note(self, executor: Executor, sample: int, feeds: Mapping[str, Tensor | Result], subject: Subject) -> None:
+        """Records the feeds and the outputs of a sample, as far as they are needed."""
+        if self.feeds_path is not None:
+            fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
+            self.feeds[sample:] = [fed | _defaults(executor, feeds, subject)]
+        if self.outputs_path is not None:
+            self.outputs[sample:] = [
+                {
+                    name: executor.tensor(subject.result(sample, group), i)
+                    for group, names in enumerate(subject.plan.groups)
+                    for i, name in enumerate(names)
+                }
+            ]
+
+    def write(self) -> list[str]:
+        """Writes the files; returns their paths.
+
+        Raises:
+            OutputError: a file cannot be written.
+        """
+        written: list[str] = []
+        for path, samples in ((self.feeds_path, self.feeds), (self.outputs_path, self.outputs)):
+            if path is not None and samples:
+                save(path, samples)
+                written.append(path)
+        return written
+
+
+def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject: Subject) -> dict[str, Tensor]:
+    """Returns the values of inputs that kept their defaults, because an archive has a value for each input."""
+    names = sorted(subject.optional - feeds.keys())
+    if not names or not feeds.keys() <= {*subject.feedable}:
+        return {}
+    executor.wait(executor.run(subject.key, "defaults", feeds, names))
+    return {name: executor.tensor("defaults", i) for i, name in enumerate(names)}
+
+
+class Golden(NamedTuple):
+    """Recorded outputs by name, one mapping for each sample; `name` is the name of the recording in messages."""
+
+    name: str = ""
+    samples: Sequence[Mapping[str, object]] = ()
+
+
+def note_statistics(statistics: dict[str, Statistics], trial: Trial, sample: int) -> None:
+    """Adds the statistics of each output in a sample to `statistics`."""
+    subject = trial.subject(ORIGINAL)
+    for group, names in enumerate(subject.plan.groups):
+        for name, b in zip(names, trial.executor.statistics(subject.result(sample, group)), strict=True):
+            a = statistics.get(name, Statistics(0, 0, 0, None, None))
+            lows = [low for low in (a.minimum, b.minimum) if low is not None]
+            highs = [high for high in (a.maximum, b.maximum) if high is not None]
+            counts = a.count + b.count, a.nan + b.nan, a.infinite + b.infinite
+            statistics[name] = Statistics(*counts, min(lows, default=None), max(highs, default=None))
+
+
+def model_trial(
+    executor: Executor,
+    graph: Graph,
+    overrides: Overrides,
+    outputs: Sequence[str],
+    golden: Golden,
+    rtol: float,
+    atol: float,
+) -> Trial:
+    """Returns the trial of a model that the executor is loading as ORIGINAL; results of samples stay in the executor.
+
+    Args:
+        executor: runs the model.
+        graph: the model.
+        overrides: the user's feeds.
+        outputs: tensors to fetch; empty: the outputs of the model.
+        golden: the recorded outputs.
+        rtol, atol: by how much floats may differ from these.
+
+    Raises:
+        ValidationError: other outputs were recorded.
+        NotValidatedError: fewer samples were recorded than are run.
+    """
+    name = printable(graph.source_name)
+    check_names(overrides, [node.name for node in input_nodes(graph)])
+    tensors = [graph.tensor(output).name for output in outputs]
+    served = [graph[node] for node in nodes_of(tensors)] or output_nodes(graph)
+    own = dict.fromkeys(node.name for node in served)
+    # The tensor that decides a class is also compared: the class alone hides most differences.
+    deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
+    plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
+    plan = plan.only(tensors) if tensors else plan
+    inside = {tensor for tensor in plan.fetches if parse_tensor(tensor).node not in own or tensor in plan.beside}
+    options = SubjectOptions(defaults=False)  # recorded outputs belong to the defaults
+    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+    if plan.fetches and golden.samples:
+        _check_golden(name, subject, inside, golden)
+    chance = _chance(subject) if golden.samples else {}
+    pairs: list[ComparedPair] = []
+    for fetch in plan.fetches:
+        pair = ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), chance.get(fetch, ""), fetch in inside)
+        if golden.samples and fetch not in golden.samples[0]:
+            pair.reason = pair.reason or f"not in {golden.name}"
+        elif golden.samples:
+            pair.mine = recorded(fetch, [sample[fetch] for sample in golden.samples], golden.name)
+        pairs.append(pair)
+
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
+        if refusal.error is not None and refusal.error.code == "unfeedable":
+            return refusal.error
+        message = refusal.error.message if refusal.error is not None else f"{name} does not run: {refusal.text}"
+        return ValidationError(message, code="does-not-run")
+
+    return Trial(
+        executor,
+        f"model(x) == {golden.name}" if golden.samples else "",
+        [TrialRun(subject, blame=blame)],
+        pairs,
+        {ORIGINAL: f"TensorFlow does not load {name}"},
+        samples=subject.samples,
+        rtol=rtol,
+        atol=atol,
+        skipped=plan.reasons,
+        advice="" if any(spec.given for spec in subject.specs) else "same-feeds",
+        complaint=f"{name} differs from {golden.name} in",
+        stops=True,
+        keeps=True,
+    )
+
+
+def optimized_trial(trial: Trial, key: str) -> Trial:
+    """Returns the trial of the graph that is loaded as `key`, which TensorFlow optimizes.
+
+    Its outputs are compared with the outputs of the graph as written. A difference is an error only with a tolerance.
+    """
+    (run,) = trial.runs
+    subject = run.subject
+    chance = _chance(subject)
+    pairs = [
+        replace(
+            pair, mine=Fetch(ORIGINAL, pair.after), theirs=Fetch(key, pair.after), reason=chance.get(pair.after, "")
+        )
+        for pair in trial.pairs
+    ]
+    return replace(
+        trial,
+        statement="optimized(x) == model(x)",
+        complaint=f"{run.called} differs from itself when TensorFlow optimizes it, in",
+        runs=[replace(run, subject=subject.under(key))],
+        pairs=pairs,
+        loads={key: f"TensorFlow does not load {run.called} when it optimizes it"},
+        lead=key,
+        skipped=[],
+        judged=bool(trial.rtol or trial.atol),
+        optimized=True,
+        advice="",
+        earlier=[run],
+    )
+
+
+def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: Golden) -> None:
+    """Raises ValidationError if an output was not recorded, or a recorded value is not an output."""
+    mine, theirs = set(subject.plan.fetches), set(golden.samples[0])
+    lonely = [f"{name} returns {quoted(n)}, which was not recorded" for n in sorted(mine - {*inside} - theirs)]
+    lonely += [f"{quoted(n)} was recorded, but {name} does not return it" for n in sorted(theirs - mine)]
+    for sample, values in enumerate(golden.samples[1:], 1):
+        lonely += [
+            f"{quoted(n)} was recorded only for sample {1 if n in theirs else sample + 1}"
+            for n in sorted(theirs ^ set(values))
+        ]
+    if lonely:
+        raise ValidationError(
+            f"{name} and {golden.name} have different outputs:",
+            code="wrong-outputs",
+            details=tuple(lonely[:20]),
+            advice="outputs",
+        )
+    if len(golden.samples) < subject.samples:
+        raise NotValidatedError(
+            f"{golden.name} has {len(golden.samples)} samples, but {subject.samples} are needed",
+            code="too-few-samples",
+            advice="as-many-samples",
+            facts={"samples": len(golden.samples)},
+        )
+
+
+def check_compared(golden: Golden, proof: Proof) -> None:
+    """Raises NotValidatedError if nothing could be compared with the recorded outputs."""
+    if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
+        reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
+        line = Line("nothing could be compared with {golden}: {reasons}", golden=golden.name, reasons=reasons)
+        raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+
+
+def _chance(subject: Subject) -> dict[str, str]:
+    """Returns the random outputs, which differ between processes, with the reason."""
+    plan = subject.plan
+    out = chance_reasons(plan)
+    drawn = nodes_of(plan.draws)
+    if drawn:
+        reached = depending_on(subject.graph, drawn)
+        for name in plan.fetches:
+            if parse_tensor(name).node in reached:
+                out.setdefault(name, f"random: {', '.join(drawn[:3])}")
+    return out
+
+
+# -- two models -----------------------------------------------------------------------------------------------
+
+
+def compared_models(
+    session: Session,
+    outputs: Sequence[str] = (),
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    around: str = "",
+    ignored: Collection[str] = (),
+    judged: bool = True,
+) -> Trial:
+    """Returns the trial of two models.
+
+    Args:
+        session: the model as the original, and the other model as the edited graph. The intent pairs their names.
+        outputs: tensors of the model to compare; empty: the outputs of both.
+        rtol, atol: by how much floats may differ.
+        around: the equation of the composed model, such as ``post(model(x))``; '' for the model itself.
+        ignored: nodes of the composed model whose outputs are not compared.
+        judged: whether a difference is an error; otherwise it is only reported.
+
+    Raises:
+        ValidationError: an input or output has no counterpart in the other model, or does not fit the counterpart.
+    """
+    change = session.change
+    tensors = _tensors(session, outputs, ignored)
+    inside = deciding(session, nodes_of(tensors)) if not outputs else []
+    plan = _plan(session, [*nodes_of(tensors), *inside])
+    if outputs:
+        plan = plan.only({*tensors})
+    model = session.original(plan)
+    inputs = _paired_inputs(session, model)
+    edited = edited_run(session, model, edited_plan(session, plan), inputs.extra, inputs.alone)
+    return Trial(
+        session.executor,
+        f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}",
+        [original_run(session, model), edited],
+        counterpart_pairs(session, plan, {*inside} - {*nodes_of(tensors)}, inputs.not_compared),
+        session.both_load(),
+        samples=model.calls,
+        rtol=rtol,
+        atol=atol,
+        skipped=plan.reasons,
+        steady=ORIGINAL if judged else None,
+        judged=judged,
+    )
+
+
+def _plan(session: Session, outputs: Sequence[str]) -> FetchPlan:
+    """Returns the fetches of the model for the nodes `outputs` that can also run in the other model."""
+    draws = nodes_of(session.plan(ORIGINAL).draws)
+    plan = session.plan(ORIGINAL, outputs, undrawable=(name for name in draws if not session.has_after(name)))
+    barred = session.barred(plan.fetches)
+    plan.skipped += [Skipped(name, reason) for name, reason in barred.items()]
+    return plan.only({*plan.fetches} - barred.keys())
+
+
+def _tensors(session: Session, wanted: Sequence[str], ignored: Collection[str]) -> list[str]:
+    """Returns the compared tensors by their names in the model; a node stands for all its outputs."""
+    model, other = session.change.before, session.change.after
+    for name in wanted:
+        model.tensor(name)
+        node = parse_tensor(session.after(name.removesuffix(":0"))).node
+        if node not in other:
+            raise ValidationError(
+                f"{session.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
+                code="no-such-node",
+                facts={"node": node},
+                advice=HOW_TO_PAIR,
+            )
+    if wanted:
+        return [name.removesuffix(":0") for name in wanted]
+    intent = session.change.intent
+    before = {parse_tensor(new).node: old for old, new in (*intent.renamed.items(), *intent.moved.items())}
+    mine = [node.name for node in output_nodes(model) if node.name not in ignored]
+    theirs = [node.name for node in output_nodes(other)]
+    partners = {name: before.get(name, name) for name in theirs}
+    names = (session.change.name, mine), (printable(other.source_name), theirs)
+    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not session.has_after(name)]
+    lonely += [f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model]
+    if lonely:
+        raise ValidationError(
+            f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
+            code="no-partner",
+            facts={"count": len(lonely)},
+            details=first_lines(lonely, 20),
+            advice=HOW_TO_PAIR,
+        )
+    return list(dict.fromkeys([*mine, *nodes_of(old for old in partners.values() if old in model)]))
+
+
+class _Inputs(NamedTuple):
+    """How the inputs of two models are paired.
+
+    Attributes:
+        extra: inputs that only the other model has; the user gives their values.
+        alone: inputs that only the model has, by their names in the other model.
+        not_compared: fetches of the model whose counterparts are random, with the reason.
+    """
+
+    extra: list[InputSpec]
+    alone: set[str]
+    not_compared: dict[str, str]
+
+
+def _paired_inputs(session: Session, model: Subject) -> _Inputs:
+    """Makes both models get the same inputs, in shapes that both accept."""
+    change = session.change
+    fed = {session.after(spec.name): spec for spec in model.specs}
+    variables = {session.after(variable.name) for variable in model.variables}
+    plan = _other_plan(session, model.plan)
+    chance = chance_reasons(plan)
+    not_compared = {name: chance[session.after(name)] for name in model.plan.fetches if session.after(name) in chance}
+    extra: list[InputSpec] = []
+    lonely: list[str] = []
+    for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
+        spec = overridden(input_spec(change.after[name]), session.overrides)
+        if name in fed:
+            _fit(session, model, fed[name], spec)
+        elif spec.given:
+            extra.append(spec)
+        else:
+            lonely.append(name)
+    if extra:
+        model.hold_batch()  # what one of them alone is given is of one batch
+    lonely += [name for name in plan.variables if name not in variables]
+    if lonely:
+        raise _unpaired(change.called, lonely, change.name)
+    alone = {name for name in fed if name not in plan.placeholders and name not in change.after}
+    given = {spec.name for spec in model.specs if spec.given}
+    unfed = [spec.name for name, spec in fed.items() if name in alone and spec.name not in given]
+    if unfed:
+        raise _unpaired(change.name, unfed, change.called)
+    return _Inputs(extra, alone, not_compared)
+
+
+def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
+    return ValidationError(
+        f"{model} has the inputs {', '.join(map(quoted, inputs[:8]))}, which {other} does not have",
+        code="no-partner",
+        facts={"inputs": list(inputs)},
+        advice="pair-or-feed",
+    )
+
+
+def _other_plan(session: Session, plan: FetchPlan) -> FetchPlan:
+    """Returns the needs of the other model; its own random ops are not fed."""
+    outputs = [name for name in nodes_of(map(session.after, plan.fetches)) if name in session.change.after]
+    drawn = {*nodes_of(map(session.after, plan.draws))}
+    own = (node for node in nodes_of(session.plan(EDITED, outputs).draws) if node not in drawn)
+    return session.plan(EDITED, outputs, undrawable=own)
+
+
+def _fit(session: Session, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
+    """Makes an input use shapes that the other model also accepts."""
+    names = f"{quoted(mine.name)} of {session.change.name}", f"{quoted(theirs.name)} of {session.change.called}"
+    if mine.dtype != theirs.dtype:
+        raise ValidationError(
+            f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, but {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
+            code="dtype-mismatch",
+            facts={"node": names[1]},
+            advice="put-in-front",
+        )
+    shapes = [s for s in mine.shapes if compatible(s, theirs.stated)]
+    shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]
+    if not shapes:
+        raise ValidationError(
+            f"no shape fits both {names[0]} and {names[1]}", code="shape-mismatch", facts={"node": names[1]}
+        )
+    stated = mine.stated
+    if stated is not None and theirs.stated is not None:
+        stated = tuple(max(a, b) for a, b in zip(stated, theirs.stated, strict=True))
+    fitted = mine._replace(shapes=tuple(shapes), stated=stated if stated is not None else theirs.stated)
+    model.specs = [fitted if spec is mine else spec for spec in model.specs]
+
+
+def stem(graph: Graph) -> str:
+    """Returns a short name for a graph, for equations."""
+    return printable(os.path.splitext(os.path.basename(graph.source_name.rstrip("/")))[0]) or "model"

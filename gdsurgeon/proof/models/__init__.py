@@ -1,1 +1,0 @@
-"""Whole models: compared, run, searched for where they diverge, reduced, profiled."""
