@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from pages import called, error_in, models, page_parser, plain, publish, runs, table
 
+from gdsurgeon.container.files import ALL
 from gdsurgeon.container.load import open_model
-from gdsurgeon.container.wanted import ALL
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.settings import Settings

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import keras_models
 from pages import called, error_in, models, page_parser, publish, runs
 
+from gdsurgeon.container.files import ALL
 from gdsurgeon.container.load import open_model
-from gdsurgeon.container.wanted import ALL
 
 HEAD = """\
 # Simplified models

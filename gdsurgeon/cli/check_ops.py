@@ -16,7 +16,7 @@ from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, ValidationEr
 from gdsurgeon.text import nearest, suggestion
 
 if TYPE_CHECKING:
-    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.container.files import Wanted
     from gdsurgeon.operation.check_ops import CheckedOps
 
 

@@ -19,8 +19,8 @@ from gdsurgeon.text import suggestion
 
 if TYPE_CHECKING:
     from gdsurgeon.cli.complete import Completer
+    from gdsurgeon.container.files import Wanted
     from gdsurgeon.container.load import Model
-    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Instruction
@@ -342,7 +342,7 @@ def _bad_value(option: str, value: str, expected: str) -> UsageError:
 
 def wanted(options: dict[str, Any]) -> Wanted:
     """Removes the options that select a part of a model from `options`, and returns them."""
-    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.container.files import Wanted
 
     tags, checkpoint = options.pop("tags", None), options.pop("checkpoint", None)
     return Wanted(

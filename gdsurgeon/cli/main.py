@@ -15,7 +15,7 @@ import click
 
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.container.incoming import forget
+from gdsurgeon.container.tar import forget
 from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, printable, reason
 from gdsurgeon.resources import exhausted
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from gdsurgeon.container.files import ASSETS, CHECKPOINT
+from gdsurgeon.container.files import ASSETS, CHECKPOINT, Wanted
 from gdsurgeon.container.meta_graph import AS_IT_IS, Around, MetaGraph
-from gdsurgeon.container.restoring import check_assets, initialising, keys_by_objects, restored_keys, restoring
-from gdsurgeon.container.wanted import Wanted
+from gdsurgeon.container.restoring import check_assets, initialising, keys_by_objects, restored_keys, restoring, weights
 from gdsurgeon.errors import InputError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import META_GRAPH, Key, Serving, no_signature
+from gdsurgeon.graph.serving import META_GRAPH, Serving, no_signature
 from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.folder import State
@@ -152,12 +150,6 @@ class MetaGraphFile:
         return MetaGraphFile(self._path, source, self._wanted)
 
 
-def _weights(checkpoint: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
-    from gdsurgeon.container.weights import weights
-
-    return weights(checkpoint, keys, wanted)
-
-
 def _is_checkpoint(prefix: str) -> bool:
     return os.path.isfile(f"{prefix}.index") or os.path.isfile(prefix)
 
@@ -217,7 +209,7 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
     restored = restored_keys(meta) if checkpoint else {}
     apart = keys_by_objects(meta, checkpoint, restored) if checkpoint else {}
     keys = restored | apart
-    makes = partial(_weights, checkpoint, keys) if checkpoint else None
+    makes = partial(weights, checkpoint, keys) if checkpoint else None
     return Serving(
         kind,
         checkpoint,

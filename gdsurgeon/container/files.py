@@ -1,8 +1,9 @@
-"""What the files in the folder of a SavedModel are called."""
+"""The names of the files in the folder of a SavedModel, and the selection of a part of a model."""
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from gdsurgeon.wire.source import STANDARD_INPUT
 
@@ -23,3 +24,21 @@ def saved_model_at(path: str) -> str:
     if name in (GRAPH_FILE, TEXT_FILE) and os.path.isfile(path):
         return folder or "."
     return path if any(os.path.isfile(os.path.join(path, name)) for name in (GRAPH_FILE, TEXT_FILE)) else ""
+
+
+class Wanted(NamedTuple):
+    """What of a model is meant.
+
+    Attributes:
+        tags: of the MetaGraph; () where there is one alone, or one to serve.
+        signatures: keys of the selected signatures; () for all.
+        checkpoint: prefix of the checkpoint; '' for the model's own.
+    """
+
+    tags: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+    checkpoint: str = ""
+
+
+ALL = Wanted()
+"""All of it."""

@@ -1,23 +1,25 @@
-"""Opens a model: a GraphDef, the folder of a SavedModel, a MetaGraph."""
+"""Opens a model: a GraphDef, the folder of a SavedModel, a MetaGraph; or reports the model that a path belongs to."""
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.arguments import StrPath, public
-from gdsurgeon.container.checkpoint.open import listed
-from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
-from gdsurgeon.container.wanted import ALL, Wanted
-from gdsurgeon.errors import unreadable
+from gdsurgeon.container.checkpoint.open import listed, open_checkpoint, prefix_of
+from gdsurgeon.container.files import ALL, ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES, Wanted, saved_model_at
+from gdsurgeon.errors import InputError, Json, printable, quoted, unreadable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
+from gdsurgeon.text import counted, first_lines, named, near_miss
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.folder import State, state_of
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
 
 if TYPE_CHECKING:
     from gdsurgeon.container.container import Container
+    from gdsurgeon.container.meta_graph import MetaGraph
 
 
 class Model(NamedTuple):
@@ -44,8 +46,6 @@ def open_model(path: str, wanted: Wanted = ALL) -> Model:
     """The model at PATH; of several graphs or signatures those that are WANTED. Raises: see `load`."""
     found = _opened(path, wanted)
     if wanted.checkpoint and found.container is not None:
-        from gdsurgeon.container.leading import check_fits
-
         check_fits(found.container.meta, wanted.checkpoint)
     return found
 
@@ -57,14 +57,14 @@ def _opened(path: str, wanted: Wanted) -> Model:
     path = meta_of(path)
     is_named = path not in STANDARD_INPUT
     if is_named and (os.path.isdir(path) or not os.path.exists(path)):
-        _check_whole(path)
+        check_whole(path)
     source = open_source(path)
     window = Window(source, 0, source.size)
     if sniff.is_binary_graph(window):
         return Model(from_source(source), None)
     if sniff.container_format(window) is not sniff.META_GRAPH:
         if is_named and os.path.isfile(path):
-            _check_whole(path)
+            check_whole(path)
         return Model(from_source(source), None)
     from gdsurgeon.container.container import MetaGraphFile
 
@@ -81,15 +81,9 @@ def model_folder(path: str) -> str:
     """
     if path not in STANDARD_INPUT:
         return saved_model_at(path)
-    from gdsurgeon.container.incoming import arrived
+    from gdsurgeon.container.tar import arrived
 
     return arrived()
-
-
-def _check_whole(path: str) -> None:
-    from gdsurgeon.container.leading import check_whole
-
-    check_whole(path)
 
 
 def meta_of(path: str) -> str:
@@ -110,7 +104,7 @@ def meta_of(path: str) -> str:
 def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
     """The files and folders that TensorFlow reads where the model at PATH is restored; they may not be there."""
     if path in STANDARD_INPUT:
-        from gdsurgeon.container.incoming import room
+        from gdsurgeon.container.tar import room
 
         return (folder,) if (folder := room()) else ()
     folder = saved_model_at(path)
@@ -150,3 +144,109 @@ def _from_text(path: str) -> Source:
 
     source = open_source(path)
     return BytesSource(to_binary(source.read(0, source.size), source.name, "SavedModel"), path)
+
+
+_STATE = re.compile(r'model_checkpoint_path: "([^"\n]+)"')
+_OF_KERAS = "keras_metadata.pb"
+MOST_NAMED = 10
+"""Missing tensors of a checkpoint that are named."""
+
+
+def check_whole(path: str) -> None:
+    """Does nothing where PATH is no part of a model, and no folder.
+
+    Raises:
+        InputError: it is, and says what is meant by it.
+    """
+    state = _named_by(path)
+    checkpoint = _checkpoint(path) if state is None else state
+    parts = (FINGERPRINT, _OF_KERAS)
+    if checkpoint or os.path.isdir(path) or os.path.basename(path) in parts:
+        model = _model_of(checkpoint or path)
+        if model:
+            raise _meant(f"{printable(path)} is only a part of a model", model)
+    if checkpoint:
+        what = f"names the checkpoint {printable(checkpoint)}" if state is not None else "is a checkpoint"
+        raise _no_graph(f"{printable(path)} {what}", checkpoint)
+    if os.path.isdir(path):
+        raise _folder(path)
+
+
+def check_fits(model: MetaGraph, prefix: str) -> None:
+    """Raises InputError where the checkpoint PREFIX lacks tensors that MODEL is restored from; they are named."""
+    from gdsurgeon.container.restoring import restored_keys
+
+    with open_checkpoint(prefix) as checkpoint:
+        wanted = dict.fromkeys(key.tensor for key in restored_keys(model).values())
+        missing = [key for key in wanted if key not in checkpoint]
+        lines = [f"{quoted(key)}.{near_miss(key, checkpoint.keys)}".rstrip(".") for key in missing[:MOST_NAMED]]
+    if missing:
+        name, source = printable(prefix), printable(model.graph.source_name)
+        raise InputError(
+            f"{name} lacks {len(missing):,} of the {counted(len(wanted), 'tensor')} that {source} restores:",
+            details=first_lines(lines + missing[MOST_NAMED:], MOST_NAMED),
+            code="no-such-tensor",
+            advice="rename-keys",
+            facts={"prefix": name, "key": missing[0], "count": len(missing)},
+        )
+
+
+def _model_of(path: str) -> str:
+    """The model that PATH, a file, a folder or the prefix of a checkpoint, is a part of; ''."""
+    if os.path.isfile(f"{path}.meta"):
+        return path
+    folder = os.path.abspath(path)
+    for _ in range(2):  # the files of a model lie in its folder, or in one below
+        folder = os.path.dirname(folder)
+        if saved_model_at(folder):
+            return os.path.relpath(folder) if not os.path.isabs(path) else folder
+    return ""
+
+
+def _named_by(path: str) -> str | None:
+    """The prefix of the checkpoint that PATH names, a ``checkpoint`` file; None where it is no such file."""
+    if os.path.basename(path) != "checkpoint" or not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        found = _STATE.match(file.read(1 << 16))
+    return os.path.join(os.path.dirname(path), found[1]) if found is not None else None
+
+
+def _checkpoint(path: str) -> str:
+    """The prefix of the checkpoint that PATH is, or is a file of; ''."""
+    if os.path.isdir(path) or path.endswith(".meta"):
+        return ""
+    try:
+        open_checkpoint(path).close()
+    except InputError:
+        return ""
+    return prefix_of(path)
+
+
+def _folder(path: str) -> InputError:
+    """Returns the error for a folder that is not a SavedModel."""
+    name = printable(path)
+    try:
+        there = sorted(os.listdir(path))
+    except OSError:
+        there = []
+    models = [entry for entry in there if saved_model_at(os.path.join(path, entry))]
+    if models:
+        what = f"{name} is a folder of SavedModels ({named(models)})"
+        return _meant(what, os.path.join(path, max(models, key=lambda entry: (entry.isdigit() and int(entry), entry))))
+    checkpoints = [entry.removesuffix(".index") for entry in there if entry.endswith(".index")]
+    if checkpoints:
+        prefix = os.path.join(path, checkpoints[-1])
+        what = f"{name} is a folder with a checkpoint ({named(checkpoints)})"
+        return _meant(what, prefix) if os.path.isfile(f"{prefix}.meta") else _no_graph(what, prefix)
+    line = f"{name} is a directory without saved_model.pb, so it is not a SavedModel"
+    return InputError(line, code="is-a-folder", facts={"file": path}, advice="which-models")
+
+
+def _meant(what: str, model: str) -> InputError:
+    return InputError(what, code="wrong-format", advice="whole-model", facts={"whole": printable(model)})
+
+
+def _no_graph(what: str, prefix: str) -> InputError:
+    facts: dict[str, Json] = {"prefix": printable(prefix)}
+    return InputError(f"{what}, which has no graph", code="wrong-format", advice="no-graph", facts=facts)

@@ -1,15 +1,16 @@
-"""Every place around a graph that holds the name of a node of it.
+"""The records outside a graph that hold names of its nodes: they are updated after an edit.
 
-Facts: saver_def, signature_def, asset_file_def, the collections (names of nodes, VariableDefs, contexts of loops and
+These are saver_def, signature_def, asset_file_def, the collections (names of nodes, VariableDefs, contexts of loops and
 conditionals, runners of queues, savers, assets in an Any), and the constants of the object graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
+from gdsurgeon.graph.serving import Copied
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import (
     AssetFileDef,
@@ -19,8 +20,6 @@ from gdsurgeon.wire.protos import (
     MetaGraphDef,
     QueueRunnerDef,
     SaverDef,
-    SignatureDef,
-    TensorInfo,
     VariableDef,
     WhileContextDef,
 )
@@ -35,15 +34,26 @@ Spell = Callable[[str], "str | None"]
 CONTEXTS: Mapping[str, type[ContextDef]] = {"while_context": WhileContextDef, "cond_context": CondContextDef}
 """The collections of the contexts of loops and of conditionals."""
 RUNNERS, SAVERS = "queue_runners", "savers"
-"""The collections of what fills queues, and of savers."""
+ONE_ALONE = frozenset(("saved_model_main_op", "legacy_init_op", "saved_model_train_op"))
+"""Collections of a single node, which loaders run."""
 _SAVER = {"filename_tensor_name": "the saver's file name", "save_tensor_name": "saving", "restore_op_name": "restoring"}
-_CONTEXT = ("pred_name", "pivot_name", "pivot_for_pred_name", "pivot_for_body_name", "maximum_iterations_name")
-_RUNNER = ("queue_name", "close_op_name", "cancel_op_name")
-_VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapshot_name")
+_NAMES = frozenset(
+    """
+    SaverDef.filename_tensor_name SaverDef.save_tensor_name SaverDef.restore_op_name
+    TensorInfo.name TensorInfo.CooSparse.values_tensor_name TensorInfo.CooSparse.indices_tensor_name
+    TensorInfo.CooSparse.dense_shape_tensor_name CollectionDef.NodeList.value
+    VariableDef.variable_name VariableDef.initial_value_name VariableDef.initializer_name VariableDef.snapshot_name
+    QueueRunnerDef.queue_name QueueRunnerDef.enqueue_op_name QueueRunnerDef.close_op_name QueueRunnerDef.cancel_op_name
+    WhileContextDef.pivot_name WhileContextDef.pivot_for_pred_name WhileContextDef.pivot_for_body_name
+    WhileContextDef.maximum_iterations_name WhileContextDef.loop_exit_names WhileContextDef.loop_enter_names
+    CondContextDef.pred_name CondContextDef.pivot_name ValuesDef.values ValuesDef.external_values
+    """.split()
+)
+"""The fields that hold names of nodes or tensors."""
 
 
 def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bool:
-    """Has PART, a MetaGraphDef or some fields of one, name nodes as SPELL does; returns whether it has changed.
+    """Updates the names of nodes in `part`, a MetaGraphDef or some fields of one; returns whether it has changed.
 
     Removed nodes are left out of lists of names and of variables. A saver whose nodes were removed is removed as well
     unless `needs_saver`: import_meta_graph makes one for the listed variables.
@@ -59,62 +69,77 @@ def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bo
     for key, what in _SAVER.items():
         text = getattr(part.saver_def, key)
         if text:
-            setattr(part.saver_def, key, _needed(spell, text, f"{what} needs"))
+            setattr(part.saver_def, key, _required(spell, f"{what} needs")(text))
     for key, definition in sorted(part.signature_def.items()):
-        _respell_signature(key, definition, spell)
+        for side, infos in (("input", definition.inputs), ("output", definition.outputs)):
+            for name, info in sorted(infos.items()):
+                _respell(info, _required(spell, f"the {side} {quoted(name)} of the signature {quoted(key)} is"))
     for asset in part.asset_file_def:
-        _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
+        _respell_asset(asset, spell)
     for key, collection in part.collection_def.items():
-        _respell_collection(key, collection, spell)
+        kind = collection.WhichOneof("kind")
+        if kind == "node_list":
+            _respell(collection.node_list, spell)
+        elif kind == "bytes_list":
+            entries = [respelt_entry(key, entry, spell) for entry in collection.bytes_list.value]
+            collection.bytes_list.value[:] = [entry for entry in entries if entry is not None]
+        elif kind == "any_list":
+            for member in collection.any_list.value:
+                if member.type_url.endswith("/tensorflow.AssetFileDef"):
+                    asset = entry_of(key, AssetFileDef, member.value)
+                    _respell_asset(asset, spell)
+                    member.value = asset.SerializeToString(deterministic=True)
     for item in part.object_graph_def.nodes:
         if item.WhichOneof("kind") == "constant":
-            item.constant.operation = _needed(spell, item.constant.operation, "an object of the model is")
+            item.constant.operation = _required(spell, "an object of the model is")(item.constant.operation)
     return part.SerializeToString(deterministic=True) != before
 
 
-def _needed(spell: Spell, text: str, who: str) -> str:
-    now = spell(text)
-    if now is None:
-        raise EditError(
-            f"{who} {quoted(text)}, which this edit would remove", code="outside-uses", facts={"tensor": text}
-        )
-    return now
+def _required(spell: Spell, who: str) -> Callable[[str], str]:
+    """Returns `spell` with an error for removed nodes; the message begins with `who`."""
+
+    def spelt(text: str) -> str:
+        now = spell(text)
+        if now is None:
+            line = f"{who} {quoted(text)}, which this edit would remove"
+            raise EditError(line, code="outside-uses", facts={"tensor": text})
+        return now
+
+    return spelt
 
 
-def _respell_signature(key: str, definition: SignatureDef, spell: Spell) -> None:
-    for what, infos in (("input", definition.inputs), ("output", definition.outputs)):
-        for name, info in sorted(infos.items()):
-            _respell_info(info, spell, f"the {what} {quoted(name)} of the signature {quoted(key)} is")
+def _respell_asset(asset: AssetFileDef, spell: Spell) -> None:
+    _respell(asset.tensor_info, _required(spell, f"the asset {quoted(asset.filename)} is"))
 
 
-def _respell_info(info: TensorInfo, spell: Spell, who: str) -> None:
-    kind = info.WhichOneof("encoding")
-    if kind == "name":
-        info.name = _needed(spell, info.name, who)
-    elif kind == "coo_sparse":
-        for field in ("values_tensor_name", "indices_tensor_name", "dense_shape_tensor_name"):
-            setattr(info.coo_sparse, field, _needed(spell, getattr(info.coo_sparse, field), who))
-    elif kind == "composite_tensor":
-        for component in info.composite_tensor.components:
-            _respell_info(component, spell, who)
+def _respell(found: Message, spell: Spell) -> bool:
+    """Updates the names in a message; returns False if a field with a single name names a removed node.
 
-
-def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> None:
-    kind = collection.WhichOneof("kind")
-    if kind == "node_list":
-        names = list(_left(collection.node_list.value, spell))
-        collection.node_list.value[:] = names
-    elif kind == "bytes_list":
-        entries = [
-            now for entry in collection.bytes_list.value if (now := respelt_entry(key, entry, spell)) is not None
-        ]
-        collection.bytes_list.value[:] = entries
-    elif kind == "any_list":
-        for item in collection.any_list.value:
-            if item.type_url.endswith("/tensorflow.AssetFileDef"):
-                asset = entry_of(key, AssetFileDef, item.value)
-                _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
-                item.value = asset.SerializeToString(deterministic=True)
+    Removed nodes are left out of lists and maps, and so are the messages of a list that require a removed node: loaders
+    of TensorFlow 1 refuse a context that names a removed node.
+    """
+    for field, value in found.ListFields():
+        is_name = field.full_name.removeprefix("tensorflow.") in _NAMES
+        if is_name and isinstance(value, str):
+            now = spell(value)
+            if now is None:
+                return False
+            setattr(found, field.name, now)
+        elif is_name and isinstance(value, Mapping):
+            names: Any = value
+            pairs = [(spell(inner), spell(outer)) for inner, outer in names.items()]
+            names.clear()
+            names.update({inner: outer for inner, outer in pairs if inner is not None and outer is not None})
+        elif is_name:
+            value[:] = [now for text in value if (now := spell(text)) is not None]
+        elif hasattr(value, "ListFields"):
+            if not _respell(value, spell):
+                return False
+        elif field.message_type is not None and not isinstance(value, Mapping):
+            kept = [item for item in value if _respell(item, spell)]
+            del value[:]
+            value.extend(kept)
+    return True
 
 
 def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
@@ -129,90 +154,130 @@ def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
         raise InputError(line, code="corrupt", facts={"key": key, "expected": kind.__name__}) from None
 
 
-def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
-    yield from (now for name in names if (now := spell(name)) is not None)
-
-
 def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
     """Returns an entry of a collection of messages with new names; None if its subject was removed."""
+    found: Any
     if key in CONTEXTS:
-        context = entry_of(key, CONTEXTS[key], entry)
-        return context.SerializeToString(deterministic=True) if respell_context(context, spell) else None
-    if key == RUNNERS:
-        runner = entry_of(key, QueueRunnerDef, entry)
-        runner.enqueue_op_name[:] = list(_left(list(runner.enqueue_op_name), spell))
-        return _respelt(runner, _RUNNER, spell) if runner.enqueue_op_name else None
-    if key == SAVERS:
-        return _respelt(entry_of(key, SaverDef, entry), tuple(_SAVER), spell)
-    found = as_variable(entry)
-    return _respelt(found, _VARIABLE, spell) if found is not None else entry
-
-
-def _respelt(entry: Message, fields: Iterable[str], spell: Spell) -> bytes | None:
-    """Returns `entry` with the new names of nodes in `fields`; None if one of them was removed."""
-    for field in fields:
-        text = getattr(entry, field)
-        if text:
-            now = spell(text)
-            if now is None:
-                return None
-            setattr(entry, field, now)
-    return entry.SerializeToString(deterministic=True)
+        found = entry_of(key, CONTEXTS[key], entry)
+    elif key == RUNNERS:
+        found = entry_of(key, QueueRunnerDef, entry)
+    else:
+        found = entry_of(key, SaverDef, entry) if key == SAVERS else as_variable(entry)
+    if found is None:
+        return entry
+    is_kept = _respell(found, spell) and (key != RUNNERS or found.enqueue_op_name)
+    return bytes(found.SerializeToString(deterministic=True)) if is_kept else None
 
 
 def as_variable(entry: bytes) -> VariableDef | None:
-    """An entry of a collection as the VariableDef that it is, or None: collections do not say what they hold."""
+    """An entry of a collection as a VariableDef; None if it is not one: collections do not declare their kind."""
+    from gdsurgeon.wire.messages import unknown_fields
+
     try:
         found = VariableDef.FromString(entry)
     except decode_error():
         return None
-    is_one = bool(found.variable_name and found.initializer_name) and not _unknown(found)
-    return found if is_one else None
+    return found if found.variable_name and found.initializer_name and not len(unknown_fields(found)) else None
 
 
-def _unknown(found: VariableDef) -> bool:
-    from gdsurgeon.wire.messages import unknown_fields
-
-    return len(unknown_fields(found)) > 0
+# -- copies of scopes --------------------------------------------------------------------------------------------
 
 
-def respell_context(context: ContextDef, spell: Spell) -> bool:
-    """Has a context name nodes as SPELL does; returns whether the nodes that it cannot do without are there.
+def add_copies(part: MetaGraphDef, copies: Iterable[Copied]) -> bool:
+    """Adds the copies of nodes to the collections of `part` that list the originals; returns whether any changes."""
+    before = part.SerializeToString(deterministic=True)
+    for copied in copies:
+        names = {node.name: copy.name for node, copy in copied.nodes.items()}
 
-    Nodes are named in single fields, in lists, and in a map. Loaders of TensorFlow 1 refuse a context that names a
-    removed node: the node is removed from the lists and the map, and a nested context that requires it is dropped.
+        def spell(text: str, names: Mapping[str, str] = names) -> str:
+            control, name = text[:1] == "^", text.removeprefix("^")
+            node, colon, port = name.partition(":")
+            return f"{'^' if control else ''}{names.get(node, node)}{colon}{port}"
+
+        for key, collection in part.collection_def.items():
+            _add(key, collection, copied, spell)
+    return part.SerializeToString(deterministic=True) != before
+
+
+def _add(key: str, collection: CollectionDef, copied: Copied, spell: Callable[[str], str]) -> None:
+    kind = collection.WhichOneof("kind")
+    if kind == "node_list" and key not in ONE_ALONE:
+        names = collection.node_list.value
+        names.extend([spell(name) for name in names if spell(name) != name])
+    elif kind == "bytes_list":
+        entries = list(collection.bytes_list.value)
+        if key in CONTEXTS:
+            collection.bytes_list.value[:] = _with_contexts(key, entries, copied, spell)
+        elif key == RUNNERS:
+            collection.bytes_list.value.extend(_runners(entries, spell))
+        elif key != SAVERS:
+            collection.bytes_list.value.extend(_variables(entries, copied, spell))
+
+
+def _variables(entries: Iterable[bytes], copied: Copied, spell: Callable[[str], str]) -> Iterator[bytes]:
+    keys = {old: new for new, old in copied.keys.items()}
+    for entry in entries:
+        copy = as_variable(entry)
+        if copy is None or spell(copy.variable_name) == copy.variable_name:
+            continue
+        _respell(copy, spell)
+        if copy.HasField("save_slice_info_def"):
+            name = copy.save_slice_info_def.full_name
+            copy.save_slice_info_def.full_name = keys.get(name) or copied.spelt(name)
+        yield copy.SerializeToString(deterministic=True)
+
+
+def _runners(entries: Iterable[bytes], spell: Callable[[str], str]) -> Iterator[bytes]:
+    """Yields the runners of copied queues: the copied ops that fill the originals."""
+    for entry in entries:
+        found = entry_of(RUNNERS, QueueRunnerDef, entry)
+        filling = [name for name in found.enqueue_op_name if spell(name) != name]
+        if filling and spell(found.queue_name) != found.queue_name:
+            found.enqueue_op_name[:] = filling
+            _respell(found, spell)
+            yield found.SerializeToString(deterministic=True)
+
+
+def _with_contexts(key: str, entries: Iterable[bytes], copied: Copied, spell: Callable[[str], str]) -> Iterator[bytes]:
+    """Yields `entries`, contexts of loops or conditionals, and the contexts of their copies.
+
+    Copies inside a context that was not copied are added to it.
     """
-    if any(getattr(context, field, "") and spell(getattr(context, field)) is None for field in _CONTEXT):
-        return False
-    for field in _CONTEXT:
-        if text := getattr(context, field, ""):
-            setattr(context, field, spell(text))
-    for field in ("loop_exit_names", "loop_enter_names"):
-        names = getattr(context, field, None)
-        if names:
-            names[:] = list(_left(names, spell))
-    if context.HasField("values_def"):
-        values = context.values_def
-        values.values[:] = list(_left(list(values.values), spell))
-        pairs = [(spell(inner), spell(outer)) for inner, outer in values.external_values.items()]
-        values.external_values.clear()
-        values.external_values.update(
-            {inner: outer for inner, outer in pairs if inner is not None and outer is not None}
-        )
-    kept = []
-    for nested in context.nested_contexts:
-        kind = nested.WhichOneof("ctxt")
-        if kind is None or respell_context(getattr(nested, kind), spell):
-            kept.append(nested.SerializeToString(deterministic=True))
-    del context.nested_contexts[:]
-    for data in kept:
-        context.nested_contexts.add().ParseFromString(data)
-    return True
+    for entry in entries:
+        found = entry_of(key, CONTEXTS[key], entry)
+        copy = _copy(found, copied, spell)
+        if copy is not None:
+            yield from (entry, copy.SerializeToString(deterministic=True))
+        else:
+            yield found.SerializeToString(deterministic=True) if _add_inside(found, copied, spell) else entry
 
 
-def contexts_in(context: ContextDef) -> Iterator[ContextDef]:
-    """CONTEXT, and those that are nested in it."""
-    pending = [context]
-    for found in pending:  # grows while it is walked
-        yield found
+def _copy(context: ContextDef, copied: Copied, spell: Callable[[str], str]) -> ContextDef | None:
+    """The context of the copy; None if the context was not copied."""
+    if spell(context.pivot_name) == context.pivot_name:
+        return None
+    out = type(context).FromString(context.SerializeToString())
+    _respell(out, spell)
+    pending = [out]
+    for found in pending:  # grows during the loop
+        if found.context_name:
+            found.context_name = copied.frames.get(found.context_name) or copied.spelt(found.context_name)
         pending += [getattr(nested, kind) for nested in found.nested_contexts if (kind := nested.WhichOneof("ctxt"))]
+    return out
+
+
+def _add_inside(context: ContextDef, copied: Copied, spell: Callable[[str], str]) -> bool:
+    """Adds the copies inside a context that was not copied; returns whether there are any."""
+    values = context.values_def.values
+    more = [now for text in values if (now := spell(text)) != text]
+    values.extend(more)
+    has_changed = bool(more)
+    for nested in list(context.nested_contexts):
+        kind = nested.WhichOneof("ctxt")
+        if kind is None:
+            continue
+        copy = _copy(getattr(nested, kind), copied, spell)
+        if copy is not None:
+            getattr(context.nested_contexts.add(), kind).CopyFrom(copy)
+        has_changed |= copy is not None or _add_inside(getattr(nested, kind), copied, spell)
+    return has_changed

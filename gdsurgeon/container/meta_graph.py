@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from gdsurgeon.container.copies import add_copies
-from gdsurgeon.container.mentions import respell
+from gdsurgeon.container.mentions import add_copies, respell
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor

@@ -1,15 +1,24 @@
-"""The folder of a model as a tar stream: nothing but files and folders, all of them inside of it."""
+"""Models as tar streams: nothing but files and folders, all of them inside the folder of the model."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import InputError, Json, printable, quoted, unwritable
-from gdsurgeon.text import shortened
-from gdsurgeon.wire.source import LONGEST_STREAM, corrupt_file, endless
+from gdsurgeon.container.files import saved_model_at
+from gdsurgeon.errors import InputError, Json, OutputError, printable, quoted, unwritable
+from gdsurgeon.text import named, shortened
+from gdsurgeon.wire.source import (
+    LONGEST_STREAM,
+    STANDARD_INPUT_NAME,
+    corrupt_file,
+    endless,
+    head_of_standard_input,
+    read_standard_input,
+)
 from gdsurgeon.wire.write import Chunk, size_of
 
 MAGIC_AT, MAGIC = 257, b"ustar"
@@ -217,3 +226,77 @@ def packed(files: Iterator[tuple[str, list[Chunk] | None]]) -> Iterator[Chunk]:
         yield from chunks or ()
         yield bytes(-info.size % BLOCK)
     yield bytes(2 * BLOCK)
+
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+
+class _Arrival:
+    """What has come so far at one standard input.
+
+    Attributes:
+        stream: that standard input.
+        room: the folder for unpacked files; None if it was not needed yet, or cannot be made.
+        model: the folder of the model; '' if standard input is not a tar stream, None if not examined yet.
+    """
+
+    def __init__(self) -> None:
+        self.stream: object = sys.stdin
+        self.room: TemporaryDirectory[str] | None = None
+        self.model: str | None = None
+
+
+_arrival = _Arrival()
+
+
+def _current() -> _Arrival:
+    if _arrival.stream is not sys.stdin:
+        forget()
+    return _arrival
+
+
+def forget() -> None:
+    """Removes what was unpacked."""
+    if _arrival.room is not None:
+        _arrival.room.cleanup()
+    _arrival.__init__()  # type: ignore[misc]
+
+
+def room() -> str:
+    """The folder in which a model will be unpacked, should one come; '' where none can be made."""
+    found = _current()
+    if found.room is None:
+        from tempfile import TemporaryDirectory
+
+        try:
+            found.room = TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp", ignore_cleanup_errors=True)
+        except OSError:
+            return ""
+    return found.room.name
+
+
+def arrived() -> str:
+    """The folder of the SavedModel that has come as a tar stream; '' where something else comes.
+
+    Raises:
+        InputError: the archive is broken, or holds no SavedModel.
+        OutputError: it cannot be unpacked.
+    """
+    found = _current()
+    if found.model is None:
+        found.model = _unpacked(room()) if is_tar(head_of_standard_input(BLOCK)) else ""
+    return found.model
+
+
+def _unpacked(folder: str) -> str:
+    if not folder:
+        line = f"{STANDARD_INPUT_NAME} cannot be unpacked: no folder for temporary files was found"
+        raise OutputError(line, code="unwritable", facts={"file": STANDARD_INPUT_NAME})
+    unpack(read_standard_input, folder, STANDARD_INPUT_NAME)
+    there = os.listdir(folder)
+    for model in (folder, *(os.path.join(folder, name) for name in there if len(there) == 1)):
+        if saved_model_at(model):
+            return model
+    line = f"{STANDARD_INPUT_NAME} is a tar archive without a SavedModel; it contains {named(sorted(there))}"
+    raise InputError(line, code="wrong-format", facts={"file": STANDARD_INPUT_NAME, "found": sorted(there)})

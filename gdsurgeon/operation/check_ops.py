@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.compatibility import LackingOp, OpsOfGraph, lacking_ops
 from gdsurgeon.arguments import StrPath, path_of, public
+from gdsurgeon.container.files import ALL, Wanted
 from gdsurgeon.container.load import open_model, reads_of
-from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.simplifying.engines import HANDING_ON, is_read, may_all_go
 from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.feeds.overrides import Feeds, Overrides, Shapes, overrides_of

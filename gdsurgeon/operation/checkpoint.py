@@ -30,8 +30,7 @@ from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
 from gdsurgeon.container.checkpoint.table import pieces_of
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
-from gdsurgeon.container.output_folder import OutputFolder
-from gdsurgeon.container.output_tar import OutputTar
+from gdsurgeon.container.output import OutputFolder, OutputTar
 from gdsurgeon.errors import (
     EditError,
     InputError,
@@ -50,8 +49,7 @@ from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import compiled, matching_ends, substituted
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.folder import State
-from gdsurgeon.wire.lock import Lock, changed_meanwhile
+from gdsurgeon.wire.folder import Lock, State, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, check_state, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
 from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
@@ -392,7 +390,10 @@ class CopiedCheckpoint(Closing):
         files = self._files(in_place=in_place)
         if isinstance(output, (OutputFolder, OutputTar)):
             paths = (shard_path(CHECKPOINT, number, len(files.shards)) for number in range(len(files.shards)))
-            output.beside = {index_path(CHECKPOINT): [files.table], **dict(zip(paths, files.shards, strict=True))}
+            output.further_files = {
+                index_path(CHECKPOINT): [files.table],
+                **dict(zip(paths, files.shards, strict=True)),
+            }
             return output
         self._bundle = BundleOutput(_prefix(output, self, in_place), *files, replacing=in_place)
         if in_place:
@@ -463,7 +464,7 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
     return tensors
 
 
-class WithCheckpoint(Closing):
+class WithCheckpoint(Output):
     """The output of a MetaGraph and its checkpoint: the checkpoint appears first, or neither appears.
 
     Args:
@@ -471,9 +472,6 @@ class WithCheckpoint(Closing):
         bundle: the output of the checkpoint.
         in_place: whether the checkpoint replaces the original.
     """
-
-    is_stream = False
-    files: State | None = None
 
     def __init__(self, file: Output, bundle: BundleOutput, *, in_place: bool) -> None:
         self.name = file.name
@@ -485,10 +483,6 @@ class WithCheckpoint(Closing):
     def has_appeared(self) -> bool:
         """Whether the MetaGraph has its name already."""
         return self._file.has_appeared
-
-    def is_terminal(self) -> bool:
-        """Returns False: it is a file."""
-        return False
 
     def close(self) -> None:
         """Removes staged files."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.arguments import StrPath, fit_fields, path_of, public
 from gdsurgeon.container.files import GRAPH_FILE, TEXT_FILE, saved_model_at
 from gdsurgeon.container.load import folder_state, meta_of, model_folder
-from gdsurgeon.container.output_folder import OutputFolder
+from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.container.restoring import check_assets
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source

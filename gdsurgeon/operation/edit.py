@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.files import CHECKPOINT, saved_model_at
+from gdsurgeon.container.files import ALL, CHECKPOINT, Wanted, saved_model_at
 from gdsurgeon.container.load import Model, meta_of, model_folder, open_model, reads_of
-from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, UsageError, joined, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
@@ -298,10 +297,10 @@ def _open_output(request: Request, out: str) -> Output:
         return OutputFile(out)
     kept = folder if request.form == "model" else ""
     if out in STANDARD_OUTPUT:
-        from gdsurgeon.container.output_tar import OutputTar
+        from gdsurgeon.container.output import OutputTar
 
         return OutputTar(kept, request.assets)
-    from gdsurgeon.container.output_folder import OutputFolder
+    from gdsurgeon.container.output import OutputFolder
 
     return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
@@ -431,11 +430,11 @@ def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedC
         return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
     if not _is_unfrozen(request, graph):
         return OutputFile("-")
-    from gdsurgeon.container.output_tar import OutputTar
+    from gdsurgeon.container.output import OutputTar
     from gdsurgeon.edits.to_savedmodel import bundle_of
 
     place = OutputTar("")
-    place.beside = bundle_of(graph)
+    place.further_files = bundle_of(graph)
     return place
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from gdsurgeon.arguments import StrPath, path_of, public
 from gdsurgeon.compare.diff import are_same_bytes
+from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import Model, reads_of
-from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
 from gdsurgeon.proof.settings import Event, Progress, silent
-from gdsurgeon.wire.lock import Lock, changed_meanwhile
+from gdsurgeon.wire.folder import Lock, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
@@ -188,7 +188,7 @@ def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStac
         OutputError: it cannot be kept.
     """
     if suffix is not None and os.path.isdir(model):
-        from gdsurgeon.container.output_folder import FolderBackup
+        from gdsurgeon.container.output import FolderBackup
 
         stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging)).keep()
     elif suffix is not None:

@@ -26,13 +26,11 @@ from gdsurgeon.container.checkpoint.edit import Edited, check_identical, edit, r
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import META_GRAPHS, Container, SavedModel, only_graph
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
-from gdsurgeon.container.held import Unlike, held_by, held_nodes
 from gdsurgeon.container.load import Model, open_model
 from gdsurgeon.container.mentions import as_variable, respell
 from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, Around, MetaGraph, Objects
-from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
-from gdsurgeon.container.output_folder import OutputFolder
-from gdsurgeon.container.output_tar import OutputTar
+from gdsurgeon.container.objects import ObjectGraph, SignatureFunction, Unlike, held_by, held_nodes
+from gdsurgeon.container.output import OutputFolder, OutputTar
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.container.surroundings import surroundings
 from gdsurgeon.edits.claims import EditResult
@@ -162,7 +160,7 @@ class NewModelForm(_ModelForm):
         else:
             beside, self.chunks = bundle_of(graph), saved_model(graph)
         if isinstance(output, (OutputFolder, OutputTar)):
-            output.beside = beside
+            output.further_files = beside
         check_size(graph, self.chunks)
         self.served = list(graph.serving.called) if is_slim and graph.serving is not None else []
         self._check(only_graph(ChunkSource(self.chunks, graph.source_name)), "")

@@ -17,8 +17,8 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.compare.surroundings import Difference as Surrounding
 from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import Container
+from gdsurgeon.container.files import ALL, Wanted
 from gdsurgeon.container.load import open_model, reads_of
-from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import EditResult

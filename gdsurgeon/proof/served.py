@@ -19,8 +19,8 @@ from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
 from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container
+from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import open_model
-from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import attr_value, func_value, string_value, type_value, types_value

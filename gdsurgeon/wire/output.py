@@ -8,13 +8,10 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import closing
-from typing import Protocol
 
 from gdsurgeon.errors import InputError, OutputError, printable, unwritable
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.folder import State, place, state_of
-from gdsurgeon.wire.lock import changed_meanwhile
+from gdsurgeon.wire.folder import State, changed_meanwhile, place, state_of
 from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
@@ -26,83 +23,129 @@ _EXCHANGE, _HERE = 2, -100
 STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
 
 
-class Output(Protocol):
-    """Where a model is written: staged, perhaps proven, then published; a file, a folder or a stream.
+class Output(Closing):
+    """A destination of a model: staged, perhaps proven, then published; a file, a folder or a stream.
+
+    Use as a context manager: staged files that were not published are removed, with the folders that were made for
+    them.
 
     Attributes:
+        name: the name of the output in messages.
+        is_stream: whether the bytes are sent to a stream.
         files: the state of the model's folder when it was opened, if files of it are linked or copied into the output:
             these must still be in that state.
-        replaces: the state that what is replaced was in when it was read; None: whatever is there is replaced.
+        replaces: the earlier state of the replaced file when it was read; None: any file is replaced.
+        replaced: other files that it replaces.
     """
 
     name: str
-    is_stream: bool
-    files: State | None
-    replaces: State | None
-
-    @property
-    def replaced(self) -> tuple[str, ...]:
-        """Other files that it replaces."""
+    is_stream = False
+    files: State | None = None
+    replaces: State | None = None
+    replaced: tuple[str, ...] = ()
 
     @property
     def has_appeared(self) -> bool:
-        """Whether what was staged has its name by now."""
+        """Whether the staged bytes have their name."""
+        return False
 
     def is_terminal(self) -> bool:
-        """Whether what is written would appear on a terminal."""
+        """Whether the written bytes would appear on a terminal."""
+        return False
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes `chunks` to a staged file that cannot be confused with the output; returns its path. Raises
-        OutputError.
+        """Writes `chunks` to a staged file that cannot be confused with the output; returns its path.
+
+        Raises:
+            OutputError: it cannot be written (no space, no permission, ...); staged files are removed.
         """
+        raise NotImplementedError
 
     def publish(self) -> None:
-        """Makes what is staged the output. Raises OutputError."""
+        """Makes the staged bytes the output.
+
+        Raises:
+            OutputError: the rename or the stream failed, or the target has changed; the target is unchanged.
+            BrokenPipeError: the reader of the stream has closed it.
+        """
+        raise NotImplementedError
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
-        """Writes CHUNKS straight to a stream. Raises OutputError."""
+        """Writes `chunks` directly to a stream. Raises: see `publish`."""
+        raise NotImplementedError
+
+
+class StagedOutput(Output):
+    """A file or a folder that is staged next to its target, with symbolic links resolved, and then takes its name.
+
+    Its staged name is ``.NAME.gdsurgeon-XXXX.tmp``.
+
+    Attributes:
+        staged: the path of the staged file or folder; None if there is none.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.staged: str | None = None
+        self._made: os.stat_result | None = None  # of the staged file, set just before it takes its name
+        self._is_noted = False  # that it has its name
+        self._target = path
+        self._absent: list[str] = []
+
+    @property
+    def has_appeared(self) -> bool:
+        """Whether the staged file has its name, even if a signal came before this was noted."""
+        return self._is_noted or is_at(self._target, self._made)
+
+    def publish(self) -> None:
+        assert self.staged is not None
+        try:
+            self._made = os.stat(self.staged)
+            if self.replaces is None or not exchange_known(self.staged, self._target, self.replaces):
+                self._take_name(self.staged)
+            self._is_noted = True
+            for folder in (os.path.dirname(self._target), *map(os.path.dirname, self._absent)):
+                sync_folder(folder)
+        except OSError as error:
+            raise unwritable(self.name, error) from error
+        self.close()
 
     def close(self) -> None:
-        """Removes staged files that have not been published. Idempotent."""
+        """Removes the staged file if it was not published; otherwise the earlier file it was exchanged with."""
+        if self.staged is not None:
+            self._remove(self.staged)
+            self.staged = None
+            if not self.has_appeared:
+                remove_folders(self._absent)
 
-    def __enter__(self) -> Output: ...
-    def __exit__(self, *_: object) -> None: ...
+    def _take_name(self, staged: str) -> None:
+        raise NotImplementedError
+
+    def _remove(self, staged: str) -> None:
+        raise NotImplementedError
 
 
-class OutputFile(Closing):
-    """Where a graph is written: staged, perhaps proven, then published.
-
-    A regular file is staged next to its target, with symbolic links resolved, under its own name
-    (``.NAME.gdsurgeon-XXXX.tmp``), and renamed over it. Targets that cannot be replaced by a rename (a pipe, a device,
-    standard output) are streamed; if the result must be read first, it is staged in the folder for temporary files.
-
-    Use as a context manager: whatever was staged and not published is removed, with the folders that were made for it.
+class OutputFile(StagedOutput):
+    """The file of a graph. Targets that cannot be replaced by a rename (a pipe, a device, standard output) are
+    streamed; if the result must be read first, it is staged in the folder for temporary files.
 
     Args:
         path: the output; ``-`` is standard output.
 
     Raises:
-        OutputError: PATH is a directory, a loop of links, read-only, in something that is not a folder, or a link into
-            a folder that does not exist.
+        OutputError: `path` is a directory, a loop of links, read-only, in something that is not a folder, or a link
+            into a folder that does not exist.
     """
 
-    replaced = ()
-    files: State | None = None
-    replaces: State | None = None
-
     def __init__(self, path: str) -> None:
-        self.name = "<stdout>" if path in STANDARD_OUTPUT else path
-        self.staged: str | None = None
-        self._made: os.stat_result | None = None  # of what is staged, from the moment at which it is to take its name
-        self._is_noted = False  # that it has its name
-        self._target = path
-        self._absent: list[str] = []
+        super().__init__(path)
         self._mode: int | None = None
         self._group: int | None = None
+        if path in STANDARD_OUTPUT:
+            self.name = "<stdout>"
         self.is_stream = path in STANDARD_OUTPUT or self._resolve(path)
 
     def is_terminal(self) -> bool:
-        """Whether what is written would appear on a terminal."""
         if not self.is_stream:
             return False
         if self._target in STANDARD_OUTPUT:
@@ -119,9 +162,14 @@ class OutputFile(Closing):
             os.close(fd)
 
     def _resolve(self, path: str) -> bool:
-        """Finds the target and what it is now; True where it can only be streamed to."""
+        """Finds the target and its present state; returns True if it can only be streamed to."""
+
+        def refused(why: str, code: str, advice: str | tuple[str, ...] = (), **facts: str) -> OutputError:
+            line = f"{printable(path)} cannot be written: {why}"
+            return OutputError(line, code=code, advice=advice, facts={"file": path, **facts})
+
         if path.endswith("/"):
-            raise _no_place(path, "it names a folder, not a file", "is-a-folder")
+            raise refused("it names a folder, not a file", "is-a-folder")
         target = resolved(path)
         try:
             found = os.stat(target)
@@ -136,22 +184,17 @@ class OutputFile(Closing):
             self._absent = absent_folders(path, target)
             return False
         if stat.S_ISDIR(found.st_mode):
-            raise _no_place(path, "it is a directory", "is-a-folder")
+            raise refused("it is a directory", "is-a-folder")
         if not stat.S_ISREG(found.st_mode):
             return True
         if not found.st_mode & 0o222 or not os.access(target, os.W_OK):
-            raise _no_place(path, "the file is read-only", "unwritable", "make-writable", reason="read-only")
+            raise refused("the file is read-only", "unwritable", "make-writable", reason="read-only")
         self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
         return False
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes CHUNKS to a temporary file, down to the disk, and returns its path.
-
-        Raises:
-            OutputError: it cannot be written (no space, no permission, ...); nothing is left behind.
-        """
         try:
-            fd = self._create()
+            fd, self.staged = self._create()
             try:
                 if self.is_stream:
                     write_chunks(fd, chunks)
@@ -164,20 +207,19 @@ class OutputFile(Closing):
         except OSError as error:
             self.close()
             raise unwritable(self.name, error) from error
-        assert self.staged is not None
         return self.staged
 
     def stage_file(self, path: str) -> str:
-        """Has the file PATH be what is published: by a further name if links are possible, else a copy of it.
+        """Stages the file `path`: by a hard link if possible, else a copy of it.
 
         Raises:
-            OutputError: it cannot be written; nothing is left behind.
-            InputError: PATH cannot be read.
+            OutputError: it cannot be written; staged files are removed.
+            InputError: `path` cannot be read.
         """
         self.staged = temporary_name(self._target)
         try:
             make_folders(self._absent)
-            with closing(open_source(path)) as source:
+            with open_source(path) as source:
                 if not isinstance(source, FileSource):
                     return self.stage([SourceSpan(source, 0, source.size)])
                 place(source, path, self.staged)
@@ -186,63 +228,39 @@ class OutputFile(Closing):
             raise unwritable(self.name, error) from error
         return self.staged
 
-    def _create(self) -> int:
+    def _create(self) -> tuple[int, str]:
         if self.is_stream:
             import tempfile
 
-            fd, self.staged = tempfile.mkstemp(prefix="gdsurgeon-", suffix=".tmp")
-            return fd
+            return tempfile.mkstemp(prefix="gdsurgeon-", suffix=".tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self.staged = temporary_name(self._target)  # before it exists: a signal must not leave it behind
         make_folders(self._absent)
-        # What only some may read is at no time there for others; it gets the mode of the target in the end.
-        return os.open(self.staged, flags, 0o666 if self._mode is None else 0o600)
+        # The file gets the mode of the target at the end: until then, only its owner may read it.
+        return os.open(self.staged, flags, 0o666 if self._mode is None else 0o600), self.staged
 
     def _keep_mode(self, fd: int) -> None:
         if self._mode is None:
-            return  # a new file: the umask has spoken
+            return  # a new file has the mode of the umask
         if self._group is not None and self._group != os.fstat(fd).st_gid:
             try:
                 os.fchown(fd, -1, self._group)
             except OSError:
-                pass  # not ours to give
+                pass  # the group cannot be changed
         os.fchmod(fd, self._mode)
 
     def publish(self) -> None:
-        """Makes the staged bytes the output.
-
-        Raises:
-            OutputError: the rename or the stream failed, or the target has changed; the target is left as it was.
-            BrokenPipeError: the reader of the stream has closed it.
-        """
-        assert self.staged is not None
-        if self.is_stream:
-            fd = os.open(self.staged, os.O_RDONLY)
-            source = FileSource(fd, self.name)
-            try:
-                self.stream([SourceSpan(source, 0, source.size)])
-            finally:
-                source.close()
-                self.close()
+        if not self.is_stream:
+            super().publish()
             return
+        assert self.staged is not None
         try:
-            self._made = os.stat(self.staged)
-            if self.replaces is None or not exchange_known(self.staged, self._target, self.replaces):
-                os.replace(self.staged, self._target)
-            self._is_noted = True
-            for folder in (os.path.dirname(self._target), *map(os.path.dirname, self._absent)):
-                sync_folder(folder)
-        except OSError as error:
-            raise unwritable(self.name, error) from error
-        self.close()  # what was exchanged for it
+            with FileSource(os.open(self.staged, os.O_RDONLY), self.name) as source:
+                self.stream([SourceSpan(source, 0, source.size)])
+        finally:
+            self.close()
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
-        """Writes CHUNKS straight to the stream.
-
-        Raises:
-            OutputError: it cannot be written.
-            BrokenPipeError: the reader has closed it.
-        """
         try:
             if self._target in STANDARD_OUTPUT:
                 if sys.stdout is None:
@@ -260,21 +278,14 @@ class OutputFile(Closing):
         except OSError as error:
             raise unwritable(self.name, error) from error
 
-    @property
-    def has_appeared(self) -> bool:
-        """Whether the staged file has its name by now, though a signal may have come before anybody could note it."""
-        return self._is_noted or is_at(self._target, self._made)
+    def _take_name(self, staged: str) -> None:
+        os.replace(staged, self._target)
 
-    def close(self) -> None:
-        """Removes what was staged and not published, or what the published file was exchanged for."""
-        if self.staged is not None:
-            try:
-                os.unlink(self.staged)
-            except OSError:
-                pass  # never created
-            self.staged = None
-            if not self.has_appeared:
-                remove_folders(self._absent)
+    def _remove(self, staged: str) -> None:
+        try:
+            os.unlink(staged)
+        except OSError:
+            pass  # never created
 
     def withdraw(self) -> None:
         """Removes the file that was published, with the folders that were made for it. Raises OSError."""
@@ -283,14 +294,14 @@ class OutputFile(Closing):
 
 
 class Earlier:
-    """What there is at PATH, kept until OUTPUT has appeared, with which what replaces it is to appear.
+    """Keeps the earlier file at a path until an output has appeared together with the new file.
 
-    Use it as a context manager, and call `keep` inside. If an exception leaves it before OUTPUT has appeared, the
+    Use it as a context manager, and call `keep` inside. If an exception leaves it before the output has appeared, the
     earlier file is restored, or removed if there was none. Entering does nothing, so a signal at that moment leaves no
     trace.
 
     Args:
-        path: a regular file, or what will be one; None: there is nothing to keep.
+        path: a regular file, or a path without a file; None: there is no file to keep.
         output: the output.
     """
 
@@ -305,7 +316,7 @@ class Earlier:
         return self
 
     def keep(self) -> None:
-        """Keeps what there is. Raises OutputError: it cannot be kept."""
+        """Keeps the earlier file. Raises OutputError: it cannot be kept."""
         try:
             if self._path and stat.S_ISREG(os.stat(self._path).st_mode):
                 link_or_copy(self._path, self._kept)
@@ -322,12 +333,12 @@ class Earlier:
             return
         try:
             if kind is not None and self._is_known and not self._output.has_appeared:
-                self._put_back()
+                self._restore()
             os.unlink(self._kept)
         except OSError:
             pass  # it does not exist: it was put back, or nothing was kept
 
-    def _put_back(self) -> None:
+    def _restore(self) -> None:
         if not os.path.lexists(self._kept):
             os.unlink(self._path)  # there was none
             remove_folders(self._absent)
@@ -335,17 +346,12 @@ class Earlier:
             try:
                 os.replace(self._kept, self._path)
             except OSError:
-                os.unlink(self._path)  # and not written over: it may be a link to the model
+                os.unlink(self._path)  # it is not overwritten, because it may be a link to the model
                 link_or_copy(self._kept, self._path)
 
 
-def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = (), **facts: str) -> OutputError:
-    line = f"{printable(path)} cannot be written: {why}"
-    return OutputError(line, code=code, advice=advice, facts={"file": path, **facts})
-
-
 def resolved(path: str) -> str:
-    """Returns PATH without links. Raises OutputError if the working folder, in which PATH is, no longer exists."""
+    """Returns `path` without links. Raises OutputError if the working folder of a relative path no longer exists."""
     try:
         return os.path.realpath(path)
     except OSError as error:
@@ -353,7 +359,7 @@ def resolved(path: str) -> str:
 
 
 def absent_folders(path: str, target: str) -> list[str]:
-    """The folders that TARGET needs and that do not exist, the deepest first; PATH is what the user calls it.
+    """The missing folders of `target`, the deepest first; `path` is its name in messages.
 
     Raises:
         OutputError: a parent of the path is not a folder; or `path` is a link into a folder that does not exist.
@@ -381,25 +387,26 @@ def make_folders(absent: Sequence[str]) -> None:
 
 
 def remove_folders(made: Iterable[str]) -> None:
-    """Removes those of the folders MADE, the deepest first, in which nothing is."""
+    """Removes the empty ones of the folders `made`, the deepest first."""
     for folder in made:
         try:
             os.rmdir(folder)
         except OSError:
-            pass  # it was not made, or something else is in it
+            pass  # it was not made, or is not empty
 
 
 def exchange_known(staged: str, target: str, before: State) -> bool:
-    """Exchanges the names of STAGED and TARGET, if TARGET is in the state BEFORE when it loses its own.
+    """Exchanges the names of `staged` and `target`, if `target` is still in the state `before`.
 
-    A file that has changed by now, or changes just before the exchange, gets its name back.
+    If the file has changed, also just before the exchange, it gets its name back.
 
     Returns:
-        Whether that was done; False: the system cannot exchange names in one step, and TARGET is in that state.
+        Whether the names were exchanged; False: the system cannot exchange names in one step, and `target` is in the
+        state `before`.
 
     Raises:
         OSError: the names cannot be exchanged.
-        OutputError: TARGET is in another state.
+        OutputError: `target` is in a different state.
     """
     check_state(target, before)
     try:
@@ -417,7 +424,7 @@ def exchange_known(staged: str, target: str, before: State) -> bool:
 
 
 def check_state(path: str, before: State, name: str = "") -> None:
-    """Raises OutputError if PATH, which is called NAME in the message, is not in the state BEFORE."""
+    """Raises OutputError if `path` is not in the state `before`; the message calls it `name`."""
     try:
         is_same = state_of(path) == before
     except (OSError, InputError):
@@ -438,7 +445,7 @@ def exchange_names(path: str, other: str) -> bool:
 
 
 def is_at(path: str, made: os.stat_result | None) -> bool:
-    """Whether what was MADE is called PATH by now: read off the disk, as a signal may hinder any note."""
+    """Whether the file with the stat result `made` has the name `path`, on the disk: a signal can prevent any note."""
     try:
         return made is not None and os.path.samestat(os.stat(path), made)
     except OSError:
@@ -453,7 +460,7 @@ def temporary_name(path: str) -> str:
 
 
 def link_or_copy(path: str, other: str) -> None:
-    """Has OTHER be the file PATH: the file itself where links are possible, else a copy. Raises OSError."""
+    """Makes `other` a hard link to the file `path`, or a copy if links are not possible. Raises OSError."""
     try:
         os.link(path, other)
     except FileNotFoundError:
@@ -473,7 +480,7 @@ def same_file(path: str, other: str) -> bool:
 
 
 def _write_to_disk(fd: int, chunks: Iterable[Chunk]) -> None:
-    """Writes CHUNKS; a big file goes to the disk while it is being written, so that the fsync finds little to do."""
+    """Writes `chunks`; a large file is written back during the writing, so that the last fsync is short."""
     held = list(chunks)
     size = size_of(held)
     if size < EARLY_WRITEBACK:
@@ -503,10 +510,10 @@ def _write_to_disk(fd: int, chunks: Iterable[Chunk]) -> None:
 
 
 def _allocate(fd: int, size: int) -> None:
-    """Has the file system set SIZE bytes aside, where it can: writing back is quicker, and a full disk shows at once.
+    """Reserves `size` bytes of the file system if possible: writing back is faster, and a full disk is found early.
 
     Raises:
-        OSError: there is no room.
+        OSError: the disk is full.
     """
     # Not `os.posix_fallocate`: where the file system cannot do it, that writes to every block instead.
     fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
@@ -518,11 +525,11 @@ def _allocate(fd: int, size: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Has the names in FOLDER reach the disk, where that can be done."""
+    """Writes the names in `folder` to the disk if possible."""
     try:
         fd = os.open(folder or ".", os.O_RDONLY)
     except OSError:
-        return  # a folder that cannot be opened: the rename is done all the same
+        return  # the folder cannot be opened; the rename is done
     for settle in (os.fsync, os.close):
         try:
             settle(fd)

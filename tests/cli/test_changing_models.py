@@ -248,7 +248,7 @@ def test_a_system_without_locks_or_exchanges(desk: Desk, monkeypatch: pytest.Mon
     kind.put(desk)
     monkeypatch.setattr(fcntl, "flock", fails)
     monkeypatch.setattr(output, "exchange_names", lambda *_: False)
-    monkeypatch.setattr("gdsurgeon.container.output_folder.exchange_names", lambda *_: False)
+    monkeypatch.setattr("gdsurgeon.container.output.exchange_names", lambda *_: False)
     assert desk.run(*kind.edit("n0", "m0"), "-i", "--backup", ".bak").code == 0
     assert "m0" in kind.names(kind.path) and "n0" in kind.names(f"{kind.kept}.bak")
     assert desk.temporary_files() == []
@@ -343,7 +343,7 @@ def test_a_folder_that_another_run_replaces_while_it_is_listed(desk: Desk, monke
     def listed(path: str) -> folder.State:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
-    monkeypatch.setattr("gdsurgeon.wire.lock.state_of", listed)
+    monkeypatch.setattr("gdsurgeon.wire.folder.state_of", listed)
     desk.refused(6, "file-changed", *renaming("model")("n0", "m0"), "-i", file="model")
 
 

@@ -17,7 +17,7 @@ from support.hostile import PLAIN
 from support.meta_graphs import meta_graph, put
 from support.renaming import QUICK
 
-from gdsurgeon.container.output_folder import OutputFolder
+from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.wire.folder import Folder
 
 RENAME = ("rename", "model", "x=pixels", *QUICK)

@@ -229,7 +229,7 @@ def test_a_folder_that_is_replaced_while_it_is_read(
 EXCHANGED = """\
 import os, signal, sys
 from gdsurgeon.cli.main import run
-from gdsurgeon.container import output_folder
+from gdsurgeon.container import output as output_folder
 from gdsurgeon.wire import output
 at, exchange = int(sys.argv.pop()), output.exchange_names
 calls = 0

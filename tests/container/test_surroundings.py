@@ -16,7 +16,7 @@ from support.renaming import QUICK
 from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import SavedModel
 from gdsurgeon.container.load import open_model
-from gdsurgeon.container.output_folder import OutputFolder
+from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.errors import InputError
 from gdsurgeon.operation import saved_models as making
 from gdsurgeon.wire.messages import message

@@ -17,7 +17,7 @@ from support.saved_models import CHECKPOINTS, OBJECTS, TRAINED
 from support.shipped import SIGNATURES, Shipped, computed
 
 import gdsurgeon as gds
-from gdsurgeon.container import weights
+from gdsurgeon.container import container
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.restoring import Key
 from gdsurgeon.edits import handles
@@ -190,7 +190,7 @@ def test_a_mistake_is_found_by_the_proof(
     if name == "dense":
         monkeypatch.setitem(handles._VALUE_OPS, "ReadVariableOp", "Neg")
     else:
-        monkeypatch.setattr(weights, "weights", swapped(weights.weights))
+        monkeypatch.setattr(container, "weights", swapped(container.weights))
     desk.refused(5, "differs", "freeze", saved_models.path(name), *OUT)
 
 

@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 MODULES = [
     f"{package}.{name}"
     for package, names in {
-        "container": "container copies held mentions meta_graph objects output_folder restoring",
+        "container": "container mentions meta_graph objects output restoring",
         "edits": "change_signatures cloning freeze handles import_graph saver slim to_savedmodel",
         "operation": "copied_checkpoint making objects saver_around signatures slimming written",
     }.items()

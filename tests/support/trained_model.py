@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gdsurgeon.container.container import MetaGraphFile
-from gdsurgeon.container.wanted import ALL
+from gdsurgeon.container.files import ALL
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.messages import message

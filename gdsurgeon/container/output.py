@@ -1,88 +1,70 @@
-"""The output where it is a SavedModel: a folder that appears whole or not at all."""
+"""The output of a SavedModel: a folder that appears completely or not at all, or a tar stream of a folder."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 from gdsurgeon.container.checkpoint.bundle import Shard, index_path
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
+from gdsurgeon.container.tar import packed
 from gdsurgeon.errors import InputError, OutputError, printable, unwritable
-from gdsurgeon.values import Closing
-from gdsurgeon.wire.folder import Folder, State
-from gdsurgeon.wire.lock import changed_meanwhile
+from gdsurgeon.wire.folder import Folder, State, changed_meanwhile
 from gdsurgeon.wire.output import (
     Output,
     OutputFile,
+    StagedOutput,
     absent_folders,
-    exchange_known,
     exchange_names,
     is_at,
     make_folders,
-    remove_folders,
     resolved,
     sync_folder,
     temporary_name,
 )
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.source import open_source
+from gdsurgeon.wire.write import Chunk, SourceSpan
 
 REPLACED = frozenset((GRAPH_FILE, TEXT_FILE, FINGERPRINT))
-"""What of a SavedModel the graph takes the place of; the fingerprint is one of that."""
+"""The files of a SavedModel that a new graph replaces; the fingerprint is a fingerprint of the graph."""
 
 
-class OutputFolder(Closing):
-    """The output of a SavedModel: staged next to its target, proven if requested, then published by a rename.
+class OutputFolder(StagedOutput):
+    """The folder of a SavedModel.
 
     The model's other files (checkpoint, assets, ...) are hard-linked, or copied if links are not possible. An earlier
     SavedModel of the same name is exchanged for the new one in one step. No other folder is replaced or extended.
 
-    Use as a context manager, as `OutputFile`.
-
     Attributes:
-        beside: further files, by their paths in the folder: existing files, or content to write.
+        further_files: further files, by their paths in the folder: existing files, or content to write.
 
     Args:
         path: the output.
-        model: the folder that is edited; '' where a new one is made.
-        assets: paths of files that a new one holds.
-        graph_file: what its graph is called.
+        model: the folder that is edited; '' for a new SavedModel.
+        assets: paths of the assets of a new SavedModel.
+        graph_file: the name of the file of its graph.
 
     Raises:
-        OutputError: PATH is something else than a SavedModel or an empty folder, in something that is not a folder, or
-            a link into a folder that does not exist.
+        OutputError: `path` is not a SavedModel or an empty folder, is in something that is not a folder, or is a link
+            into a folder that does not exist.
     """
 
-    is_stream = False
-    replaced = ()
-    replaces: State | None = None
-
     def __init__(self, path: str, model: str, assets: Sequence[str] = (), *, graph_file: str = GRAPH_FILE) -> None:
-        self.name = path
+        super().__init__(path)
+        self.further_files: Mapping[str, Shard] = {}
         self._graph_file = graph_file
-        self.staged: str | None = None
-        self._made: os.stat_result | None = None  # of what is staged, from the moment at which it is to take its name
-        self._is_noted = False  # that it has its name
         self._model = model
         self._assets = assets
-        self.beside: Mapping[str, Shard] = {}
-        self.files: State | None = None
         self._target = resolved(path)
         self._absent = absent_folders(path, self._target)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
             what = "a folder, but not a SavedModel" if os.path.isdir(self._target) else "a file"
             raise _not_replaceable(path, f"it is {what}")
 
-    def is_terminal(self) -> bool:
-        """Whether what is written would appear on a terminal."""
-        return False
-
     def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes the folder with CHUNKS as its graph under a name of its own; returns the path of the graph's file.
-
-        Raises:
-            OutputError: it cannot be written; nothing is left behind.
-        """
+        """Writes the folder with `chunks` as its graph; returns the path of the graph's file. Raises OutputError."""
         self.staged = temporary_name(self._target)
         graph_file = os.path.join(self.staged, self._graph_file)
         try:
@@ -91,8 +73,10 @@ class OutputFolder(Closing):
             if self._model:
                 with Folder(self._model) as folder:
                     folder.copy_to(self.staged, REPLACED | self._superseded(), self.files)
-            self._put_assets(os.path.join(self.staged, ASSETS))
-            for name, content in self.beside.items():
+            for path in self._assets:
+                os.makedirs(os.path.join(self.staged, ASSETS), exist_ok=True)
+                shutil.copyfile(path, os.path.join(self.staged, ASSETS, os.path.basename(path)))
+            for name, content in self.further_files.items():
                 self._put(os.path.join(self.staged, name), content)
             self._put(graph_file, chunks)
             if self._model:
@@ -110,7 +94,7 @@ class OutputFolder(Closing):
 
     def _superseded(self) -> set[str]:
         """Returns the files of the model's checkpoint if a different checkpoint replaces it."""
-        if index_path(CHECKPOINT) not in self.beside:
+        if index_path(CHECKPOINT) not in self.further_files:
             return set()
         folder, name = os.path.split(CHECKPOINT)
         there = os.path.join(self._model, folder)
@@ -131,47 +115,100 @@ class OutputFolder(Closing):
                 file.stage(content)
             file.publish()
 
-    def _put_assets(self, folder: str) -> None:
-        if self._assets:
-            os.mkdir(folder)
-        for path in self._assets:
-            shutil.copyfile(path, os.path.join(folder, os.path.basename(path)))
-
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a folder cannot be streamed."""
         line = f"{printable(self.name)} is a folder and cannot be written to a stream"
         raise OutputError(line, code="is-a-folder", facts={"file": self.name})
 
-    def publish(self) -> None:
-        """Has the staged folder take its name. Raises OutputError: it cannot; the target is as it was."""
-        assert self.staged is not None
-        try:
-            self._made = os.stat(self.staged)
-            if self.replaces is not None and exchange_known(self.staged, self._target, self.replaces):
-                pass
-            elif os.path.isdir(self._target) and os.listdir(self._target):
-                exchange(self.staged, self._target)
-            else:
-                os.rename(self.staged, self._target)
-            self._is_noted = True
-            for folder in (os.path.dirname(self._target), *map(os.path.dirname, self._absent)):
-                sync_folder(folder)
-        except OSError as error:
-            raise unwritable(self.name, error) from error
-        self.close()  # what was exchanged for it
-        self.staged = None
+    def _take_name(self, staged: str) -> None:
+        if os.path.isdir(self._target) and os.listdir(self._target):
+            exchange(staged, self._target)
+        else:
+            os.rename(staged, self._target)
 
-    @property
-    def has_appeared(self) -> bool:
-        """Whether the staged folder has its name by now, though a signal may have come before anybody could note it."""
-        return self._is_noted or is_at(self._target, self._made)
+    def _remove(self, staged: str) -> None:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+class OutputTar(Output):
+    """Standard output, to which a SavedModel is written as a tar stream of the files in its folder.
+
+    If the result must be read first, it is staged in a folder for temporary files.
+
+    Attributes:
+        further_files: see `OutputFolder`.
+
+    Args:
+        model: the folder that is edited; '' for a new SavedModel.
+        assets: paths of the assets of a new SavedModel.
+    """
+
+    is_stream = True
+
+    def __init__(self, model: str, assets: Sequence[str] = ()) -> None:
+        self._stream = OutputFile("-")
+        self.name = self._stream.name
+        self._model = model
+        self._assets = assets
+        self.further_files: Mapping[str, Shard] = {}
+        self._stack = ExitStack()
+        self._staged = ""
+
+    def is_terminal(self) -> bool:
+        return self._stream.is_terminal()
 
     def close(self) -> None:
-        """Removes what was staged and not published, or what the published folder has replaced."""
-        if self.staged is not None:
-            shutil.rmtree(self.staged, ignore_errors=True)
-            if not self.has_appeared:
-                remove_folders(self._absent)
+        """Removes the staging folder."""
+        self._stack.close()
+
+    def stage(self, chunks: Iterable[Chunk]) -> str:
+        """Writes the folder with `chunks` as its graph; returns the path of the graph's file. Raises OutputError."""
+        from tempfile import TemporaryDirectory
+
+        try:
+            place = self._stack.enter_context(TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp"))
+        except OSError as error:
+            raise unwritable(self.name, error, "staged") from error
+        folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model, self._assets))
+        folder.further_files, folder.files = self.further_files, self.files
+        graph_file = folder.stage(chunks)
+        self._staged = os.path.dirname(graph_file)
+        return graph_file
+
+    def publish(self) -> None:
+        self._stream.stream(packed(_listed(self._staged, None)))
+
+    def stream(self, chunks: Iterable[Chunk]) -> None:
+        """Streams the folder with `chunks` as its graph. Raises: see `Output.publish`."""
+        self._stream.stream(packed(self._files(list(chunks))))
+
+    def _files(self, graph: list[Chunk]) -> Iterator[tuple[str, list[Chunk] | None]]:
+        yield GRAPH_FILE, graph
+        if self._model:
+            yield from (item for item in _listed(self._model, self.files) if item[0] not in REPLACED)
+        assets = {os.path.join(ASSETS, os.path.basename(path)): path for path in self._assets}
+        for files in (assets, self.further_files):
+            for inner in sorted({os.path.dirname(name) for name in files}):
+                yield inner, None
+                for name, content in files.items():
+                    if os.path.dirname(name) != inner:
+                        continue
+                    if isinstance(content, str):
+                        with open_source(content) as source:  # until the next file is requested
+                            yield name, [SourceSpan(source, 0, source.size)]
+                    else:
+                        yield name, list(content)
+
+
+def _listed(path: str, before: State | None) -> Iterator[tuple[str, list[Chunk] | None]]:
+    """Yields all files and folders in the folder `path`, which must be in the state `before` unless that is None."""
+    with Folder(path) as folder:
+        for entry in folder.entries():
+            if entry.is_folder:
+                yield entry.path, None
+            else:
+                with folder.source(entry.path, before) as source:
+                    yield entry.path, [SourceSpan(source, 0, source.size)]
 
 
 def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:
@@ -180,7 +217,7 @@ def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:
 
 
 def is_replaceable(folder: str) -> bool:
-    """Whether FOLDER is a SavedModel or empty."""
+    """Whether `folder` is a SavedModel or empty."""
     try:
         found = os.listdir(folder)
     except OSError:
@@ -189,7 +226,7 @@ def is_replaceable(folder: str) -> bool:
 
 
 def exchange(path: str, other: str) -> None:
-    """Exchanges the names of two folders, in one step where the system can. Raises OSError."""
+    """Exchanges the names of two folders, in one step if the system can. Raises OSError."""
     if exchange_names(path, other):
         return
     away = temporary_name(other)
@@ -203,10 +240,10 @@ def exchange(path: str, other: str) -> None:
 
 
 class FolderBackup:
-    """Keeps a folder under another name until OUTPUT has appeared, and from then on: its files are linked.
+    """Keeps a folder under another name after an output has appeared: its files are linked.
 
-    Use as a context manager, and `keep` in it: where an exception leaves it and OUTPUT has not appeared, what had that
-    name before has it again. To enter it does nothing, so that a signal that comes there leaves nothing.
+    Use as a context manager, and call `keep` inside. If an exception leaves it before the output has appeared, the
+    earlier backup gets its name again. Entering does nothing, so a signal at that moment leaves no trace.
 
     Args:
         folder: the folder to keep.
@@ -219,13 +256,13 @@ class FolderBackup:
         self._backup = backup
         self._output = output
         self._staged = temporary_name(backup)
-        self._made: os.stat_result | None = None  # of what is staged, under whichever name it is
+        self._made: os.stat_result | None = None  # of the staged folder, under either name
 
     def __enter__(self) -> FolderBackup:
         return self
 
     def keep(self) -> None:
-        """Keeps the folder. Raises OutputError: it cannot be written, or BACKUP is something else than a SavedModel."""
+        """Keeps the folder. Raises OutputError: it cannot be written, or the earlier backup is not a SavedModel."""
         try:
             if os.path.lexists(self._backup) and not is_replaceable(self._backup):
                 raise _not_replaceable(self._backup, "it is not a SavedModel", "the backup ")
@@ -240,7 +277,7 @@ class FolderBackup:
             raise changed_meanwhile(self._folder) if error.code == "file-changed" else error from error
 
     def _swap(self) -> None:
-        """Has what is staged and what is called as the backup change names; one of them may not be there."""
+        """Exchanges the names of the staged folder and the backup; one of them may not exist."""
         if not os.path.lexists(self._backup):
             os.rename(self._staged, self._backup)
         elif not os.path.lexists(self._staged):
@@ -253,5 +290,5 @@ class FolderBackup:
             if kind is not None and not self._output.has_appeared and is_at(self._backup, self._made):
                 self._swap()
         except OSError:
-            return  # the earlier backup is left where it is, under a name that says so
+            return  # the earlier backup keeps its temporary name
         shutil.rmtree(self._staged, ignore_errors=True)
