@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Literal
 
 from gdsurgeon.analysis.queries.training import initialisers
@@ -74,13 +73,21 @@ def clone_scope(
         raise EditError(message, code="nothing-left", name=source)
     _check_arrays(cloned)
     replace, warnings = _replacements(graph, cloned, pairs_of(inputs))
-    outside = variables_outside(topology, cloned, variables, source, replace)
-    own = [*cloned, *outside.nodes]
+    outside, notes = variables_outside(topology, cloned, variables, source, replace)
+    own = [*cloned, *outside]
     inside = topology.flags(map(topology.id_of, own))
     assigned = [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
     update = SaverUpdate(topology, own, left, before, after)
-    names = _copy_names(graph, cloned, [*own, *assigned, *update.nodes], before, after)
-    respell = partial(_respell, before=before, after=after)
+    names = {node: after + node.name[len(before) :] if node.name.startswith(before) else after[:-1] for node in cloned}
+    planned = set(names.values())
+    unique_name = UniqueNames(lambda name: name in planned or name in graph)
+    for node in dict.fromkeys((*own, *assigned, *update.nodes)):
+        if node not in names:
+            names[node] = unique_name(after + node.name.removeprefix(before))
+
+    def respell(text: str) -> str:  # a frame or a shared name, always under the scope of the clone
+        return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
+
     plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell, topology=topology)
     edges, cloned_ones = boundary(own, topology), frozenset(cloned)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
@@ -95,7 +102,9 @@ def clone_scope(
     ]
     groups = update.groups(topology, names)
     copied = plan.apply()
-    left.drop_controls(copied)
+    for node, copy in copied.nodes.items() if left.nodes else ():
+        if any(control in left.nodes for control in node.controls):  # nodes of the original
+            graph.set_controls(copy, [copied.node(control) for control in node.controls if control not in left.nodes])
     intent = copied.intent()
     intent.copied = {}  # the originals are nodes of the same graph
     update.apply(copied, groups, intent)
@@ -108,8 +117,8 @@ def clone_scope(
         beside=tuple(output.name for output in served),
         as_graphs=True,
     )
-    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared)]
-    notes += [*outside.notes, *left.notes, *update.notes]
+    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *notes]
+    notes += [*left.notes, *update.notes]
     return EditResult(intent, (SameOutputs(as_graphs=True), same, *update.claims(copied, served)), warnings, notes)
 
 
@@ -197,22 +206,6 @@ def _replacements(
             warnings.append(Remark(text, "unknown-dtype", tensor=old.name, replacement=new.name))
         out[old] = new
     return out, warnings
-
-
-def _copy_names(
-    graph: Graph, cloned: Sequence[Node], others: Sequence[Node], before: str, after: str
-) -> dict[Node, str]:
-    """Returns the names of the copies of the nodes in the scope, and of `others`."""
-    names = {node: after + node.name[len(before) :] if node.name.startswith(before) else after[:-1] for node in cloned}
-    planned = set(names.values())
-    free = UniqueNames(lambda name: name in planned or name in graph)
-    outside = dict.fromkeys(node for node in others if node not in names)
-    return names | {node: free(after + node.name.removeprefix(before)) for node in outside}
-
-
-def _respell(text: str, before: str, after: str) -> str:
-    """Returns the new name of a frame or a shared name, which is always under the scope of the clone."""
-    return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
 
 
 def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:

@@ -1,8 +1,8 @@
-"""What clone-scope does for variables: which nodes it leaves out, and how the clone is saved and restored."""
+"""The variables of a clone: the nodes that are not cloned, and how the clone is saved and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.training import assignments, first_values, needing, saver_behind, saver_nodes, slots
@@ -21,7 +21,7 @@ from gdsurgeon.edits.saver import add_saver, restored_once
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import types_value
 from gdsurgeon.graph.constants import constant, tensor_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -45,28 +45,19 @@ from gdsurgeon.text import counted, named
 
 SCOPE = "saver"
 """The scope of the nodes of a new saver."""
+Spell = Callable[[str], str]
+"""Returns the name of a clone, or the key of its value, for that of the original."""
 
 # -- variables outside of the scope ------------------------------------------------------------------------
 
 
-class ExternalVariables(NamedTuple):
-    """Nodes outside of a scope that are cloned with it.
-
-    Attributes:
-        nodes: variables, and the nodes that connect them with the scope.
-        notes: a line about the other variables that the scope reads.
-    """
-
-    nodes: list[Node]
-    notes: list[str]
-
-
 def variables_outside(
     topology: Topology, nodes: Sequence[Node], which: str, source: str, replaced: Iterable[Output] = ()
-) -> ExternalVariables:
-    """Returns the variables outside of a scope that are cloned with it.
+) -> tuple[list[Node], list[str]]:
+    """Returns the variables outside of a scope that are cloned with it, with the nodes that connect them.
 
-    A function contains no variables: the variables that it reads are arguments of its calls.
+    Also returns a line about the other variables that the scope reads. A function contains no variables: the variables
+    that it reads are arguments of its calls.
 
     Args:
         topology: the topology of the graph.
@@ -77,7 +68,7 @@ def variables_outside(
         replaced: tensors that the clone does not read.
     """
     if which == "share" or not any(map(is_variable, topology.ops())):
-        return ExternalVariables([], [])
+        return [], []
     inside, without = topology.flags(map(topology.id_of, nodes)), {topology.code(output) for output in replaced}
     variables = RESOURCE_VARIABLES | VARIABLES - TEMPORARY
     found = everything = _paths_from(topology, nodes, without, PASSES_ON | VARIABLE_READS, variables)
@@ -88,12 +79,11 @@ def variables_outside(
     notes: list[str] = []
     if others:
         names = [topology.name(number) for number in others]
-        text = (
-            f"{counted(len(others), 'variable')} outside of {quoted(source.strip('/'))} "
-            f"{'stays' if len(others) == 1 else 'stay'} shared with the original: {named(names, 3, quoted)}"
-        )
+        stay = "stays" if len(others) == 1 else "stay"
+        outside = f"{counted(len(others), 'variable')} outside of {quoted(source.strip('/'))}"
+        text = f"{outside} {stay} shared with the original: {named(names, 3, quoted)}"
         notes.append(Remark(text, "stays-common", nodes=names))
-    return ExternalVariables([topology.node(number) for number in sorted(found) if not inside[number]], notes)
+    return [topology.node(number) for number in sorted(found) if not inside[number]], notes
 
 
 def _paths_from(
@@ -132,13 +122,6 @@ class Excluded(NamedTuple):
     nodes: frozenset[Node]
     notes: list[str]
 
-    def drop_controls(self, copied: NodeCopy) -> None:
-        """Removes control inputs of the copies that are excluded nodes: they are nodes of the original."""
-        for node, copy in copied.nodes.items() if self.nodes else ():
-            if any(control in self.nodes for control in node.controls):
-                kept = [copied.node(control) for control in node.controls if control not in self.nodes]
-                copied.graph.set_controls(copy, kept)
-
 
 def excluded_nodes(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_slots: bool) -> Excluded:
     """Returns the nodes of a scope that are not cloned.
@@ -151,22 +134,29 @@ def excluded_nodes(topology: Topology, nodes: Sequence[Node], *, shares: bool, w
     inside = topology.flags(numbers)
     files = _files_restored(topology)
     saver = saver_nodes(topology) | (saver_behind(topology, files) if files else set())
-    fixed = saver | {*_nodes_of_loader(topology)}
-    gone: set[int] = set()
+    fixed = set(saver)
+    serving = serving_of(topology.graph)
+    for run in serving.runs if serving is not None else ():
+        fixed.update(_existing(topology, run.feeds))
+        pending = _existing(topology, run.targets)
+        for number in pending:  # grows during the loop, by the members of groups
+            pending += [p for p in topology.producers(number) if topology.op(number) == topology.op(p) == "NoOp"]
+        fixed.update(pending)
+    excluded: set[int] = set()
     notes: list[str] = []
     kept = [] if with_slots else slots(topology, numbers)
     if kept:
-        gone = needing(topology, kept, inside, fixed)
+        excluded = needing(topology, kept, inside, fixed)
         names = [topology.name(number) for number in kept]
         text = f"{counted(len(kept), 'optimizer slot')} not cloned: {named(names, 3, quoted)}"
         notes.append(Remark(text, "slots-not-cloned", nodes=names))
     if shares:
-        own = {number for number in numbers if is_variable(topology.op(number))} - gone
-        gone |= own | first_values(topology, own, inside)
+        own = {number for number in numbers if is_variable(topology.op(number))} - excluded
+        excluded |= own | first_values(topology, own, inside)
         if own:
             text = f"{counted(len(own), 'variable')} shared with the original"
             notes.append(Remark(text, "variables-shared", count=len(own)))
-    everything = fixed | gone
+    everything = fixed | excluded
     return Excluded(saver, everything, frozenset(map(topology.node, everything)), notes)
 
 
@@ -174,28 +164,18 @@ def _files_restored(topology: Topology) -> list[int]:
     """Returns the nodes that a loader feeds with the path of the checkpoint."""
     serving = serving_of(topology.graph)
     run = serving.restoring if serving is not None else None
-    return _existing(topology, (parse_tensor(tensor).node for tensor in run.feeds)) if run is not None else []
+    return _existing(topology, run.feeds) if run is not None else []
 
 
-def _nodes_of_loader(topology: Topology) -> Iterator[int]:
-    """Yields the nodes that a loader of the model runs or feeds, and the groups of which these consist."""
-    serving = serving_of(topology.graph)
-    for run in serving.runs if serving is not None else ():
-        yield from _existing(topology, (parse_tensor(tensor).node for tensor in run.feeds))
-        pending = _existing(topology, run.targets)
-        for number in pending:  # grows during the loop
-            yield number
-            pending += [p for p in topology.producers(number) if topology.op(number) == topology.op(p) == "NoOp"]
-
-
-def _existing(topology: Topology, names: Iterable[str]) -> list[int]:
-    return [topology.id_of(node) for name in names if (node := topology.graph.find(name)) is not None]
+def _existing(topology: Topology, tensors: Iterable[str]) -> list[int]:
+    nodes = (topology.graph.find(parse_tensor(tensor).node) for tensor in tensors)
+    return [topology.id_of(node) for node in nodes if node is not None]
 
 
 # -- a saver that is extended ------------------------------------------------------------------------------
 
 
-class Slot(NamedTuple):
+class SavedSlot(NamedTuple):
     """The place of a variable in an op that saves or restores.
 
     Attributes:
@@ -213,11 +193,10 @@ class Slot(NamedTuple):
     path: tuple[Node, ...]
 
 
-def _slots_of_saver(topology: Topology, variables: Iterable[Node], saver: Container[int]) -> list[Slot]:
+def _slots_of_saver(topology: Topology, variables: Collection[Node], saver: Container[int]) -> list[SavedSlot]:
     """Returns the slots of `variables` in the ops of a saver, in their order."""
-    wanted = dict.fromkeys(variables)
-    found: list[Slot] = []
-    for variable in wanted:
+    found: list[SavedSlot] = []
+    for variable in variables:
         for number in assignments(topology, topology.id_of(variable)):
             node = topology.node(number)
             value = origin(node.inputs[1]) if number in saver and len(node.inputs) > 1 else None
@@ -226,7 +205,7 @@ def _slots_of_saver(topology: Topology, variables: Iterable[Node], saver: Contai
                 while tensor != value:
                     path.append(tensor.node)
                     tensor = tensor.node.inputs[0]
-                found.append(Slot(value.node, value.index, variable, value, tuple(path)))
+                found.append(SavedSlot(value.node, value.index, variable, value, tuple(path)))
     for number in topology.with_ops(SAVES):
         op = topology.node(number)
         for index, tensor in enumerate(op.inputs[SAVES[op.op] :] if number in saver else ()):
@@ -234,59 +213,88 @@ def _slots_of_saver(topology: Topology, variables: Iterable[Node], saver: Contai
             while node.op in VARIABLE_READS and node.inputs:
                 path.append(node)
                 node = node.inputs[0].node
-            if node in wanted:
-                found.append(Slot(op, index, node, tensor, tuple(path)))
+            if node in variables:
+                found.append(SavedSlot(op, index, node, tensor, tuple(path)))
     return sorted(found, key=lambda slot: (topology.id_of(slot.op), slot.at))
 
 
-class SaverExtension(NamedTuple):
-    """An op of a saver, and the tensors that it will also save or restore.
-
-    Attributes:
-        op: the op.
-        slots: the slots of the cloned variables; the slots of the clones follow the present ones.
-        present: the present number of tensors.
-        texts: the new values of the op's constants: the keys, and the slices if the op has them.
-    """
-
-    op: Node
-    slots: list[Slot]
-    present: int
-    texts: dict[Node, list[bytes]]
-
-
-def _plan_extensions(found: Iterable[Slot], spelt: Callable[[str], str]) -> tuple[list[SaverExtension], dict[str, str]]:
-    """Returns the extensions of the ops of a saver, and the original key for each new key.
+class ExtendedSaver:
+    """The saver of a model, whose ops also save and restore the clones.
 
     Args:
-        found: the slots of the cloned variables.
+        found: the slots of the cloned variables; the slots of the clones follow the present ones.
         spelt: returns the key of a clone, which is made unique.
+
+    Attributes:
+        keys: the original key for each new key of the checkpoint.
+        nodes: the nodes of the saver that are cloned.
+        replaced: the tensors that these clones read instead of others.
+        assigned: the node that assigns a restored value to each variable.
 
     Raises:
         EditError: the keys are not constants, or a node that is not extended also uses these constants.
     """
-    by_op: dict[Node, list[Slot]] = {}
-    for slot in found:
-        items = by_op.setdefault(slot.op, [])
-        if slot.at not in (item.at for item in items[-1:]):
-            items.append(slot)
-    texts = {op: _texts(op) for op in by_op}
-    taken = {key for of_op in texts.values() for key in next(iter(of_op.values()))}
-    unique = UniqueNames(lambda key: encode_key(key) in taken)
-    keys: dict[str, str] = {}  # of the clones, by the original keys
-    out: list[SaverExtension] = []
-    for op, items in by_op.items():
-        count = len(next(iter(texts[op].values())))
-        for row, (node, values) in enumerate(texts[op].items()):
-            more = [values[item.at] for item in items]
-            if not row:
-                for key in map(decode_key, more):
-                    keys[key] = keys.get(key) or unique(spelt(key))
-                more = [encode_key(keys[decode_key(key)]) for key in more]
-            texts[op][node] = [*values, *more]
-        out.append(SaverExtension(op, items, count, texts[op]))
-    _check_constants(out)
-    return out, {new: old for old, new in keys.items()}
+
+    def __init__(self, found: Sequence[SavedSlot], spelt: Spell) -> None:
+        self.nodes = list(dict.fromkeys(node for slot in found for node in slot.path))
+        self.assigned = {slot.variable: slot.path[0] for slot in found if slot.op.op == RESTORE}
+        self.replaced: dict[Output, Output] = {}
+        self._slots: dict[Node, list[SavedSlot]] = {}
+        for slot in found:
+            items = self._slots.setdefault(slot.op, [])
+            if slot.at not in (item.at for item in items[-1:]):
+                items.append(slot)
+        self._texts = {op: _texts(op) for op in self._slots}
+        taken = {key for texts in self._texts.values() for key in next(iter(texts.values()))}
+        unique = UniqueNames(lambda key: encode_key(key) in taken)
+        new: dict[str, str] = {}  # the keys of the clones, by the original keys
+        for op, items in self._slots.items():
+            for row, (node, values) in enumerate(self._texts[op].items()):
+                more = [values[item.at] for item in items]
+                if not row:
+                    for number, (key, item) in enumerate(zip(map(decode_key, more), items, strict=True)):
+                        new[key] = new.get(key) or unique(spelt(key))
+                        if op.op == RESTORE:
+                            self.replaced[Output(op, item.at)] = Output(op, len(values) + number)
+                    more = [encode_key(new[decode_key(key)]) for key in more]
+                self._texts[op][node] = [*values, *more]
+        self.keys = {copy: key for key, copy in new.items()}
+        self._check_constants()
+
+    def _check_constants(self) -> None:
+        """Raises EditError if a constant would need different values for its users."""
+        values: dict[Node, list[bytes]] = {}
+        known: dict[Node, set[Node]] = {}
+        for op, texts in self._texts.items():
+            for node, new in texts.items():
+                known.setdefault(node, set()).add(op)
+                if values.setdefault(node, new) != new:
+                    tensors = "the tensor names of several savers that save different tensors"
+                    message = f"{quoted(node.name)} holds {tensors}; it cannot be extended"
+                    raise EditError(message, code="outside-uses", node=node.name)
+        for node, ops in known.items():
+            for user in (use.node for use in graph_of(node).uses(node.output)):
+                if user not in ops:
+                    message = f"{quoted(node.name)} cannot be extended by more keys"
+                    message = f"{message}, because {quoted(user.name)} also uses it"
+                    raise EditError(message, code="outside-uses", node=node.name, consumer=user.name)
+
+    def apply(self, graph: Graph, copied: NodeCopy, intent: Intent) -> None:
+        """Extends the ops, after the nodes are copied, and adds the changes to `intent`."""
+        for op, items in self._slots.items():
+            if op.op in SAVES:
+                graph.set_inputs(op, [*op.inputs, *(copied.output(slot.tensor) for slot in items)])
+            attr = "T" if op.op in ("Save", "SaveSlices") else "dtypes"
+            value = op.attr(attr)
+            present = value.list.type if value is not None else ()
+            dtypes = [*present, *(base_dtype(slot.tensor.dtype) for slot in items)]
+            graph.set_attr(op, attr, types_value(dtypes))
+            for node, values in self._texts[op].items():
+                graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
+            for node in (op, *self._texts[op]):
+                if node.has_attr(STATED_SHAPES):
+                    graph.set_attr(node, STATED_SHAPES, None)
+            intent.changed += [node.name for node in (op, *self._texts[op])]
 
 
 def _texts(op: Node) -> dict[Node, list[bytes]]:
@@ -301,46 +309,6 @@ def _texts(op: Node) -> dict[Node, list[bytes]]:
             raise EditError(message, code="not-a-constant", node=op.name, input=what)
         out[node] = [item for item in found.values if isinstance(item, bytes)]
     return out
-
-
-def _check_constants(extensions: Iterable[SaverExtension]) -> None:
-    """Raises EditError if a constant would need different values for its users."""
-    texts: dict[Node, list[bytes]] = {}
-    known: dict[Node, set[Node]] = {}
-    for extension in extensions:
-        for node, values in extension.texts.items():
-            known.setdefault(node, set()).add(extension.op)
-            if texts.setdefault(node, values) != values:
-                message = (
-                    f"{quoted(node.name)} holds the tensor names of several savers that save different "
-                    "tensors; it cannot be extended"
-                )
-                raise EditError(message, code="outside-uses", node=node.name)
-    for node, ops in known.items():
-        users = (u for op in ops for u in op.graph.users(node) if any(read.node is node for read in u.inputs))
-        other = next((user for user in users if user not in ops), None)
-        if other is not None:
-            message = f"{quoted(node.name)} cannot be extended by more keys, because {quoted(other.name)} also uses it"
-            raise EditError(message, code="outside-uses", node=node.name, consumer=other.name)
-
-
-def _extend(graph: Graph, extensions: Iterable[SaverExtension], copied: NodeCopy) -> list[Node]:
-    """Extends the ops of a saver, after the nodes are copied. Returns the changed nodes."""
-    changed: dict[Node, None] = {}
-    for op, items, _, texts in extensions:
-        if op.op in SAVES:
-            graph.set_inputs(op, [*op.inputs, *(copied.output(slot.tensor) for slot in items)])
-        attr = "T" if op.op in ("Save", "SaveSlices") else "dtypes"
-        value = op.attr(attr)
-        dtypes = [*(value.list.type if value is not None else ()), *(base_dtype(slot.tensor.dtype) for slot in items)]
-        graph.set_attr(op, attr, types_value(dtypes))
-        for node, values in texts.items():
-            graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
-        for node in (op, *texts):
-            if node.has_attr(STATED_SHAPES):
-                graph.set_attr(node, STATED_SHAPES, None)
-            changed[node] = None
-    return list(changed)
 
 
 # -- a new saver -------------------------------------------------------------------------------------------
@@ -364,21 +332,19 @@ class NewSaver:
         EditError: the nodes that restore the model also restore something that is not a variable.
     """
 
-    def __init__(
-        self, topology: Topology, serving: Serving, variables: Sequence[Node], spelt: Callable[[str], str]
-    ) -> None:
+    def __init__(self, topology: Topology, serving: Serving, variables: Collection[Node], spelt: Spell) -> None:
         run = serving.restoring
         targets = [topology.id_of(topology.graph[name]) for name in (run.targets if run is not None else ())]
         for number in members(topology.upstream(targets)):
             op, name = topology.op(number), topology.name(number)
             if (holds_state(op) or keeps_state(op)) and not (is_variable(op) and name in serving.keys):
                 raise EditError(
-                    f"{quoted(name)} ({printable(op)}) is also restored from the checkpoint, but a new saver "
-                    "would restore only variables",
+                    f"{quoted(name)} ({printable(op)}) is also restored from the checkpoint, but a new saver would "
+                    "restore only variables",
                     code="outside-uses",
+                    advice="inline-first",  # inlined nodes that restore can be extended
                     node=name,
                     op=op,
-                    advice="inline-first",  # inlined nodes that restore can be extended
                 )
         known = sorted(topology.id_of(topology.graph[name]) for name in serving.keys if name in topology.graph)
         unique = UniqueNames({key.tensor for key in serving.keys.values()}.__contains__)
@@ -387,33 +353,31 @@ class NewSaver:
         self._clones: dict[Node, Key] = {}
         new: dict[str, str] = {}  # keys of the clones, by the original keys; the slices of a variable have one key
         seen: set[Key] = set()
-        own = set(variables)
         for node, key in restored_once(map(topology.node, known), serving.keys).items():
             tensor = key.tensor if key not in seen else unique(node.name)  # a key belongs to one variable
             seen.add(key)
             if tensor != key.tensor:
                 self.keys[tensor] = key.tensor
             self._saved[node] = key._replace(tensor=tensor)
-            if node in own:
+            if node in variables:
                 if tensor not in new:
                     new[tensor] = unique(spelt(tensor))
                 self.keys[new[tensor]] = key.tensor
                 self._clones[node] = key._replace(tensor=new[tensor])
-        self._gone = [topology.node(n) for n in sorted(saver_behind(topology, _files_restored(topology)))]
+        self._replaced = [topology.node(n) for n in sorted(saver_behind(topology, _files_restored(topology)))]
 
     def apply(self, graph: Graph, copies: Mapping[Node, Node], intent: Intent) -> tuple[Saver, list[tuple[str, str]]]:
         """Adds the saver to the graph, removes the old one, and adds both to `intent`.
 
         Returns the saver, and the names of the assignments to each original and its copy.
         """
-        scope = free_scope(graph.names(), SCOPE)
         keys = self._saved | {copies[node]: key for node, key in self._clones.items()}
-        saver, added = add_saver(graph, keys, scope)
+        saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
         intent.added += [node.name for node in added]
-        intent.removed += [node.name for node in self._gone]
-        functions = [name for node in self._gone for name in functions_of(node)]
-        drop_colocations(graph, self._gone)
-        graph.remove(self._gone)
+        intent.removed += [node.name for node in self._replaced]
+        functions = [name for node in self._replaced for name in functions_of(node)]
+        drop_colocations(graph, self._replaced)
+        graph.remove(self._replaced)
         intent.functions.removed = drop_left(graph, functions)
         assigned = {saved.variable: saved.assign for saved in saver.variables}
         return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]
@@ -446,43 +410,31 @@ class SaverUpdate:
         self.nodes: list[Node] = []
         self.replaced: dict[Output, Output] = {}
         self.notes: list[str] = []
-        self._extensions: list[SaverExtension] = []
-        self._keys: dict[str, str] = {}
-        self._new_saver: NewSaver | None = None
         self._assigned: list[tuple[str, str]] = []
         self._serving = serving = serving_of(self._graph)
-        self._variables: list[Node] = []
         if serving is None:
             return
         variables = [node for node in cloned if is_variable(node.op) and node.op not in TEMPORARY]
         shared = shared_names_in_use(topology, set(cloned)) if variables else set()
-        self._variables = [node for node in variables if shared_name(node) not in shared]
-        found = _slots_of_saver(topology, self._variables, left.saver)
-        self._restored = {slot.variable: slot.path[0] for slot in found if slot.op.op == RESTORE}
-        names = {shared_name(node) or node.name for node in self._restored}
+        self._variables = dict.fromkeys(node for node in variables if shared_name(node) not in shared)
+        slots = _slots_of_saver(topology, self._variables, left.saver)
+        restored = {shared_name(slot.variable) or slot.variable.name for slot in slots if slot.op.op == RESTORE}
 
         def spelt(key: str) -> str:
             return after + key.removeprefix(before)
 
-        if all((shared_name(n) or n.name) in names for n in self._variables if n.name in serving.variables):
-            self._extensions, self._keys = _plan_extensions(found, spelt)
-            self.nodes = list(dict.fromkeys(node for slot in found for node in slot.path))
-            self.replaced = {
-                Output(extension.op, slot.at): Output(extension.op, extension.present + number)
-                for extension in self._extensions
-                if extension.op.op == RESTORE
-                for number, slot in enumerate(extension.slots)
-            }
+        self._saver: ExtendedSaver | NewSaver
+        if all((shared_name(n) or n.name) in restored for n in self._variables if n.name in serving.variables):
+            self._saver = ExtendedSaver(slots, spelt)
+            self.nodes, self.replaced = self._saver.nodes, self._saver.replaced
         else:
-            self._new_saver = NewSaver(topology, serving, self._variables, spelt)
-            self._keys = self._new_saver.keys
+            self._saver = NewSaver(topology, serving, self._variables, spelt)
             text = "new nodes replace those that save and restore the model's variables"
             self.notes.append(Remark(text, "new-saver"))
-        if self._keys:
-            listed = named(sorted(self._keys), 3, quoted)
-            is_there = "added to" if serving.checkpoint else "expected in"
-            text = f"{counted(len(self._keys), 'key')} {is_there} the checkpoint: {listed}"
-            self.notes.append(Remark(text, "new-keys", keys=sorted(self._keys)))
+        if keys := sorted(self._saver.keys):
+            place = "added to" if serving.checkpoint else "expected in"
+            text = f"{counted(len(keys), 'key')} {place} the checkpoint: {named(keys, 3, quoted)}"
+            self.notes.append(Remark(text, "new-keys", keys=keys))
 
     def groups(self, topology: Topology, names: Collection[Node]) -> dict[Node, list[Node]]:
         """Returns the groups of initialisers, with the initialisers among the cloned nodes `names`."""
@@ -500,38 +452,37 @@ class SaverUpdate:
 
     def apply(self, copied: NodeCopy, groups: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
         """Changes the saver, the groups of initialisers and the model after the nodes are copied; extends `intent`."""
-        if self._serving is None:
+        graph, saver = self._graph, None
+        serving = graph.serving
+        if self._serving is None or serving is None:
             return
-        graph = self._graph
-        changed = _extend(graph, self._extensions, copied)
+        if isinstance(self._saver, ExtendedSaver):
+            self._saver.apply(graph, copied, intent)
         for group, originals in groups.items():
             graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])
-        serving = graph.serving
-        assert serving is not None
-        saver = serving.saver
-        if self._new_saver is not None:
-            saver, self._assigned = self._new_saver.apply(graph, copied.nodes, intent)
+        intent.changed += [node.name for node in groups]
+        if isinstance(self._saver, NewSaver):
+            saver, self._assigned = self._saver.apply(graph, copied.nodes, intent)
             keys = {graph[saved.variable].base_name or saved.variable: saved.key for saved in saver.variables}
         else:
-            names = {old: new for new, old in self._keys.items()}
+            names = {old: new for new, old in self._saver.keys.items()}
             keys = {
                 copied.nodes[node].name: key._replace(tensor=names[key.tensor])
                 for node in self._variables
                 if (key := serving.keys.get(node.base_name or node.name)) is not None and key.tensor in names
             }
-            restored = [n for n in self._variables if n in self._restored and n.name in self._serving.variables]
-            assigning = [self._restored[node] for node in restored]
-            self._assigned = [(node.name, copied.nodes[node].name) for node in assigning]
+            assigned = self._saver.assigned
+            restored = [node for node in self._variables if node in assigned and node.name in self._serving.variables]
+            self._assigned = [(assigned[node].name, copied.nodes[assigned[node]].name) for node in restored]
         graph.serving = serving._replace(
             keys={**serving.keys, **keys},
-            saver=saver,
-            copies=(*serving.copies, Copied(*self._scopes, copied.nodes, copied.frames, self._keys)),
+            saver=saver or serving.saver,
+            copies=(*serving.copies, Copied(*self._scopes, copied.nodes, copied.frames, self._saver.keys)),
             before=serving.before or serving,
         )
-        intent.changed += [node.name for node in (*changed, *groups)]
 
     def claims(self, copied: NodeCopy, served: Sequence[Output]) -> list[Claim]:
-        """Returns the claim that the clone has variables of its own, if its variables are restored."""
+        """Returns the claim that the clone has separate variables, if its variables are restored."""
         if not self._assigned:
             return []
         outputs = tuple((output.name, copied.output(output).name) for output in served)

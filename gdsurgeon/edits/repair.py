@@ -1,4 +1,4 @@
-"""repair: what keeps an old graph from being loaded is put right."""
+"""repair: fixes known faults of old graphs that TensorFlow refuses."""
 
 from __future__ import annotations
 
@@ -19,83 +19,77 @@ from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.write import ChunkSource
 
 SHOWN = 3
-"""Warnings of one kind that are told one by one."""
+"""The largest number of warnings of one kind with a line each."""
 _CHANGES = re.compile("^Assign|Scatter")
 
 
 @edit()
 def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
-    """Makes a graph one that TensorFlow loads, as far as what is wrong is of a few kinds.
+    """Fixes known faults, so that TensorFlow loads the graph.
 
-    Ops that want a variable, and read a value where the graph was frozen, become those that give the same of a value;
-    colocations with nodes that are not there go. What cannot be mended is told.
+    Ops that require a variable, but read a value because the graph was frozen, become the equivalent ops on values.
+    Colocations with missing nodes are removed. Faults that cannot be repaired are reported.
 
     Args:
-        graph: changed in place; see `gdsurgeon.graph.load.uniquely_named` for names that several nodes have.
-        custom_ops: whether ops that TensorFlow does not know may come from a library; else they are faults.
+        graph: changed in place; see `gdsurgeon.graph.load.uniquely_named` for duplicate names of nodes.
+        custom_ops: accept ops that TensorFlow does not know, because a library may define them.
 
     Raises:
-        EditError: something is left for which TensorFlow would refuse the graph; all of it is in the details, and the
-            graph is as it was.
-        NothingToDo: nothing is wrong that is known here.
+        EditError: TensorFlow would still refuse the graph; the details list all faults. The graph is unchanged.
+        NothingToDo: the graph has no known fault.
     """
     found = legacy_problems(graph)
-    _mend(trial := _copy(graph), found)
+    _fix(trial := _copy(graph), found)
     faults = refusals(_copy(trial), custom_ops=custom_ops)
-    left = [each.text for each in found if not each.is_mendable]
+    fixed, left = ([each for each in found if each.is_mendable == is_fixed] for is_fixed in (True, False))
     if faults:
         raise EditError(
             f"not all faults of {printable(graph.source_name)} can be repaired:",
             code="not-mendable",
-            nodes=[each.node for each in found if not each.is_mendable],
+            nodes=[each.node for each in left],
             details=tuple(faults),
         )
-    if len(left) == len(found) and not graph.mended:
+    if not fixed and not graph.mended:
         why = "its faults cannot be repaired" if left else "it has no known fault"
         raise NothingToDo(
-            f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]),
+            f"nothing would change: {why}" + "".join(f"; {each.text}" for each in left[:3]),
             code="not-mendable" if left else "nothing-to-do",
             nodes=[each.node for each in found],
         )
-    left += _no_longer_changed(graph, found)
-    _mend(graph, found)
-    changed = [node.name for node in graph.touched()]
-    counts = Counter(each.kind for each in found if each.is_mendable)
-    facts: dict[str, Json] = {
-        "faults": [
-            {"kind": each.kind, "node": each.node, "text": each.text, "mended": each.is_mendable} for each in found
-        ]
-        + [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended],
-    }
-    told = [
-        *(Entry("renamed", text) for text in graph.mended),
-        *(Entry("fixed", _told(found, kind, n)) for kind, n in counts.items()),
-    ]
+    warnings = [*(each.text for each in left), *_no_longer_changed(graph, fixed)]
     if graph.mended:
-        left.append(
-            "several nodes had the same name, which TensorFlow refuses; the result is compared with the renamed graph"
-        )
-    return EditResult(Intent(changed=changed), (SameOutputs(even_alone=True),), warnings=left, told=told, facts=facts)
+        text = "several nodes had the same name, which TensorFlow refuses"
+        warnings.append(f"{text}; the result is compared with the renamed graph")
+    _fix(graph, found)
+    result = EditResult(Intent(changed=[node.name for node in graph.touched()]), (SameOutputs(even_alone=True),))
+    result.warnings = warnings
+    result.told = [Entry("renamed", text) for text in graph.mended]
+    for kind, count in Counter(each.kind for each in fixed).items():
+        ops = Counter(each.becomes for each in fixed if each.kind == kind)
+        listed = ", ".join(f"{op} x {n}" for op, n in ops.items())
+        text = f"{counted(count, 'node')} that needed a variable: now {listed}"
+        if kind == "colocation":
+            text = f"{counted(count, 'colocation')} with missing nodes"
+        result.told.append(Entry("fixed", text))
+    faults_found: list[Json] = [
+        {"kind": each.kind, "node": each.node, "text": each.text, "mended": each.is_mendable} for each in found
+    ]
+    faults_found += [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended]
+    result.facts = {"faults": faults_found}
+    return result
 
 
 def _copy(graph: Graph) -> Graph:
-    """The same graph, to be changed or checked in its place."""
+    """Returns a separate copy of the graph."""
     return Graph(ChunkSource(graph.chunks(), graph.source_name))
 
 
-def _told(found: Sequence[LegacyProblem], kind: str, count: int) -> str:
-    if kind == "colocation":
-        return counted(count, "colocation") + " with missing nodes"
-    ops = Counter(each.becomes for each in found if each.kind == kind and each.is_mendable)
-    return f"{counted(count, 'node')} that needed a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
-
-
 def _no_longer_changed(graph: Graph, found: Sequence[LegacyProblem]) -> list[str]:
-    """What assignments changed that others read, too: a value is not changed."""
+    """Returns a line for each tensor with other consumers that an assignment changed; values are not changed."""
     out: list[str] = []
     for each in found:
         node = graph[each.node]
-        if each.is_mendable and each.kind == "reference" and _CHANGES.search(node.op):
+        if each.kind == "reference" and _CHANGES.search(node.op):
             changed = node.inputs[0]
             if any(user is not node and changed in user.inputs for user in graph.users(changed.node)):
                 what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
@@ -104,7 +98,7 @@ def _no_longer_changed(graph: Graph, found: Sequence[LegacyProblem]) -> list[str
     return out if len(out) <= SHOWN else [*out[:SHOWN], f"the same holds for {len(out) - SHOWN} more"]
 
 
-def _mend(graph: Graph, found: Sequence[LegacyProblem]) -> None:
+def _fix(graph: Graph, found: Sequence[LegacyProblem]) -> None:
     for each in found:
         node = graph[each.node]
         if each.kind == "colocation":
