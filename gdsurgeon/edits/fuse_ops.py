@@ -36,7 +36,7 @@ from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
-from gdsurgeon.select import Nodes, Selection, nodes_of, selected
+from gdsurgeon.select import Nodes, nodes_of
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 
@@ -128,7 +128,11 @@ def fuse_ops(
             not fit. The graph is unchanged.
     """
     topology = topology_of(graph)
-    fusion = _checked(topology, _selected(topology, nodes), name, keep, replaced=body is not None)
+    try:
+        members = sorted(nodes_of(graph, nodes), key=topology.id_of)
+    except NothingToDo as error:  # a graph without the function is not the requested result
+        raise EditError(error.message, code=error.code, facts=error.facts) from error
+    fusion = _checked(topology, members, name, keep, replaced=body is not None)
     attrs = ({} if inline or xla else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
     if body is None:
         function = make_function(fusion.members, fusion.edges.inputs, fusion.outputs, attrs=attrs)
@@ -136,8 +140,7 @@ def fuse_ops(
         name_function(function, name)
         fusion.function, fusion.inputs, fusion.nodes = function, fusion.edges.inputs, fusion.members
     else:
-        optional = _without_consumers(graph, fusion, [graph[kept] for kept in keep])
-        _use_body(graph, fusion, body, pairs_of(mapped), optional, attrs)
+        _use_body(graph, fusion, body, pairs_of(mapped), [graph[kept] for kept in keep], attrs)
     warnings = [*fusion.warnings, *(_xla_warnings(fusion) if xla else ())]
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
@@ -151,16 +154,6 @@ def fuse_ops(
         return EditResult(intent, (*claims,), warnings, fusion.notes)
     piece = SamePiece(read, tuple((old, intent.counterpart(old)) for old in names), rtol, atol)
     return EditResult(intent, (*claims, piece), warnings, fusion.notes)
-
-
-def _selected(topology: Topology, selection: Nodes) -> list[Node]:
-    if isinstance(selection, Selection):
-        try:
-            flags = selected(topology, selection)
-        except NothingToDo as error:  # a graph without the function is not the requested result
-            raise EditError(error.message, code=error.code, facts=error.facts) from error
-        return [topology.node(number) for number in topology.numbers() if flags[number]]
-    return sorted(nodes_of(topology.graph, selection), key=topology.id_of)
 
 
 # -- checks ------------------------------------------------------------------------------------------------
@@ -286,18 +279,6 @@ def _outputs(
     return sorted(outputs, key=lambda output: (place[output.node], output.index)), kept
 
 
-def _without_consumers(graph: Graph, fusion: _Fusion, keep: Collection[Node]) -> list[Output]:
-    """Returns the outputs that a body need not compute: they have no consumers, and no signature names them.
-
-    A loop has an Exit for each of its variables. Without signatures, an Exit without consumers counts as an output of
-    the graph; but the body need not compute it if the selection has other outputs.
-    """
-    served = output_nodes(graph)
-    idle = [o for o in fusion.outputs if o.node in fusion.kept and o.node not in keep and o.node.output_count == 1]
-    out = [output for output in idle if output.node.op in EXIT or output.node not in served]
-    return out if len(out) < len(fusion.outputs) else []
-
-
 def _xla_warnings(fusion: _Fusion) -> Iterable[str]:
     convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in fusion.nodes))
     if convolutions:
@@ -320,10 +301,20 @@ def _use_body(
     fusion: _Fusion,
     body: Graph,
     mapped: Sequence[tuple[str, str]],
-    optional: Collection[Output],
+    keep: Collection[Node],
     attrs: dict[str, bool],
 ) -> None:
-    """Makes `body` the function of `fusion`. Raises EditError if the two do not fit; the graph is unchanged."""
+    """Makes `body` the function of `fusion`. Raises EditError if the two do not fit; the graph is unchanged.
+
+    The body need not compute outputs that have no consumers, and that no signature names. A loop has an Exit for each
+    of its variables. Without signatures, an Exit without consumers counts as an output of the graph; but the body need
+    not compute it if the selection has other outputs.
+    """
+    served = output_nodes(graph)
+    idle = [o for o in fusion.outputs if o.node in fusion.kept and o.node not in keep and o.node.output_count == 1]
+    optional = [output for output in idle if output.node.op in EXIT or output.node not in served]
+    if len(optional) == len(fusion.outputs):
+        optional = []
     placeholders, results = _counterparts(graph, fusion, body, mapped, optional)
     for tensor, inner in (*placeholders.items(), *results.items()):
         _check_fits(tensor, inner, body, fusion.warnings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
@@ -73,7 +72,12 @@ def remove(
     above = [node for node in dict.fromkeys(producers) if node not in members]
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
-    placeholders = _placeholders(graph, read) if dangling is not None and not bypass else {}
+    placeholders: dict[Output, tuple[str, list[Use]]] = {}
+    unique = graph.unique_names()
+    for o, uses in read.items() if dangling is not None and not bypass else ():
+        check_typed(o)
+        check_name(o.node.name)  # output 0 keeps the name of its node
+        placeholders[o] = unique(f"{o.node.name}_{o.index}") if o.index else o.node.name, uses
     waiting = _new_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
     changing = {output.name: new.name for output, new in place.items() if output not in around.equal}
@@ -130,12 +134,9 @@ class _Bypass:
         self.which = which
         self.topology = topology_of(graph)
         self.constant = is_constant(self.topology)
+        self._fed: bytearray | None = None
         self.found: dict[Output, Output] = {}
         self.equal: set[Output] = set()
-
-    @cached_property
-    def _fed(self) -> bytearray:
-        return depends_on_feeds(self.topology)
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
         """Returns the replacement of each output. Raises EditError if there is none."""
@@ -200,7 +201,8 @@ class _Bypass:
         if len(found) > 1:
             found = [read for read in found if not self.constant[self.topology.id_of(read.node)]]
         if len(found) > 1:
-            found = [read for read in found if self._fed[self.topology.id_of(read.node)]] or found
+            self._fed = fed = self._fed or depends_on_feeds(self.topology)
+            found = [read for read in found if fed[self.topology.id_of(read.node)]] or found
         if output.index:
             why = f": no input corresponds to its output {output.index}"
             raise refusal("no-such-input", why, output=output.index)
@@ -219,15 +221,6 @@ def _forwards_by_index(node: Node) -> bool:
     given, got = definition.inputs[0], definition.outputs[0]
     kinds = [(arg.dtype, arg.type_attr, arg.number_attr, arg.list_attr) for arg in (given, got)]
     return kinds[0] == kinds[1] and bool(given.number_attr or given.list_attr)
-
-
-def _placeholders(graph: Graph, read: Reads) -> dict[Output, tuple[str, list[Use]]]:
-    """Returns the names of the placeholders, with the uses of each output. Output 0 keeps the name of its node."""
-    for output in read:
-        check_typed(output)
-        check_name(output.node.name)
-    unique = graph.unique_names()
-    return {o: (unique(f"{o.node.name}_{o.index}") if o.index else o.node.name, uses) for o, uses in read.items()}
 
 
 # -- control edges -----------------------------------------------------------------------------------------

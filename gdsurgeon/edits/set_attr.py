@@ -29,7 +29,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, STATED_SHAPES
-from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
+from gdsurgeon.ops.op_defs import OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.text import Entry, counted, first_lines, is_utf8, listed, nearest, spelt_value, suggestion
 from gdsurgeon.wire.protos import AttrValue
@@ -190,8 +190,12 @@ def _changes(
                     text = f"{printable(node.op)} has no attr {quoted(attr.key)}"
                     warnings[Remark(text, "no-such-attr", op=node.op, attr=attr.key)] = None
                 parsed[place] = _from_text(graph, node.op, attr.key, kind, attr.text)
-            value = _with_func_attrs(parsed[place], node, attr.key)
-            if value != _present(node, attr.key):
+            value, present = parsed[place], _present(node, attr.key)
+            is_func = present is not None and value.WhichOneof("value") == present.WhichOneof("value") == "func"
+            if present is not None and is_func and present.func.attr:  # a function keeps the attrs of the call
+                value = type(present).FromString(present.SerializeToString())
+                value.func.name = parsed[place].func.name
+            if value != present:
                 attrs[attr.key] = value
         for key in remove:
             if key in node.attr_keys:
@@ -258,15 +262,6 @@ def _present(node: Node, key: str) -> AttrValue | None:
         return node.attr(key)
     except InputError:
         return None
-
-
-def _with_func_attrs(value: AttrValue, node: Node, key: str) -> AttrValue:
-    """Returns `value`; if it is one function, with the attrs of the call of the present function."""
-    present = _present(node, key) if value.WhichOneof("value") == "func" else None
-    if present is None or present.WhichOneof("value") != "func" or not present.func.attr:
-        return value
-    present.func.name = value.func.name
-    return present
 
 
 def _attr_notes(changes: Changes, selected: int) -> list[str]:
@@ -418,9 +413,11 @@ class _Swap:
         self.inferred: list[str] = []
         for attr in definition.attrs.values():
             value = given.get(attr.name, said.get(attr.name))
-            if value is None:
-                value = _kept(node, attr)
-            elif attr.name not in given and attr.name not in node.attr_keys:
+            if value is None and (present := _present(node, attr.name)) is not None:
+                kind = kind_of(present)  # a value of a different kind is not kept
+                is_list = kind == "list()" and attr.kind.startswith("list(")
+                value = present if kind == attr.kind or is_list else None
+            elif value is not None and attr.name not in given and attr.name not in node.attr_keys:
                 self.inferred.append(attr.name)
             if value is not None:
                 self.attrs[attr.name] = value
@@ -461,15 +458,6 @@ class _Swap:
                     allowed = listed(map(dtype_name, attr.allowed), 20)
                     why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
                     raise self.refusal(why, "dtype-not-allowed", attr=attr.name, dtype=dtype_name(dtype))
-
-
-def _kept(node: Node, attr: AttrDef) -> AttrValue | None:
-    """Returns the present value of an attr; None if it is absent, corrupt, or of a different kind."""
-    value = _present(node, attr.name)
-    if value is None:
-        return None
-    kind = kind_of(value)
-    return value if kind == attr.kind or (kind == "list()" and attr.kind.startswith("list(")) else None
 
 
 def _check_consumers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
