@@ -13,7 +13,7 @@ from gdsurgeon.edits.parts import Mapped, bind, check_fits, same_part
 from gdsurgeon.edits.replacing import hand_on
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, check_typed
+from gdsurgeon.graph.node import check_typed
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
@@ -40,7 +40,14 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     bindings = bind(graph, post, SUFFIX, mapped)
     warnings: list[str] = []
     for binding in bindings:
-        _check_output(graph, binding.node)
+        node = binding.node
+        where = f"{quoted(node.name)} of {printable(graph.source_name)} ({printable(node.op)})"
+        if node.op in PLACEHOLDERS:
+            message = f"{where} is an input of the model; postprocessing is added after an output"
+            raise EditError(message, code="is-input", node=node.name)
+        if node.output_dtypes is not None and not node.output_dtypes:
+            message = f"{where} has no output; postprocessing needs a node with an output"
+            raise EditError(message, code="wrong-count", node=node.name, expected=1, found=0)
         check_fits(binding.output, graph, binding.placeholder.output, post, warnings)
     unique = graph.unique_names()
     raws = {node: unique(node.name + RAW_SUFFIX) for node in dict.fromkeys(b.node for b in bindings)}
@@ -93,14 +100,3 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
             text = f"no signature returns {quoted(copy)}; the command signature can add this output"
             notes.append(Remark(text, "not-served", name=copy))
     return EditResult(intent, (claim,), warnings, notes + copied.notes(post))
-
-
-def _check_output(graph: Graph, node: Node) -> None:
-    """Raises EditError if a node is an input of the model, or has no output."""
-    where = f"{quoted(node.name)} of {printable(graph.source_name)} ({printable(node.op)})"
-    if node.op in PLACEHOLDERS:
-        message = f"{where} is an input of the model; postprocessing is added after an output"
-        raise EditError(message, code="is-input", node=node.name)
-    if node.output_dtypes is not None and not node.output_dtypes:
-        message = f"{where} has no output; postprocessing needs a node with an output"
-        raise EditError(message, code="wrong-count", node=node.name, expected=1, found=0)

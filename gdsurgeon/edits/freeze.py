@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
@@ -80,7 +80,10 @@ def freeze(
         feeds = serving.initialising.feeds if serving.initialising is not None else {}
         files = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
         result.notes.append(run_first([node.name for node in initialisers], files))
-    result.told += _names(serving, keys)
+    for key in keys:  # the tensors that have different names in the signature
+        for side in (serving.signatures[key].inputs, serving.signatures[key].outputs):
+            if named := [f"{name} = {tensor}" for name, tensor in side.items() if name != tensor]:
+                result.told.append(Entry("called", "", named))
     if weights is not None:
         result.told.append(Entry("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
     return result
@@ -126,15 +129,6 @@ def _default(graph: Graph, serving: Serving) -> str:
     there = ", ".join(map(quoted, keys))
     line = Line("{model} has several signatures; select one with {signatures} ({there})", model=name, there=there)
     raise EditError(line, code="ambiguous-signature", signatures=keys)
-
-
-def _names(serving: Serving, keys: Sequence[str]) -> Iterator[Entry]:
-    """Lists the tensors to which the signatures give different names."""
-    for key in keys:
-        for side in (serving.signatures[key].inputs, serving.signatures[key].outputs):
-            named = [f"{name} = {tensor}" for name, tensor in side.items() if name != tensor]
-            if named:
-                yield Entry("called", "", named)
 
 
 def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph:

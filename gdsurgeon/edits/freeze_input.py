@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
 from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
-from gdsurgeon.graph.attrs import Shape, format_shape, type_value
+from gdsurgeon.graph.attrs import format_shape, type_value
 from gdsurgeon.graph.constants import Literal, constant_header, parse_literal, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, placeholder_shape
@@ -60,16 +60,10 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
     return EditResult(intent, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
 
 
-def _stated_shape(node: Node) -> Shape:
-    if node.op != "Const":
-        return placeholder_shape(node)
-    header = constant_header(node)
-    return None if header is None else header.dims
-
-
 def _shape(node: Node, given: tuple[int, ...] | None) -> tuple[int, ...]:
     """Returns the shape of a value; without `given` all dimensions of the node are 1. Raises EditError: it differs."""
-    stated = _stated_shape(node)
+    header = constant_header(node) if node.op == "Const" else None
+    stated = placeholder_shape(node) if node.op != "Const" else header.dims if header is not None else None
     shape = given if given is not None else (1,) * len(stated or ())
     if not compatible(shape, stated):
         raise EditError(

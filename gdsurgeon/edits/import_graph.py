@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -151,8 +151,14 @@ def _add_signatures(
             text = f"the signature {quoted(key)} of {name_of_other} is left out: {why}"
             result.notes.append(Remark(text, "no-signature", signature=key))
             continue
-        if connected:
-            inputs |= _further_inputs(graph, inputs, outputs, {*at.values()})
+        if connected:  # placeholders of the model that the outputs depend on are further inputs
+            topology, copies = topology_of(graph), {*at.values()}
+            given = {topology.code(graph.tensor(text)) for text in inputs.values()}
+            ends = [topology.id_of(graph.tensor(text).node) for text in outputs.values()]
+            above = topology.upstream(ends, given=given)
+            numbers = [n for n in topology.with_ops(UNSET_PLACEHOLDERS) if above[n] and topology.node(n) not in copies]
+            names = [name for name in map(topology.name, numbers) if name not in inputs.values()]
+            inputs |= {name: name for name in names if name not in inputs}
         mine[own] = Served(inputs, outputs, served.method)
         result.told.append(told(own, mine[own]))
         for name in (name for name in served.inputs if name not in inputs):
@@ -160,15 +166,3 @@ def _add_signatures(
             text = f"the signature {quoted(own)} has no input {quoted(name)}: it {why}"
             result.notes.append(Remark(text, "no-such-input", signature=own, name=name))
     graph.serving = graph.serving._replace(signatures=mine)
-
-
-def _further_inputs(
-    graph: Graph, inputs: Mapping[str, str], outputs: Mapping[str, str], copies: Collection[Node]
-) -> dict[str, str]:
-    """Returns the placeholders of the model that the outputs of an imported signature depend on."""
-    topology = topology_of(graph)
-    given = {topology.code(graph.tensor(text)) for text in inputs.values()}
-    above = topology.upstream([topology.id_of(graph.tensor(text).node) for text in outputs.values()], given=given)
-    numbers = [n for n in topology.with_ops(UNSET_PLACEHOLDERS) if above[n] and topology.node(n) not in copies]
-    found = map(topology.name, numbers)
-    return {name: name for name in found if name not in inputs and name not in inputs.values()}

@@ -215,8 +215,10 @@ def plan_copy(
         new_shared = fresh_shared_names(topology, shared, lambda name: name, used)
     functions.added = respell_shared_names(functions.added, new_shared)
     nameless = nameless_variables(plan)
-    if nameless and not has_nameless_variables(topology_of(graph)):
-        nameless = {}
+    if nameless:  # if the graph has no such variable, the copies can stay without a shared name
+        topology = topology_of(graph)
+        present = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
+        nameless = nameless if not all(variable.text_attr(SHARED_NAME) for variable in present) else {}
     if any(node.has_attr(BY_NODE_NAME) for node in originals):
         nameless |= clashing_node_names(topology_of(graph), plan)
     renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in forced}
@@ -396,12 +398,6 @@ def nameless_variables(names: Mapping[Node, str]) -> dict[Node, str]:
     """Returns a shared name for the copies of variables without one: all of them in a graph are one variable."""
     found = [node for node in names if node.op == "VarHandleOp" and not node.text_attr(SHARED_NAME)]
     return dict.fromkeys(found, names[found[0]]) if found else {}
-
-
-def has_nameless_variables(topology: Topology) -> bool:
-    """Returns whether the graph has a variable without a shared name."""
-    variables = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
-    return any(not variable.text_attr(SHARED_NAME) for variable in variables)
 
 
 def _temporary_name(node: Node) -> str:

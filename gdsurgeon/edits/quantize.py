@@ -115,7 +115,13 @@ def quantize(
         raise UsageError(message, code="bad-value", value=dtype, expected=list(FORMS))
     require_numpy("quantizing")
     work = _Work(FORMS[dtype], KeepPattern(keep), least)
-    bodies = [] if graph.is_body else list(_bodies(graph, work))
+    bodies: list[Body] = []
+    for function in () if graph.is_body else graph.functions:
+        if any(node.op == "Const" for node in function.node_def):
+            try:
+                bodies.append(Body(graph, function.signature.name))
+            except EditError:  # the function cannot be converted to a graph
+                work.stays["typed-by-calls"] += 1
     sources = shape_sources(graph)
     found = work.found_in(graph, sources)
     called = [name for node in sources for name in functions_of(graph[node])] if bodies else []
@@ -224,16 +230,6 @@ class _Work:
         own, names = _RECORD[self.to]
         now = len(form.content) + len(form.scale) + own + names * len(node.name)
         return _Found(node, called, form, values.stored * values.dtype.size, now)
-
-
-def _bodies(graph: Graph, work: _Work) -> Iterator[Body]:
-    """Yields the functions with constants as graphs, and counts those that cannot be converted to graphs."""
-    for function in graph.functions:
-        if any(node.op == "Const" for node in function.node_def):
-            try:
-                yield Body(graph, function.signature.name)
-            except EditError:
-                work.stays["typed-by-calls"] += 1
 
 
 def _consumers(node: Node) -> Iterator[Use]:

@@ -16,7 +16,6 @@ from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.in_functions import changed_functions
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
 from gdsurgeon.text import listed
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
@@ -56,11 +55,23 @@ def set_device(
         raise EditError("give exactly one: clear, a mapping of devices, or a device", code="conflicting-options")
     if device is not None and nodes is None:
         raise EditError("no nodes are selected: select the nodes that get the device", code="nothing-selected")
-    holds = _inner_filter(nodes)
-    library = () if graph.is_body or holds is None else graph.functions
-    inner = [(f, [n for n in f.node_def if holds is not None and holds(n)]) for f in library]
+    is_by_op = isinstance(nodes, Selection) and bool(nodes.ops)
+    ops = frozenset(nodes.ops if isinstance(nodes, Selection) else ())
+    excluded = [compiled(p).search for p in (nodes.exclude if isinstance(nodes, Selection) else ())]
+
+    def is_selected(node: NodeDef) -> bool:  # inside a function
+        return bool(node.device) if nodes is None else node.op in ops and not any(s(node.name) for s in excluded)
+
+    library = graph.functions if not graph.is_body and (nodes is None or is_by_op) else ()
+    inner = [(function, list(filter(is_selected, function.node_def))) for function in library]
     functions = [function for function, found in inner if found]
-    targets = None if nodes is None else _outer_nodes(graph, nodes, functions)
+    targets = None
+    if isinstance(nodes, Selection) and functions:  # an op type may occur only in functions
+        inside, outside = {node.op for f in functions for node in f.node_def}, topology_of(graph).ops()
+        outer = replace(nodes, ops=tuple(op for op in nodes.ops if op in outside or op not in inside))
+        targets = nodes_of(graph, outer) if outer.names_something else []
+    elif nodes is not None:
+        targets = nodes_of(graph, nodes)
     placed = [node for node in (placed_nodes(graph) if targets is None else targets) if node.device]
     outer_counts = Counter(node.device for node in placed)
     inner_counts = Counter(node.device for _, found in inner for node in found)
@@ -81,7 +92,7 @@ def set_device(
     }
 
     def place(function: FunctionDef) -> bool:
-        found = [n for n in function.node_def if holds is not None and holds(n) and _differ(n.device, change(n.device))]
+        found = [n for n in function.node_def if is_selected(n) and _differ(n.device, change(n.device))]
         for node in found:
             node.device = change(node.device)
         return bool(found)
@@ -106,26 +117,6 @@ def set_device(
         functions=FunctionChanges(changed=[function.signature.name for function in new_functions]),
     )
     return EditResult(intent, (SameOutputs(even_alone=True),), notes=notes)
-
-
-def _inner_filter(nodes: Nodes | None) -> Callable[[NodeDef], bool] | None:
-    """Returns which nodes inside functions are selected: all with a device, or those of a selection's op types."""
-    if nodes is None:
-        return lambda node: bool(node.device)
-    if not isinstance(nodes, Selection) or not nodes.ops:
-        return None
-    ops, excluded = frozenset(nodes.ops), [compiled(pattern).search for pattern in nodes.exclude]
-    return lambda node: node.op in ops and not any(search(node.name) for search in excluded)
-
-
-def _outer_nodes(graph: Graph, nodes: Nodes, functions: Sequence[FunctionDef]) -> list[Node]:
-    """Returns the selected nodes outside of functions. An op type may occur only in `functions`."""
-    if not isinstance(nodes, Selection) or not functions:
-        return nodes_of(graph, nodes)
-    inside = {node.op for function in functions for node in function.node_def}
-    ops = topology_of(graph).ops()
-    outer = replace(nodes, ops=tuple(op for op in nodes.ops if op in ops or op not in inside))
-    return nodes_of(graph, outer) if outer.names_something else []
 
 
 def _device(text: str | None) -> Device:

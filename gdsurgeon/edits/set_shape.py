@@ -160,7 +160,15 @@ def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shap
 
     Other inputs whose first dimension is unknown are also a part of the batch.
     """
-    factors = {_factor(old[node], shape) for node, shape in new.items()}
+
+    def factor(before: Shape, shape: Shape) -> int:  # the new batch divided by the old one; 0: it is not larger
+        if not before or before[0] < 1 or (shape is not None and len(before) != len(shape)):
+            return 0
+        if shape is None or shape[0] < 0:
+            return OPEN
+        return shape[0] // before[0] if shape[0] > before[0] and shape[0] % before[0] == 0 else 0
+
+    factors = {factor(old[node], shape) for node, shape in new.items()}
     if 0 in factors or len(factors - {OPEN}) > 1:
         return
     rows = max(factors) if factors != {OPEN} else ROWS
@@ -170,15 +178,6 @@ def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shap
         others = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
         names = [node.name for node in (*new, *(n for n in others if (placeholder_shape(n) or (0,))[0] < 0))]
         yield RowByRow(tuple(names), rows, alone=not original_accepts_rows)
-
-
-def _factor(old: Shape, new: Shape) -> int:
-    """Returns the new batch divided by the old one, `OPEN` for an unknown batch, 0 if the batch is not larger."""
-    if not old or old[0] < 1 or (new is not None and len(old) != len(new)):
-        return 0
-    if new is None or new[0] < 0:
-        return OPEN
-    return new[0] // old[0] if new[0] > old[0] and new[0] % old[0] == 0 else 0
 
 
 def _not_checked(graph: Graph, nodes: Iterable[Node]) -> Iterator[str]:
