@@ -1,4 +1,4 @@
-"""signature: the graph stays as it is; the signatures are renamed, removed and added to as was asked for."""
+"""signature: the signatures change as requested, and the graph is unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def around(
     inputs: Sequence[Labelled] = (),
     outputs: Sequence[Labelled] = (),
 ) -> Iterator[str]:
-    """Has EXPECTED be what was asked for; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
+    """Changes the expected signatures; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     del found
     for item in removed:
         expected.drop(*_places(expected, item))
@@ -55,17 +55,21 @@ def around(
 
 
 def add_tensor(expected: Expected, side: str, item: Labelled) -> None:
-    """Has EXPECTED have ITEM as an input or an output: its dtype and shape are those of the graph."""
+    """Adds an input or output of a signature, with the dtype and shape that it has in the graph."""
     expected.values.setdefault(("signature", item.key, "method"), PREDICT)
-    place = ("signature", item.key, side, item.name)
     node, _, index = item.tensor.partition(":")
-    named = (*place, "tensor")
-    expected.values[named] = Tensor(f"{node}:{index or 0}")
-    expected.free.update(((*place, "dtype"), (*place, "shape"), ("signature", item.key, "default", item.name)))
+    expect_tensor(expected, ("signature", item.key, side, item.name), node, index)
+    expected.free.add(("signature", item.key, "default", item.name))
+
+
+def expect_tensor(expected: Expected, place: Place, node: str, index: str) -> None:
+    """Adds a tensor at `place`, with the dtype and shape that it has in the graph."""
+    expected.values[(*place, "tensor")] = Tensor(f"{node}:{index or 0}")
+    expected.free.update(((*place, "dtype"), (*place, "shape")))
 
 
 def _places(expected: Expected, item: str) -> list[Place]:
-    """The places of ITEM, a key or ``KEY/name``."""
+    """Returns the places of `item`, a key or ``KEY/name``."""
     if ("signature", item, "method") in expected.values:
         return [("signature", item)]
     key, _, name = item.partition("/")

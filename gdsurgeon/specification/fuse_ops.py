@@ -15,7 +15,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
 from gdsurgeon.specification.fusion_boundary import Edges, is_idle, is_large, of_body, paired
-from gdsurgeon.specification.joining import CameAlong
+from gdsurgeon.specification.joining import ImportedFunctions
 from gdsurgeon.specification.selected import Selecting, selected
 
 XLA = "_XlaMustCompile"
@@ -49,7 +49,7 @@ def violations(
         inside = Inside(before, edges.members, edges.inputs, edges.outputs, edges.awaited, {})
         reads = list(edges.inputs)
     else:
-        came = CameAlong(comparison, body)
+        came = ImportedFunctions(comparison, body)
         yield from came.violations()
         pairs = paired(before, body, edges, mapped, keep)
         idle = [n for n in edges.kept if n not in keep and n not in pairs[1] and is_idle(before, n)]

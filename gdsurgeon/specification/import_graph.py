@@ -1,4 +1,4 @@
-"""import: the other graph is there, in its scope and connected as asked; what was there is as it was."""
+"""import: the other graph is added, in its scope and connected as requested; the present nodes are unchanged."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.surroundings import Place, Surroundings, Tensor
+from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_numbered
-from gdsurgeon.specification.joining import Joined, in_scope
+from gdsurgeon.specification.change_signatures import expect_tensor
+from gdsurgeon.specification.joining import ImportedGraph, in_scope
 from gdsurgeon.specification.surroundings import Expected
 
 
@@ -22,12 +23,12 @@ def violations(
     *,
     part: Graph | None = None,
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`. PART: OTHER, or what it is with constants for its variables."""
+    """See `gdsurgeon.specification.specify.violations`. `part`: `other` with constants for its variables."""
     other = part or other
     if other.pristine() is comparison.before:
         other = comparison.before
-    stands = {placeholder.removesuffix(":0"): tensor.removesuffix(":0") for tensor, placeholder in connect}
-    yield from Joined(comparison, other, stands, in_scope(other, scope)).violations(Intent())
+    replaced = {placeholder.removesuffix(":0"): tensor.removesuffix(":0") for tensor, placeholder in connect}
+    yield from ImportedGraph(comparison, other, replaced, in_scope(other, scope)).violations(Intent())
 
 
 def around(
@@ -37,7 +38,7 @@ def around(
     scope: str = "",
     connect: Sequence[tuple[str, str]] = (),
 ) -> Iterator[str]:
-    """Has EXPECTED have the signatures of OTHER; see `gdsurgeon.specification.surroundings.wrong_surroundings`.
+    """Adds the signatures of `other`; see `gdsurgeon.specification.surroundings.wrong_surroundings`.
 
     A signature without outputs, or with a tensor that is not dense, is left out.
     """
@@ -59,20 +60,11 @@ def around(
                 node, _, index = text.partition(":")
                 place = ("signature", new, side, name)
                 if node not in connected:
-                    there = _node(found.get((*place, "tensor")))
+                    there = str(found.get((*place, "tensor"))).partition(":")[0]
                     is_renamed = not scope.strip("/") and node in expected.graph and is_numbered(there, node)
-                    _expect(expected, place, there if is_renamed else f"{scope.strip('/')}/{node}".strip("/"), index)
+                    expect_tensor(
+                        expected, place, there if is_renamed else f"{scope.strip('/')}/{node}".strip("/"), index
+                    )
         for given in [p for p in found if p[:3] == ("signature", new, "input") and p[-1] == "tensor"]:
             if given not in expected.values and connected and given[3] in expected.graph:
-                _expect(expected, given[:4], given[3], "")  # an input of the model, before what is connected
-
-
-def _expect(expected: Expected, place: Place, node: str, index: str) -> None:
-    """Has EXPECTED have a tensor at PLACE, with the dtype and the shape that it has in the graph."""
-    named = (*place, "tensor")
-    expected.values[named] = Tensor(f"{node}:{index or 0}")
-    expected.free.update(((*place, "dtype"), (*place, "shape")))
-
-
-def _node(value: object) -> str:
-    return str(value).partition(":")[0]
+                expect_tensor(expected, given[:4], given[3], "")  # an input of the model, upstream of a connection

@@ -1,4 +1,4 @@
-"""insert: the graph reads the tensor, and who read the tensor reads what the graph makes of it; nothing else is new."""
+"""insert: the inserted graph reads a tensor, whose consumers read its result; nothing else is new."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification.joining import Joined, in_scope, placeholders, result, uses
+from gdsurgeon.specification.joining import ImportedGraph, in_scope, placeholders, result
+from gdsurgeon.specification.rows import Rows
 from gdsurgeon.specification.selected import Selecting, selected
 
 
@@ -20,28 +21,23 @@ def violations(
     *,
     bodies: Sequence[Graph] = (),
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`. BODIES: BODY, or what it returns, for each tensor in order."""
+    """See `gdsurgeon.specification.specify.violations`. `bodies`: the graph that is inserted for each tensor."""
     before, intent = comparison.before, Intent()
-    joined: list[Joined] = []
-    for name, part in zip(_tensors(before, tensor), bodies, strict=True):
+    rows = Rows(before)
+    tensors: list[str]
+    if isinstance(tensor, (str, tuple, list)):
+        tensors = list(dict.fromkeys(map(str, [tensor] if isinstance(tensor, str) else tensor)))
+    else:  # output 0 of the selected nodes, if it has consumers
+        tensors = [name for name in selected(before, tensor) if any(True for _ in rows.uses(rows.tensor(name)))]
+    imported: list[ImportedGraph] = []
+    for name, part in zip((name.removesuffix(":0") for name in tensors), bodies, strict=True):
         part = before if part.pristine() is before else part
-        node, _, index = name.partition(":")
         own = scope
         if not isinstance(tensor, str) and isinstance(body, Graph):
-            own = f"{node}_{index}/{scope}" if index else f"{node}/{scope}"
-        joined.append(Joined(comparison, part, {placeholders(part)[0]: name}, in_scope(part, own)))
-        new = joined[-1].tensor(result(part))
-        intent.rewired += [Rewired(user, slot, name, new) for user, slot in uses(before, name)]
-        joined[-1].say(intent)
+            own = f"{name.replace(':', '_')}/{scope}"
+        imported.append(ImportedGraph(comparison, part, {placeholders(part)[0]: name}, in_scope(part, own)))
+        intent.rewire(rows.uses(rows.tensor(name)), name, imported[-1].tensor(result(part)))
+        imported[-1].declare(intent)
     yield from audit(comparison, intent)
-    for each in joined:
+    for each in imported:
         yield from each.faults()
-
-
-def _tensors(before: Graph, wanted: str | Selecting | Iterable[str]) -> list[str]:
-    """The tensors that are meant: of selected nodes the first outputs that have consumers."""
-    if isinstance(wanted, str):
-        return [wanted.removesuffix(":0")]
-    if isinstance(wanted, (tuple, list)):
-        return list(dict.fromkeys(name.removesuffix(":0") for name in wanted))
-    return [name for name in selected(before, wanted) if next(uses(before, name), None) is not None]
