@@ -64,7 +64,8 @@ def add_tensor(expected: Expected, side: str, item: Labelled) -> None:
 
 def expect_tensor(expected: Expected, place: Place, node: str, index: str) -> None:
     """Adds a tensor at `place`, with the dtype and shape that it has in the graph."""
-    expected.values[(*place, "tensor")] = Tensor(f"{node}:{index or 0}")
+    named = (*place, "tensor")
+    expected.values[named] = Tensor(f"{node}:{index or 0}")
     expected.free.update(((*place, "dtype"), (*place, "shape")))
 
 
