@@ -1,4 +1,4 @@
-"""What the parsers of small languages share: a text that is read from left to right, with the place in it."""
+"""The base class of parsers for small languages: reads a text from left to right."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Parser(ABC):
         return True
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        """What comes next where PATTERN matches that, which is passed over then; else ''."""
+        """Skips and returns the next text that matches `pattern`; returns '' if it does not match."""
         self.space()
         found = pattern.match(self.text, self.at)
         if found is None:
@@ -57,7 +57,7 @@ class Parser(ABC):
         return found[0]
 
     def until(self, end: str) -> Iterator[None]:
-        """Once for each of the items up to END, with commas between them, of which the caller reads one each time.
+        """Yields once for each item up to `end`, with commas between items; the caller reads the item.
 
         Raises:
             UsageError: a comma, or END, is missing.
@@ -71,6 +71,6 @@ class Parser(ABC):
 
 
 def where(text: str, at: int) -> str:
-    """What stands in TEXT from AT on, to be told: ``at 'Mul($x'``."""
+    """Returns the place `at` in `text` for a message: ``at 'Mul($x'``."""
     rest = shortened(text[at:].strip(), 20)
     return f"at {quoted(rest)}" if rest else "at the end"

@@ -65,7 +65,7 @@ def _faults(graph: Graph, custom_ops: bool) -> Iterator[dict[str, Any]]:
     from gdsurgeon.analysis.queries.compatibility import legacy_problems
 
     found = list(legacy_problems(graph))
-    for text in graph.mended:
+    for text in graph.repairs:
         yield {"text": text, "node": "", "mendable": True}
     for each in found:
         yield {"text": each.text, "node": each.node, "mendable": each.is_mendable}

@@ -49,7 +49,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
             nodes=[each.node for each in left],
             details=tuple(faults),
         )
-    if not fixed and not graph.mended:
+    if not fixed and not graph.repairs:
         why = "its faults cannot be repaired" if left else "it has no known fault"
         raise NothingToDo(
             f"nothing would change: {why}" + "".join(f"; {each.text}" for each in left[:3]),
@@ -57,13 +57,13 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
             nodes=[each.node for each in found],
         )
     warnings = [*(each.text for each in left), *_no_longer_changed(graph, fixed)]
-    if graph.mended:
+    if graph.repairs:
         text = "several nodes had the same name, which TensorFlow refuses"
         warnings.append(f"{text}; the result is compared with the renamed graph")
     _fix(graph, found)
     result = EditResult(Intent(changed=[node.name for node in graph.touched()]), (SameOutputs(even_alone=True),))
     result.warnings = warnings
-    result.told = [Entry("renamed", text) for text in graph.mended]
+    result.told = [Entry("renamed", text) for text in graph.repairs]
     for kind, count in Counter(each.kind for each in fixed).items():
         ops = Counter(each.becomes for each in fixed if each.kind == kind)
         listed = ", ".join(f"{op} x {n}" for op, n in ops.items())
@@ -74,7 +74,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     faults_found: list[Json] = [
         {"kind": each.kind, "node": each.node, "text": each.text, "mended": each.is_mendable} for each in found
     ]
-    faults_found += [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended]
+    faults_found += [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.repairs]
     result.facts = {"faults": faults_found}
     return result
 

@@ -16,7 +16,7 @@ Shape = tuple[int, ...] | None
 """Dims, -1 for an unknown one; None for an unknown rank."""
 
 Plain: TypeAlias = int | float | bytes | list[int] | list[float] | list[bytes]
-"""What an attr of kind int, bool, float, string, type or a list of them holds."""
+"""The value of an attr of kind int, bool, float, string or type, or of a list of such values."""
 
 
 def attr_value(data: bytes) -> AttrValue:
@@ -25,7 +25,7 @@ def attr_value(data: bytes) -> AttrValue:
 
 
 def kind_of(value: AttrValue) -> str:
-    """What an AttrValue holds, in the words of op signatures: ``int``, ``list(type)``, ``func``, ... or ''."""
+    """Returns the kind of an AttrValue as op signatures call it: ``int``, ``list(type)``, ``func``, ... or ''."""
     return next(iter(kinds_in(value)), "")
 
 

@@ -40,7 +40,7 @@ def expanded_args(definition: OpDef, read: AttrReader) -> list[BodyArg]:
 
 
 def argument_shape(function: FunctionDef, index: int) -> TensorShapeProto | None:
-    """What FUNCTION says of the shape of the argument INDEX, or None."""
+    """Returns the shape that a function states for the argument `index`, or None."""
     attrs = function.arg_attr[index].attr if index in function.arg_attr else {}
     if "_user_specified_shape" in attrs:
         return attrs["_user_specified_shape"].shape
@@ -57,8 +57,7 @@ class Body:
         values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
         lenient: whether to read as much as can be read: of an op that is not known the outputs are taken to be those
             that are read, and an attr that the call lacks is empty.
-        shapes: of the arguments, as calls pass them, instead of those that the function states; missing ones are
-            unknown.
+        shapes: the shapes of the arguments in calls, instead of the stated ones; missing shapes are unknown.
 
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
@@ -370,7 +369,7 @@ class _Reader:
         return copy
 
     def _named(self, text: str) -> list[str]:
-        """What an input or a ret of the body names: one tensor, or all of an argument."""
+        """Returns the tensors that an input or a ret names: one tensor, or all tensors of an argument."""
         tensors = self._tensors.get(text)
         if tensors is None and self._lenient:
             name, *rest = text.split(":")

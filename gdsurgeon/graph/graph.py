@@ -71,7 +71,7 @@ class Graph:
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
         self.owner: Graph | None = None
-        self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.load.uniquely_named` had to put right, a line each
+        self.repairs: tuple[str, ...] = ()  # by `gdsurgeon.graph.load.uniquely_named`, a line each
         self._serving: Serving | None = None
         self._stands_alone = False
         self.became: Callable[[str], str] = lambda _: ""
@@ -125,7 +125,7 @@ class Graph:
         return self._overlay.version + self.functions.version + self._journal.rewinds
 
     def derived(self, make: Callable[[Graph], T]) -> T:
-        """What MAKE says of this graph as it is now; made when it is first asked for, and again after a change."""
+        """Returns the result of `make` for the present graph, which is computed once for each version of the graph."""
         version, serving, found = self._derived.get(make, (-1, None, None))
         if version != self.version or serving is not self.serving:
             found = make(self)
@@ -133,7 +133,7 @@ class Graph:
         return found  # type: ignore[return-value]
 
     def know(self, make: Callable[[Graph], T], found: T) -> None:
-        """Says what MAKE would say of this graph as it is now: of who has come to know it by another way."""
+        """Sets the result of `make` for the present graph, which the caller has computed differently."""
         self._derived[make] = self.version, self.serving, found
 
     def prefetch(self, names: Iterable[str]) -> None:
@@ -587,7 +587,7 @@ class Graph:
         return UniqueNames(lambda name: name in self)
 
     def spell_base_name(self, name: str) -> str:
-        """What the node that is called NAME in the file is called now."""
+        """Returns the present name of the node with the name `name` in the file."""
         return self._overlay.respelt.get(name, name)
 
     def spell_base_input(self, text: str) -> str:
@@ -670,7 +670,7 @@ class Graph:
     def copy(self) -> Graph:
         """An independent graph that is as this one is now; they share the file."""
         out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
-        out.store, out.owner, out.mended, out.became = self.store, self.owner, self.mended, self.became
+        out.store, out.owner, out.repairs, out.became = self.store, self.owner, self.repairs, self.became
         out._serving, out._stands_alone = self._serving, self._stands_alone
         if "functions" in vars(self) and self._borrowed is None:
             out.functions = self.functions.copy(out._journal)

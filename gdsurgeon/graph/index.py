@@ -40,7 +40,7 @@ from gdsurgeon.wire.source import Source
 _Value = TypeVar("_Value")
 
 END_OF_NODE = b"\0"
-"""What stands among the kinds of inputs after those of each node."""
+"""Marks the end of a node in a column of kinds of inputs."""
 
 
 class Rows:
@@ -75,7 +75,7 @@ class Rows:
     @overload
     def get(self, name: str, default: int) -> int: ...
     def get(self, name: str, default: int | None = None) -> int | None:
-        """Returns the row of `name`, or `default` if there is none."""
+        """Returns the row of `name`, or `default` if no row has the name."""
         if self._apart:
             self._looked += len(self._parts)
             if self._looked > self._PAYS * self._apart:

@@ -58,7 +58,7 @@ class Journal:
         setattr(item, name, value)
 
     def copied(self, item: object, name: str) -> dict[Value, Value]:
-        """Returns the dict that is the attribute `name` of `item`, of which many items or their order will change.
+        """Returns the dict in the attribute `name` of `item`, in which many entries or their order will change.
 
         While an edit runs it is a copy, made once, so that undoing the edit restores the dict as a whole.
         """

@@ -60,10 +60,10 @@ def _from_text(source: Source, head: bytes) -> Graph:
 
 
 def uniquely_named(graph: Graph) -> Graph:
-    """Returns `graph` if all names are unique; else a graph with unique names, whose `mended` lists the changes.
+    """Returns `graph` if all names are unique; else a graph with unique names, whose `repairs` lists the changes.
 
     Of equal nodes, byte for byte, the first is kept. Others get new names. A node with such an input reads the last
-    one before it, or the first of all if there is none before it, because files have nodes after their inputs.
+    one before it, or the first of all if all are after it, because files have nodes after their inputs.
     TensorFlow refuses such a file, so its meaning is not defined.
     """
     names = graph.store.names
@@ -76,20 +76,20 @@ def uniquely_named(graph: Graph) -> Graph:
     latest: dict[str, str] = {}
     first: dict[tuple[str, bytes], str] = {}
     kept: list[NodeDef] = []
-    mended: list[Remark] = []
+    repairs: list[Remark] = []
     for node in proto.node:
         _respell(node, latest)
         name, body = node.name, node.SerializeToString(deterministic=True)
         same = first.get((name, body))
         if same is not None:
             text = f"node {quoted(name)} occurs twice, with equal definitions: the second is removed"
-            mended.append(Remark(text, "duplicate-removed", node=name))
+            repairs.append(Remark(text, "duplicate-removed", node=name))
             latest[name] = same
             continue
         if name in latest:
             node.name = unique(name)
             text = f"the second node {quoted(name)} ({printable(node.op)}) is renamed to {quoted(node.name)}"
-            mended.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
+            repairs.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
         first[name, body] = latest[name] = node.name
         kept.append(node)
     nodes = [NodeDef.FromString(node.SerializeToString()) for node in kept]
@@ -97,7 +97,7 @@ def uniquely_named(graph: Graph) -> Graph:
     proto.node.extend(nodes)
     source = BytesSource(proto.SerializeToString(deterministic=True), graph.source_name)
     out = Graph(source, text=graph.text, file_bytes=graph.file_bytes)
-    out.mended = tuple(mended)
+    out.repairs = tuple(repairs)
     return out
 
 

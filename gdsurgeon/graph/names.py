@@ -40,7 +40,7 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
 
     Args:
         name: of the node.
-        became: what an earlier edit did with the node; '' if nothing.
+        became: the change that an earlier edit made to the node; '' if it made none.
         called: the name of the graph.
         count: of its nodes.
         known: names that may be suggested for a typo.
@@ -58,7 +58,7 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
 
 
 def parse_input(text: str) -> InputRef | None:
-    """Parses ``^node``, ``node`` or ``node:index``; None if `text` is none of them."""
+    """Parses ``^node``, ``node`` or ``node:index``; returns None for any other text."""
     if text[:1] == "^":
         return InputRef(text[1:], CONTROL) if len(text) > 1 and ":" not in text else None
     node, colon, index = text.rpartition(":")

@@ -27,7 +27,7 @@ H = TypeVar("H", bound="Handle")
 
 
 class Owner(Protocol):
-    """What a node asks of the graph that it is in."""
+    """The interface of a graph that nodes use."""
 
     @property
     def source_name(self) -> str:
@@ -51,7 +51,7 @@ class Owner(Protocol):
         """The node that is called NAME in the file."""
 
     def spell_base_name(self, name: str) -> str:
-        """What the node that is called NAME in the file is called now."""
+        """Returns the present name of the node with the name `name` in the file."""
 
     def spell_base_input(self, text: str) -> str:
         """An input as the file spells it, with the name that its node has now."""
@@ -375,7 +375,7 @@ class Node(Handle):
         return self.record.source.read(self.record.body + start, end - start)
 
     def attr_size(self, key: str) -> int:
-        """Returns the size in bytes of the serialized AttrValue of the attr `key`; 0 if there is none."""
+        """Returns the size in bytes of the serialized AttrValue of the attr `key`; 0 without such an attr."""
         if key in self._attrs:
             return len(self._attrs[key] or b"")
         start, end = self.header.attrs.get(key, (0, 0)) if self.record is not None else (0, 0)
@@ -414,12 +414,12 @@ class Node(Handle):
         return definition.attrs[key].default if definition is not None and key in definition.attrs else value
 
     def text_attr(self, key: str) -> str:
-        """Returns the value of a string attr; '' if there is none."""
+        """Returns the value of a string attr; '' without such an attr."""
         value = self.plain_attr(key)
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
 
     def ints_attr(self, key: str) -> list[int]:
-        """Returns the value of an attr that is a list of ints; [] if there is none."""
+        """Returns the value of an attr that is a list of ints; [] without such an attr."""
         value = self.attr(key)
         return [] if value is None else list(value.list.i)
 

@@ -1,4 +1,4 @@
-"""What has been changed of a graph: the difference between its nodes now and those of its file."""
+"""The changes of a graph: the differences between its present nodes and the nodes of its file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Overlay:
 
     @property
     def records(self) -> dict[Node, list[Chunk]]:
-        """What is written of touched and added nodes, if that was asked for and is still so."""
+        """The encoded records of touched and added nodes, as long as they are valid."""
         if self._rewinds != self._journal.rewinds:
             self._rewinds = self._journal.rewinds
             self._records.clear()

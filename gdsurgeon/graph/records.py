@@ -188,7 +188,7 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
     if not forms:
         found = _own(parsed.op, count)
         return None if found is None else Batch(run, names, inputs, [], *distinct(found))
-    # What is left is what the message does not know, in the order in which it was read.
+    # The rest are fields that the message does not know, in the order of the data.
     parsed.ClearField("name")
     parsed.ClearField("input")
     rest = parsed.SerializeToString().split(_APART)

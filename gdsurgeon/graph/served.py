@@ -88,7 +88,7 @@ def tensor_now(graph: Graph, text: str) -> str | None:
 
 
 def node_now(graph: Graph, name: str) -> str | None:
-    """What stands for the node NAME of the file now; see `tensor_now`."""
+    """Returns the present name of the node `name` of the file; see `tensor_now`."""
     taken = graph.find(name)
     if taken is not None and taken.base_name is None:
         return name

@@ -1,4 +1,4 @@
-"""What the model around a graph says of it: its signatures, and how its variables get their values."""
+"""The signatures of a model and the sources of the values of its variables."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Serving(NamedTuple):
         checkpoint: the prefix of its checkpoint; '' where it has none.
         signatures: by key.
         meant: the keys of the selected signatures; empty for all called ones.
-        restoring: the run that restores its checkpoint; None if there is none.
+        restoring: the run that restores its checkpoint, or None.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
         keys: where the checkpoint has the values of variables, by their nodes.
         apart: the nodes that `restoring` does not restore: only readers of the model's objects do.
@@ -141,7 +141,7 @@ class Serving(NamedTuple):
 
     @property
     def runs(self) -> list[Restoring]:
-        """What a loader runs, in order."""
+        """The runs of a loader, in order."""
         return [run for run in (self.restoring, self.initialising) if run is not None]
 
     @property
@@ -192,7 +192,7 @@ class Serving(NamedTuple):
 
 
 def no_signature(key: str, signatures: Collection[str]) -> Remark:
-    """Returns the remark that there is no signature `key`, with a suggestion, or the existing keys."""
+    """Returns the remark that the signature `key` does not exist, with a suggestion or the existing keys."""
     called = sorted(other for other in signatures if other != INIT)
     near = nearest(key, called)
     there = "" if near or not called else f" Its signatures are: {named(called)}."

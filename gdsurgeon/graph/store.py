@@ -55,7 +55,7 @@ class Search:
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         self._source = source
         self._mentions: dict[str, list[str]] = {name: [] for name in names}
-        self._records: dict[str, Record] = {}  # of these names, and of the nodes that mention them
+        self._records: dict[str, Record] = {}  # records with these names, and records that mention them
         self._repeated: set[str] = set()
 
     @classmethod
@@ -122,7 +122,7 @@ class Store:
 
     Args:
         source: the bytes, a binary GraphDef.
-        finder: finds nodes without an index, as far as it can.
+        finder: finds some nodes without an index.
         index: returns the index of all nodes, or None if the nodes must be read for it.
     """
 

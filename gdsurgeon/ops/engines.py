@@ -32,7 +32,7 @@ class Engine(NamedTuple):
 
     @property
     def called(self) -> str:
-        """What it is called, with its version."""
+        """Its title and version."""
         return f"{TITLES[self.name]} {self.version}"
 
 

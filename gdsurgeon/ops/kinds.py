@@ -22,7 +22,7 @@ ASIDE = frozenset((COLOCATION_ATTR, STATED_SHAPES))
 """Attrs that are no part of what is computed: names of other nodes, and what an exporter knew of shapes."""
 
 FRAME_NAME = "frame_name"
-"""What a while loop is called by the nodes that enter it."""
+"""The name of a while loop, in the nodes that enter it."""
 SHARED_NAME = "shared_name"
 """By which name a table, a queue or a variable is held; those that have one name are one."""
 VAR_NAME = "var_name"

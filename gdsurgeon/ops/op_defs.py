@@ -138,7 +138,7 @@ def table_version() -> str:
 
 
 def graph_def_version() -> int:
-    """The version of GraphDefs of that TensorFlow: of which it may be said that it must not read a file."""
+    """The GraphDef version of that TensorFlow; a file can exclude this version."""
     return int(_head()[2])
 
 

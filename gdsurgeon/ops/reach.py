@@ -1,4 +1,4 @@
-"""What an op reaches outside of the graph: files, networks, other processes, Python. From a table kept as package data.
+"""The external effects of ops: files, networks, other processes, Python. From a table in the package data.
 
 The table has every op of the TensorFlow release that it was made from, with the result of a review by a person. An op
 that is not in the table was not reviewed, and counts as reaching. `scripts/make_reach_table.py` makes and checks the
@@ -17,12 +17,12 @@ from gdsurgeon.wire.messages import DATA
 NONE, UNKNOWN = "none", "unknown"
 FILE_READ = "file read"
 KINDS = (NONE, FILE_READ, "file write", "network", "process", "python")
-"""What an op may reach. ``process`` stands for whatever runs code that is not the graph's: a program in a string, a
-device that several processes share, the end of this one. Who writes a file may read it."""
+"""The possible external effects. ``process`` stands for running code outside the graph: a program in a string, a device
+that several processes share, the end of this process. An op that writes a file may also read the file."""
 
 
 class OpReach(NamedTuple):
-    """What an op reaches.
+    """The external effect of an op.
 
     Attributes:
         kind: one of `KINDS`, or `UNKNOWN` for an op that is not in the table.

@@ -185,7 +185,7 @@ def test_each_of_several_nodes_of_a_name_gets_its_own() -> None:
     assert names(found) == ["x", "c", "y", "c_2", "z", "w", "c_1"]
     assert inputs(found)["y"] == ["x", "c"] and inputs(found)["w"] == ["x", "c"]
     assert inputs(found)["z"] == ["x", "c_2", "^c_2"]
-    renamed, gone = found.mended
+    renamed, gone = found.repairs
     check_error(renamed, "renamed", {"node": "c", "name": "c_2"})
     check_error(gone, "duplicate-removed", {"node": "c"})
     plain = graph(X)

@@ -241,7 +241,7 @@ class _Check:
             self._fault(Remark(text, "bad-value", attr=key, expected=wanted.kind, found="tensor"))
 
     def _wanted(self, key: str) -> AttrDef | None:
-        """What the op wants as attr KEY; what begins with an underscore is anybody's."""
+        """Returns the definition of the attr `key` of the op. Attrs that begin with an underscore belong to no op."""
         if self._definition is None:
             return None
         wanted = self._definition.attrs.get(key)
@@ -350,7 +350,7 @@ def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[Remar
 
 
 def _wrong_shape(shape: TensorShapeProto) -> str:
-    """What is wrong with a shape; '' where nothing is."""
+    """Returns the fault of a shape, or ''."""
     dims = [dim.size for dim in shape.dim]
     if len(dims) > dtypes.MOST_DIMS:
         return f"of {len(dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"

@@ -196,7 +196,7 @@ def _check_versions(versions: VersionDef, findings: Findings) -> None:
 
 
 def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
-    """What the file says of where nodes come from. Raises InputError where that is corrupt."""
+    """Yields the debug info of the file. Raises InputError if it is corrupt."""
     for other in graph.store.layout.others:
         if other.number == DEBUG_INFO and other.wire_type == LEN:
             try:

@@ -1,4 +1,4 @@
-"""What the structural check has found."""
+"""The results of the structural check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_FAULTS = 100
 
 @dataclass(eq=False, repr=False)
 class Findings(Data):
-    """What the structural check has found.
+    """The results of the structural check.
 
     Attributes:
         faults: what makes the graph unusable, a line each.

@@ -201,7 +201,7 @@ class NodeChecks:
         return 0 if self._first[row] == NO_OUTPUT else 1
 
     def _check_inputs(self) -> None:
-        """Checks the inputs of nodes; columns tell which rows may have a fault."""
+        """Checks the inputs of nodes. Comparing columns finds the rows that may have a fault."""
         table, edges = self._table, self._table.edges
         given = bytearray()
         reads = table.plain_reads()
@@ -361,7 +361,7 @@ def is_valid_in_function(name: str) -> bool:
 
 
 def _is_readable(record: Record) -> bool:
-    """Returns whether protobuf can read the record; a large record is only known as far as it was read."""
+    """Returns whether protobuf can read the record; large records are assumed to be readable."""
     if record.end - record.body > LARGE:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with the surroundings of a graph: names that it does not have, and types that its tensors have not."""
+"""Finds faults in the surroundings of a graph: names that the graph does not have, and wrong types of tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FAR = 16
 
 
 def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) -> Iterator[Remark]:
-    """What is wrong with the surroundings FOUND of GRAPH.
+    """Yields the faults of the surroundings `found` of a graph.
 
     Args:
         found: the surroundings.
@@ -142,7 +142,7 @@ def _names(value: Value, graph: Graph, found: Surroundings) -> Iterator[Fault]:
 
 
 def _variable(record: dict[str, Value], graph: Graph) -> Iterator[Fault]:
-    """What is wrong with a VariableDef: another variable is assigned or read."""
+    """Yields the faults of a VariableDef that assigns or reads a different variable."""
     variable, initializer, snapshot = (
         _node(record.get(key), graph) for key in ("variable_name", "initializer_name", "snapshot_name")
     )
@@ -167,7 +167,7 @@ def _node(text: Any, graph: Graph) -> Output | None:
 
 
 def _type(name: Tensor, dtype: Value | None, shape: Value | None, graph: Graph, infer: bool) -> Iterator[Fault]:
-    """What is wrong with what a signature says of the type of the tensor NAME."""
+    """Yields the faults of the dtype and the shape that a signature states for the tensor `name`."""
     tensor = _node(name, graph)
     if tensor is None or tensor.node.output_dtypes is None or tensor.index >= len(tensor.node.output_dtypes):
         return

@@ -43,7 +43,7 @@ class LackingOp:
 
     Attributes:
         nodes: how many nodes there are of it, in functions too.
-        first: some of these nodes, those of the graph before those of functions.
+        first: some nodes of the op, nodes of the graph before nodes of functions.
         is_select: whether the engine takes it as an op of TensorFlow that is linked into the program.
     """
 
@@ -54,7 +54,7 @@ class LackingOp:
 
 
 class OpsOfGraph(NamedTuple):
-    """What was looked at, and what an engine lacks of it.
+    """The ops of a graph that an engine lacks, and counts.
 
     Attributes:
         lacking: the most frequent first.
@@ -205,7 +205,7 @@ class _Look:
         return has_types and self._release.last_dtype < self._newest.last_dtype
 
     def at(self, function: str, node: Node) -> Iterator[Unknown]:
-        """What is unknown of NODE."""
+        """Yields everything about a node that the release does not know."""
         definition = self._definition(node.op)
         for kind, key, text in self._lines(node, definition):
             yield Unknown(function, node.name, node.op, kind, key, text)
@@ -233,7 +233,7 @@ class _Look:
                 yield from self._types(node, attr)
 
     def _differing(self, node: Node, definition: OpDef, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-        """What is unknown of a node whose op is not as it is in the newest release."""
+        """Yields everything unknown about a node whose op differs from that of the newest release."""
         newest = self._newest.op_def(node.op)
         for key in keys:
             attr = definition.attrs.get(key)
@@ -300,7 +300,7 @@ _TYPE = 0x30
 
 
 def _unfit(node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
-    """What an attr of NODE holds and may not."""
+    """Yields the invalid values of an attr."""
     value = node.attr(attr.name)
     kind = "" if value is None else kind_of(value)
     if value is None or not kind or kind == "placeholder":

@@ -1,6 +1,6 @@
 """The values of constants and of variables in a checkpoint, and the sizes of constants.
 
-A value is read when it is requested, and only as far as necessary: the first elements of a large value are a few bytes,
+A value is read when it is requested, and only the necessary part: the first elements of a large value are a few bytes,
 and statistics are computed block by block. Elements that are filled with one value are not expanded to be counted.
 """
 
@@ -67,7 +67,7 @@ class ConstantSizes:
 def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     """The constants of GRAPH as it is now, those inside functions included; MOST of them are described.
 
-    Only the headers of these constants are read.
+    Only the headers of the described constants are read.
     """
     topology = topology_of(graph)
     count = total = 0
@@ -133,14 +133,14 @@ MOST_PADDING = 1 << 20
 
 
 class ValueStatistics(NamedTuple):
-    """What the elements of a value are like.
+    """Statistics of the elements of a value.
 
     Attributes:
         count: how many there are.
         zeros: how many are 0, False or empty.
         nan, infinite: how many are NaN (a complex one where a part is), or infinite and not NaN.
-        minimum, maximum: of the finite elements; None if there are none, and for complex numbers and strings.
-        mean, std: of the finite elements, in 64 bits, `std` of the population; None if there are none.
+        minimum, maximum: of the finite elements; None without finite elements, and for complex numbers and strings.
+        mean, std: of the finite elements, in 64 bits, `std` of the population; None without finite elements.
     """
 
     count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here

@@ -126,7 +126,7 @@ _INTERFACE = "api_implements"
 
 
 class ExternalEffects:
-    """What the nodes of GRAPH reach outside of it, as it is now.
+    """The external effects of the nodes of a graph: files, networks, other processes, Python.
 
     Args:
         graph: the graph.
@@ -214,7 +214,7 @@ def external_effect_line(node: Node, op: str) -> Line:
 
 
 def external_effects_of(graph: Graph, *, trusts_unknown: bool = False) -> ExternalEffects:
-    """What the nodes of GRAPH reach outside of it, as it is now; see `Outside`."""
+    """Returns the external effects of the nodes of the present graph."""
     return graph.derived(_trusting if trusts_unknown else _strict)
 
 

@@ -2,7 +2,7 @@
 
 Loaders of TensorFlow 1, servers and the C API restore a model by its restore op, and run the nodes of its signatures.
 tf.saved_model.load and Keras' TFSMLayer restore it by its objects, if any, and run their functions. Source: the
-behavior of TensorFlow 2.21 for models with each of these problems.
+behavior of TensorFlow 2.21 for models with each problem.
 """
 
 from __future__ import annotations

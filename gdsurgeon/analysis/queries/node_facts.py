@@ -28,11 +28,11 @@ MOST_OUTPUTS = 1 << 16
 
 @dataclass(frozen=True)
 class InputFacts:
-    """What a node reads.
+    """An input of a node.
 
     Attributes:
         name: of the tensor, as the file has it where it is no tensor's name.
-        op: of the node that computes it; '' if there is none.
+        op: of the node that computes it; '' if the node does not exist.
         dtype, shape: 0 and None where they are not known.
         argument: the op's name for the input; '' if unknown.
         is_there: whether there is such a tensor.
@@ -58,7 +58,7 @@ class Reader:
 
 @dataclass
 class OutputFacts:
-    """What a node gives.
+    """An output of a node.
 
     Attributes:
         index: of the output.
@@ -80,7 +80,7 @@ class OutputFacts:
 
 @dataclass
 class NodeFacts:
-    """What is known of a node.
+    """The known facts about a node.
 
     Attributes:
         node: itself.
@@ -105,7 +105,7 @@ class NodeFacts:
 
 
 def node_facts(graph: Graph, nodes: Iterable[Node]) -> list[NodeFacts]:
-    """What is known of NODES of GRAPH; shapes are inferred once, upstream of them.
+    """Returns the facts about nodes; shapes are inferred once, upstream of the nodes.
 
     Raises:
         InputError: the graph is so broken that it cannot be said.
@@ -216,7 +216,7 @@ def _reads(user: Node, node: Node) -> Iterator[tuple[int, Output]]:
 
 
 def _arguments(node: Node, args: Iterable[Arg], count: int) -> list[str]:
-    """What the op calls its inputs or outputs ARGS: COUNT names, '' where none is known."""
+    """Returns the names of `count` inputs or outputs, which the op calls `args`; '' for unknown names."""
     out: list[str] = []
     for arg in args:
         tensors = min(arg_count([arg], node.op_def, node.plain_attr), count - len(out))

@@ -41,7 +41,7 @@ class TensorInfo(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What a graph takes and gives."""
+    """The inputs and outputs of a graph."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -132,7 +132,7 @@ def _signature(graph: Graph) -> Signature:
 
 
 def tensor_info(output: Output) -> TensorInfo:
-    """What is known of a tensor."""
+    """Returns the name, dtype, stated shape and op of a tensor."""
     return TensorInfo(output.name, output.dtype, stated_shape(output), output.node.op)
 
 

@@ -95,7 +95,7 @@ def assignments(topology: Topology, number: int) -> list[int]:
 
 
 _MAKES_NAMES = PLACEHOLDERS | {"Const", "Pack", "ShardedFilename", "ShardedFilespec", "StringJoin"}
-"""What the names of files are made by."""
+"""Ops that compute the names of files."""
 
 
 def saver_nodes(topology: Topology) -> set[int]:
@@ -143,7 +143,7 @@ def slots(topology: Topology, numbers: Iterable[int]) -> list[int]:
 
 
 def _variable(topology: Topology, number: int) -> int:
-    """What is read at NUMBER, where that reads a variable."""
+    """Returns the variable that a node reads, or the node itself."""
     while topology.op(number) in VARIABLE_READS and (producers := topology.data_producers(number)):
         number = producers[0]
     return number

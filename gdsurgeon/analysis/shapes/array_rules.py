@@ -32,7 +32,7 @@ def _reshape(call: Call) -> Sequence[Shape]:
 
 
 def reshaped(shape: Shape, target: Value, stated: Shape = None) -> Shape:
-    """What a tensor of SHAPE is reshaped to.
+    """Returns the shape of a reshaped tensor.
 
     Args:
         target: the second input's value, in which -1 stands for what is left.
@@ -141,7 +141,7 @@ def _concat(call: Call) -> Sequence[Shape]:
 
 
 def _joined(shapes: Sequence[Shape], shown: Sequence[Shape], how: str) -> tuple[int, ...]:
-    """Returns the joined shape of `shapes`, at least one of which is known.
+    """Returns the joined shape of `shapes`; at least one must be known.
 
     Raises Misfit, with the shapes `shown`.
     """
@@ -294,7 +294,7 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 def slice_spec(call: Call) -> list[slice | int | str | None]:
-    """What a StridedSlice does to its dims, one after another. Raises LookupError where that is not known.
+    """Returns the operation of a StridedSlice on each dim. Raises LookupError if it is unknown.
 
     A slice cuts a dim, ``new`` makes one, an int (None where it is not known) takes one element and so a dim away. A
     bound that is not known is the string ``?``.

@@ -222,7 +222,7 @@ class _Fitting:
         return shapes, text
 
     def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
-        """What the first dim of a Reshape's TARGET would have to become, where it holds the batch; else None.
+        """Returns the required first dim of a Reshape's target if it contains the batch size; else None.
 
         It does where the first dim of what is reshaped grows with the batch, and with it the first of the target: in
         row-major order both count the same rows.

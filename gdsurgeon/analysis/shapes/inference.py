@@ -309,7 +309,7 @@ def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[s
     Args:
         graph: with its library.
         use_stated: use shapes stated in attrs, and those that a function states for its arguments if its calls do not,
-            and read functions as far as possible; otherwise the result holds for every run.
+            and read functions with unknown parts; otherwise the result holds for every run.
         others: functions that may have further callers, with their arguments.
     """
     calls = _Calls(graph, use_stated)
@@ -322,7 +322,7 @@ def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[s
 
 
 def given_shapes(body: Body, called: Mapping[str, Sequence[Shape]]) -> dict[Output, Shape]:
-    """What is known of the shapes of the arguments of BODY, where it is CALLED."""
+    """Returns the known shapes of the arguments of a function, from the result of `called_shapes`."""
     shapes = called.get(body.name, [])
     pairs = zip(body.arguments, shapes, strict=False)
     return {argument.output: shape for argument, shape in pairs if shape is not None}

@@ -136,7 +136,7 @@ def _broadcast_to(call: Call) -> Sequence[Shape]:
 
 @rule("Merge RefMerge")
 def _merge(call: Call) -> Sequence[Shape]:
-    """What comes round a loop is not known when the Merge at its head is looked at: nothing is stated there."""
+    """Returns the common facts of the inputs. At the head of a loop, one input is always unknown."""
     return [agreed(call.shapes), ()]
 
 
@@ -291,7 +291,7 @@ class SlidingWindow:
         self.moves_in_space = all(self.strides[i] == 1 for i in (0, self.channel))
 
     def size(self, dim: int, extent: int, axis: int) -> int:
-        """What a dim of DIM elements comes to under a window of EXTENT along AXIS."""
+        """Returns the output size for a dim of `dim` elements and a window of `extent` elements along `axis`."""
         stride, dilation = self.strides[axis], self.dilations[axis]
         if dim < 0 or stride < 1 or (extent < 0 and self.padding != "SAME"):
             return UNKNOWN

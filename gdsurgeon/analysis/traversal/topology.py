@@ -178,7 +178,7 @@ class Topology:
         return list(self._data(self.inputs(number)))
 
     def reads(self, number: int) -> list[tuple[int, int]]:
-        """What a node reads or waits for: pairs of a node and the index of its output, a control input's being -1."""
+        """Returns the inputs of a node as pairs (node, index of its output); the index is -1 for control inputs."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         codes = [code for code in self.inputs(number) if code >= 0]
         return [(code >> bits, -1 if code & control == control else code & control) for code in codes]

@@ -86,7 +86,7 @@ def members(flags: bytearray) -> list[int]:
 
 
 def escape(topology: Topology, inside: bytearray) -> list[int]:
-    """Returns a path that leaves the nodes `inside` and comes back, its ends included; [] if there is none.
+    """Returns a path that leaves the nodes `inside` and returns to them, with its ends; [] without such a path.
 
     Without one the nodes can be computed as one: nothing outside waits for some of them and is waited for by others.
     Control edges count; an edge that closes a v1 while loop does not. Linear in what lies behind the nodes.
