@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.wire.fields import Buffer, WireError, fields
+from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 MAX_FUNCTION_NESTING = 30
@@ -196,45 +196,34 @@ def functions_in(value: AttrValue) -> list[NameAttrList]:
     return found
 
 
-def is_too_deeply_nested(data: Buffer) -> bool:
-    """Whether function attrs nest in an AttrValue's DATA deeper than protobuf reads; never recurses."""
-    pending = [(0, len(data), 0)]
-    try:
-        while pending:
-            start, end, depth = pending.pop()
-            if depth > MAX_FUNCTION_NESTING:
-                return True
-            for field in fields(data, start, end):
-                if field.wire_type == 2 and field.number in (1, 10):  # AttrValue.list, AttrValue.func
-                    pending.extend((*span, depth + 1) for span in _nested_values(data, field.value, field.end))
-    except WireError:
-        return False
-    return False
+_NESTING: dict[str, dict[int, str]] = {
+    "library": {1: "function"},
+    "function": {3: "node", 5: "entry"},
+    "node": {5: "entry"},
+    "entry": {2: "value"},
+    "value": {1: "list", 10: "call"},
+    "list": {9: "call"},
+    "call": {2: "entry"},
+}
+"""For parts of messages the fields that can contain function attrs, each with the part that it holds."""
 
 
-def _nested_values(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
-    """Where the AttrValues inside a NameAttrList (or, by way of field 9, inside a ListValue) lie."""
-    out: list[tuple[int, int]] = []
-    for field in fields(data, start, end):
-        if field.wire_type != 2:
+def is_too_deeply_nested(data: Buffer, part: str = "value") -> bool:
+    """Returns whether function attrs in `data` nest deeper than protobuf reads; never recurses.
+
+    Args:
+        data: the bytes of an AttrValue, or of a different message.
+        part: the message, a key of `_NESTING`.
+    """
+    pending = [(0, len(data), part, 0)]
+    while pending:
+        start, end, part, depth = pending.pop()
+        if depth > MAX_FUNCTION_NESTING:
+            return True
+        inner = _NESTING[part]
+        try:
+            found = [field for field in fields(data, start, end) if field.wire_type == LEN and field.number in inner]
+        except WireError:
             continue
-        if field.number == 9:
-            out.extend(_nested_values_of_func(data, field.value, field.end))
-        elif field.number == 2:
-            out.extend(_values_of_entry(data, field.value, field.end))
-    return out
-
-
-def _nested_values_of_func(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    for field in fields(data, start, end):
-        if field.wire_type == 2 and field.number == 2:
-            out.extend(_values_of_entry(data, field.value, field.end))
-    return out
-
-
-def _values_of_entry(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
-    try:
-        return [(f.value, f.end) for f in fields(data, start, end) if f.wire_type == 2 and f.number == 2]
-    except WireError:
-        return []  # field 2 of a ListValue is a string, not a map entry
+        pending += [(f.value, f.end, inner[f.number], depth + (part == "call")) for f in found]
+    return False

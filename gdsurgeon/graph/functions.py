@@ -183,7 +183,7 @@ class FunctionLibrary:
             try:
                 out.append(FunctionDefLibrary.FromString(data))
             except decode_error():
-                nested = _nested_too_deep(data)
+                nested = is_too_deeply_nested(data, "library")
                 what = "too deeply nested (function attrs inside function attrs)" if nested else "corrupt"
                 raise InputError(
                     f"the function library of {printable(self._source.name)} is {what}",
@@ -380,25 +380,3 @@ def resolve_op(name: str, library: FunctionLibrary) -> OpDef | None:
         if function is not None:
             return function_op_def(function)
     return found
-
-
-def _nested_too_deep(data: bytes) -> bool:
-    """Whether an attr inside a function nests too deeply; walks FunctionDef.node_def.attr by hand."""
-    from gdsurgeon.wire.fields import WireError
-
-    paths = [(0, len(data), 0)]
-    # FunctionDefLibrary.function, FunctionDef.node_def, NodeDef.attr, AttrEntry.value; and FunctionDef.attr.
-    steps: tuple[tuple[int, ...], ...] = ((1,), (3, 5), (5, 2), (2,))
-    try:
-        while paths:
-            start, end, depth = paths.pop()
-            if depth == len(steps):
-                if is_too_deeply_nested(data[start:end]):
-                    return True
-                continue
-            for field in fields(data, start, end):
-                if field.wire_type == LEN and field.number in steps[depth]:
-                    paths.append((field.value, field.end, depth + 1))
-    except WireError:
-        return False
-    return False

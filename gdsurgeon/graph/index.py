@@ -64,6 +64,7 @@ class Rows:
         self._parts.append(names)
         self._apart += len(names)
         self._distinct = None
+        vars(self).pop("get", None)
 
     def put(self, name: str, row: int) -> None:
         """Adds one row."""
@@ -93,6 +94,7 @@ class Rows:
         for names in others:
             first.update(names)
         self._parts, self._apart, self._looked = [first], 0, 0
+        self.get = first.get  # type: ignore[assignment]  # one dictionary needs no search in others
 
     def __getitem__(self, name: str) -> int:
         row = self.get(name)
@@ -512,12 +514,9 @@ class Table:
 
     @cached_property
     def op_counts(self) -> dict[str, int]:
-        """How many rows each op has."""
-        if len(self.op_names) > 256:
-            counts = Counter(self.ops)
-            return {op: counts[i] for i, op in enumerate(self.op_names)}
-        lowest = little_endian(self.ops)[:: self.ops.itemsize]
-        return {op: lowest.count(i) for i, op in enumerate(self.op_names)}
+        """The number of rows of each op."""
+        counts = Counter(self.ops)
+        return {op: counts[i] for i, op in enumerate(self.op_names)}
 
     def inputs(self, row: int) -> array[int]:
         """The edge codes of ROW."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from gdsurgeon.analysis.checks.attrs import check_values
 from gdsurgeon.analysis.queries.training import assignments
 from gdsurgeon.analysis.queries.usage import op_counts, used_functions
 from gdsurgeon.analysis.shapes.inference import called_shapes, given_shapes, infer_shapes
@@ -243,7 +244,8 @@ class _Look:
                 value = node.attr(key)
                 yield "attr", key, f"{node.op} has no attr {quoted(key)}, which is {_told(value)}"
             elif attr.kind != "tensor":
-                yield from _unfit(node, attr)
+                faults = check_values(definition, {key: node.attr_bytes(key) or b""}) if node.attr_size(key) else ()
+                yield from (("value", key, f"{node.op}: {fault}") for fault in faults)
         for attr in definition.attrs.values():
             if attr.name in keys:
                 continue
@@ -297,31 +299,6 @@ def _too_many_dims(op: str, shapes: Sequence[Shape]) -> str:
 
 _TYPE = 0x30
 """The tag of the DataType in an AttrValue."""
-
-
-def _unfit(node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
-    """Yields the invalid values of an attr."""
-    value = node.attr(attr.name)
-    kind = "" if value is None else kind_of(value)
-    if value is None or not kind or kind == "placeholder":
-        return
-    if kind != attr.kind and not (kind == "list()" and attr.kind.startswith("list(")):
-        yield "value", attr.name, f"{quoted(attr.name)} of {node.op} must be {attr.kind}, not {kind}"
-        return
-    held = plain(value)
-    items = held if isinstance(held, list) else [held]
-    for item in items if attr.allowed else ():
-        if item not in attr.allowed:
-            assert isinstance(item, int)
-            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} cannot be {dtype_name(item)}"
-    for item in items if attr.texts else ():
-        if isinstance(item, bytes) and item.decode("utf-8", "replace") not in attr.texts:
-            spelt = printable(item.decode("utf-8", "replace"))
-            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} cannot be {quoted(spelt)}"
-    if attr.minimum is not None:
-        size = len(items) if attr.kind.startswith("list(") else held
-        if isinstance(size, int) and size < attr.minimum:
-            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} must be at least {attr.minimum}"
 
 
 def _unknown_op(op: str) -> str:
