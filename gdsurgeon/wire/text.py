@@ -1,9 +1,18 @@
-"""Text GraphDefs: to binary when they are read, to text when one is written."""
+"""Text GraphDefs: to binary when they are read, to text when one is written.
+
+protobuf needs some hundred bytes of memory for each byte of a literal: its tokenizer matches a literal with a regular
+expression that stores every escape, and blanks with one that stores every blank. The time for an escape grows with the
+number of backslashes after it. So before the tokenizer reads the text, short literals replace long ones, and one blank
+replaces many.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.errors import InputError, OutputError, printable
 from gdsurgeon.text import shortened
@@ -11,10 +20,21 @@ from gdsurgeon.wire.messages import decode_error, message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
 
-MOST_SAID = 500
-"""Characters of what protobuf says of a text: it quotes what it cannot read."""
+LARGE = 1 << 16
+"""Bytes from which on a content is written separately; and the number of blanks from which on they are replaced."""
+LONG = 1 << 10
+"""Characters from which on a literal is read separately."""
+_LONGEST_QUOTE = 500
+"""Characters of an error of protobuf: it quotes the text that it cannot read."""
 _SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
+_MARK = re.compile(r"[#\"']")
+_BLANKS = re.compile(r"[^\S\n]{256,}")
+_ANY = "google.protobuf.Any"
+_NAME = re.compile(rb"set aside [0-9]+ [0-9a-f]{16}")
+_PIECE = 1 << 20
+_ESCAPED_AT_ONCE = 1 << 6
 
 
 def is_text_name(path: str, otherwise: bool = False) -> bool:
@@ -23,29 +43,30 @@ def is_text_name(path: str, otherwise: bool = False) -> bool:
     return suffix in _SUFFIXES or (otherwise and suffix != ".pb")
 
 
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
 def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
-    """The binary form of the text TEXT, a GraphDef or a message of another KIND; NAME is the file's for the message.
+    """The binary form of the text of a message of the given `kind`; `name` is the name of the file in messages.
 
     Raises:
-        InputError: it is not one as text; the line and what protobuf says are in the message.
+        InputError: it is not such a text; the message has the line and the error of protobuf.
     """
     from google.protobuf import text_format
 
-    from gdsurgeon.wire.large_text import LONG, literals_aside, put_literals
-
     graph = message(f"tensorflow.{kind}")()
     try:
-        pool: DescriptorPool = graph.DESCRIPTOR.file.pool  # type: ignore[assignment]  # by which what an Any holds is known
-        short, aside = literals_aside(text.decode())
+        pool: DescriptorPool = graph.DESCRIPTOR.file.pool  # type: ignore[assignment]  # has the messages of an Any
+        short, literals = literals_aside(text.decode())
         text_format.Parse(short, graph, descriptor_pool=pool)
-        has_places = put_literals(graph, aside)
+        has_places = _put_literals(graph, literals)
         data = bytes(graph.SerializeToString(deterministic=True))
     except UnicodeDecodeError as error:
         line = f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text"
         raise InputError(line, code="not-text", file=name) from error
     except (text_format.ParseError, ValueError) as error:
-        said = f"line {error}" if isinstance(error, text_format.ParseError) else str(error)
-        line = f"{printable(name)} is not a text {kind}: {printable(shortened(said, MOST_SAID))}"
+        reason = f"line {error}" if isinstance(error, text_format.ParseError) else str(error)
+        line = f"{printable(name)} is not a text {kind}: {printable(shortened(reason, _LONGEST_QUOTE))}"
         raise InputError(line, code="wrong-format", facts={"file": name, "found": "text"}) from error
     except RecursionError:
         line = f"{printable(name)} is too deeply nested"
@@ -56,15 +77,142 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
     return data
 
 
+def literals_aside(text: str) -> tuple[str, dict[bytes, str]]:
+    """Returns `text` with short literals instead of long ones, and the escaped long ones by the short ones.
+
+    Raises:
+        ValueError: a long literal does not end in its line.
+    """
+    literals: dict[bytes, str] = {}
+    out: list[str] = []
+    done = at = 0
+    while found := _MARK.search(text, at):
+        if found.start() - at >= LARGE:
+            out += [text[done:at], _BLANKS.sub(" ", text[at : found.start()])]
+            done = found.start()
+        start = found.end()
+        if found[0] == "#":
+            end = text.find("\n", start)
+            end = end if end >= 0 else len(text)
+        else:
+            end = _end_of_literal(text, start, found[0])
+        if found[0] != "#" and text[end : end + 1] != found[0]:
+            if end - start < LONG:
+                return "".join([*out, text[done:]]), literals  # protobuf reports it, and reads no further
+            raise ValueError(f"line {text.count(chr(10), 0, start) + 1}: a string is not terminated")
+        if found[0] != "#" and end - start >= LONG:
+            name = _name(len(literals))
+            literals[name] = text[start:end]
+            out += [text[done:start], name.decode()]
+            done = end
+        at = end + 1
+    if len(text) - at >= LARGE:
+        out += [text[done:at], _BLANKS.sub(" ", text[at:])]
+        done = len(text)
+    return ("".join([*out, text[done:]]), literals) if done else (text, literals)
+
+
+def _end_of_literal(text: str, start: int, quote: str) -> int:
+    """Returns the place of the `quote` that ends the literal at `start`; the end of the line if there is none."""
+    at = start
+    while True:
+        end = text.find(quote, at)
+        line = text.find("\n", at, end if end >= 0 else len(text))
+        if line >= 0 or end < 0:
+            return line if line >= 0 else len(text)
+        first = end
+        while first > start and text[first - 1] == "\\":
+            first -= 1
+        if (end - first) % 2 == 0:
+            return end
+        at = end + 1
+
+
+def _name(number: int) -> bytes:
+    return f"set aside {number} {os.urandom(8).hex()}".encode()
+
+
+def _messages(found: Message) -> Iterator[Message]:
+    """Yields a message and all messages in it, but for those that are packed in an Any."""
+    pending = [found]
+    while pending:
+        item = pending.pop()
+        yield item
+        for field, value in item.ListFields():
+            if field.message_type is None:
+                continue
+            if hasattr(value, "ListFields"):
+                pending.append(value)
+            elif isinstance(value, Mapping):
+                pending += (held for held in value.values() if hasattr(held, "ListFields"))
+            else:
+                pending += value
+
+
+def _put_literals(found: Message, literals: Mapping[bytes, str]) -> bool:
+    """Puts the long `literals` into the strings of a message; returns whether each of them had a place.
+
+    The keys of maps, and messages that are packed in an Any, have no places.
+
+    Raises:
+        ValueError: a literal has a wrong escape, or is not UTF-8 in a field of text.
+    """
+    left = set(literals)
+
+    def replaced(value: Any) -> Any:
+        data = value if isinstance(value, bytes) else value.encode()
+        names = _NAME.findall(data)
+        if not left.intersection(names):
+            return value
+        left.difference_update(names)
+        data = _NAME.sub(lambda name: _unescaped(literals[name[0]]) if name[0] in literals else name[0], data)
+        try:
+            return data if isinstance(value, bytes) else data.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"a string of {len(data):,} bytes is not UTF-8") from None
+
+    for item in _messages(found) if literals else ():
+        for field, value in item.ListFields() if item.DESCRIPTOR.full_name != _ANY else ():
+            if isinstance(value, (str, bytes)):
+                setattr(item, field.name, replaced(value))
+            elif isinstance(value, Mapping):
+                for key, held in value.items():
+                    if isinstance(held, (str, bytes)):
+                        value[key] = replaced(held)  # type: ignore[index]
+            elif field.message_type is None and field.cpp_type == field.CPPTYPE_STRING:
+                value[:] = map(replaced, value)
+    return not left
+
+
+def _unescaped(literal: str) -> bytes:
+    """Returns the bytes of `literal`, which is read in parts that do not begin within an escape."""
+    from google.protobuf.text_encoding import CUnescape
+
+    out: list[bytes] = []
+    start = 0
+    while start < len(literal):
+        end = literal.find("\\", start + _ESCAPED_AT_ONCE)
+        piece = literal[start:end] if end >= 0 else literal[start:]
+        if end >= 0 and (len(piece) - len(piece.rstrip("\\"))) % 2:
+            piece += "\\"  # the backslash before it escapes it
+        try:
+            out.append(CUnescape(piece))
+        except ValueError:
+            raise ValueError("a string has an invalid escape sequence") from None
+        start += len(piece)
+    return b"".join(out)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
 def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
-    """The text form of the binary GraphDef DATA, or of a message of another KIND.
+    """The text form of a binary message of the given `kind`.
 
     Raises:
         OutputError: `data` is not such a message, or has fields that the text form cannot name.
     """
     from google.protobuf import text_format
-
-    from gdsurgeon.wire.large_text import contents_aside, with_contents
 
     try:
         graph = message(f"tensorflow.{kind}").FromString(data)
@@ -77,5 +225,35 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     if known.ByteSize() != graph.ByteSize():
         line = "the graph has fields that this version of gdsurgeon does not know; the text form would lose them"
         raise OutputError(line, code="unknown-fields", advice="binary-form")
-    aside = contents_aside(graph)
-    return with_contents(text_format.MessageToString(graph).encode(), aside)
+    contents = contents_aside(graph)
+    text = text_format.MessageToString(graph).encode()
+    out: list[bytes] = []
+    done = 0
+    for found in _NAME.finditer(text) if contents else ():
+        content = contents.get(found[0])
+        if content is not None:
+            out.append(text[done : found.start()])
+            pieces = (content[i : i + _PIECE] for i in range(0, len(content), _PIECE))
+            out += (piece.decode("latin-1").translate(_escapes()).encode() for piece in pieces)
+            done = found.end()
+    return b"".join([*out, text[done:]])
+
+
+def contents_aside(found: Message) -> dict[bytes, bytes]:
+    """Replaces large contents of tensors in a message by short ones; returns the large ones by the short ones."""
+    contents: dict[bytes, bytes] = {}
+    for item in _messages(found):
+        tensor: Any = item
+        if item.DESCRIPTOR.name == "TensorProto" and len(tensor.tensor_content) >= LARGE:
+            name = _name(len(contents))
+            contents[name] = tensor.tensor_content
+            tensor.tensor_content = name
+    return contents
+
+
+@cache
+def _escapes() -> dict[int, str]:
+    """The spelling of each byte in a literal of protobuf."""
+    from google.protobuf.text_encoding import CEscape
+
+    return {byte: CEscape(bytes([byte]), False) for byte in range(256)}

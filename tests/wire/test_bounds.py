@@ -11,8 +11,7 @@ from support.limiting import within_memory
 from support.patience import LONG_ENOUGH, within
 
 from gdsurgeon.errors import InputError
-from gdsurgeon.wire.large_text import LONG
-from gdsurgeon.wire.text import to_binary
+from gdsurgeon.wire.text import LONG, to_binary
 
 MUCH = 192 << 20
 """Bytes that a reader may take for some MB of input."""

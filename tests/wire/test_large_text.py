@@ -10,7 +10,7 @@ from support.desk import check_error
 from support.graphs import FLOAT, const, function, graph_bytes, library, node, placeholder
 
 from gdsurgeon.errors import InputError
-from gdsurgeon.wire import large_text
+from gdsurgeon.wire import text as large_text
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.text import to_binary, to_text
