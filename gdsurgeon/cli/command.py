@@ -219,7 +219,7 @@ def level_option(levels: Sequence[str], text: str, **attributes: Any) -> Decorat
     """Returns the option for the level of validation, one of `levels`; `text` is its help."""
     names = ("--validate", "level")
     return option(
-        *names, also=["--level"], choices=levels, default="run", show_default=True, help=text, heading="Proof",
+        *names, choices=levels, default="run", show_default=True, help=text, heading="Proof",
         **attributes,
     )  # fmt: skip
 

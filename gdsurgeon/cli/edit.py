@@ -301,12 +301,7 @@ def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, 
 
 
 class Answer:
-    """What --check prints about a model.
-
-    Args:
-        command: the name of the command.
-        graph: the graph of the model, before any edit.
-    """
+    """The answer of --check about a model, before any edit of `graph`."""
 
     def __init__(self, command: str, graph: Graph) -> None:
         from gdsurgeon.analysis.queries.usage import op_counts

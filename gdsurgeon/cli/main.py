@@ -31,7 +31,11 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
 @click.group(
     cls=Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "token_normalize_func": lambda name: "validate" if name == "level" else name,  # a second name of the option
+    },
 )
 @click.option(
     "--version",
@@ -91,7 +95,12 @@ def run() -> NoReturn:
     _open_standard_descriptors()
     try:
         _have_signals_raise()
-        code = exit_code(sys.argv[1:]) if "_GDSURGEON_COMPLETE" not in os.environ else _answer_shell()
+        if "_GDSURGEON_COMPLETE" in os.environ:
+            from gdsurgeon.cli.completion import answer
+
+            code = answer(main)
+        else:
+            code = exit_code(sys.argv[1:])
     except KeyboardInterrupt:  # a second interrupt, during the cleanup of the first
         code = 130
     except Terminated as ended:
@@ -125,12 +134,6 @@ def _not_raised(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _answer_shell() -> int:
-    from gdsurgeon.cli.completion import answer
-
-    return answer(main)
-
-
 def _open_standard_descriptors() -> None:
     """Opens closed standard descriptors, so that no other file gets their numbers."""
     for fd in (0, 1, 2):
@@ -143,15 +146,15 @@ def _open_standard_descriptors() -> None:
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Runs the command line ARGUMENTS and returns its exit code. Errors are printed to standard error."""
+    """Runs the command line `arguments` and returns its exit code. Errors are printed to standard error."""
     try:
         code = _exit_code(arguments)
         sys.stdout.flush()
         return code
     except GdsurgeonError as error:
         if terminal.debug:
-            show_traceback()
-        signalled = _signal_behind(error)
+            sys.__excepthook__(*sys.exc_info())  # prints the traceback
+        signalled = _signal_before(error)
         if signalled is not None:
             return _ended(signalled)
         terminal.error(error)
@@ -162,7 +165,7 @@ def exit_code(arguments: list[str]) -> int:
         return 141
     except Exception as error:
         if terminal.debug:
-            show_traceback()
+            sys.__excepthook__(*sys.exc_info())  # prints the traceback
         if isinstance(error, OSError) and error.filename is None and not exhausted(error):
             # Errors of all other files have names, so the error is in standard output.
             terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")
@@ -173,7 +176,7 @@ def exit_code(arguments: list[str]) -> int:
 
 
 def _fault(error: BaseException) -> int:
-    """Prints the unexpected error ERROR, or the resource that is exhausted, and returns the exit code."""
+    """Prints the unexpected error `error`, or the resource that is exhausted, and returns the exit code."""
     want = exhausted(error)
     if want:
         terminal.say(f"Error: {want}")
@@ -183,12 +186,12 @@ def _fault(error: BaseException) -> int:
     return INTERNAL_FAULT
 
 
-def _signal_behind(error: BaseException) -> BaseException | None:
-    """Returns the signal that was ending the process when cleanup failed, or None."""
-    behind = error.__context__
-    while behind is not None and not isinstance(behind, (KeyboardInterrupt, Terminated)):
-        behind = behind.__context__
-    return behind
+def _signal_before(error: BaseException) -> BaseException | None:
+    """Returns the signal during whose cleanup `error` was raised, or None."""
+    cause = error.__context__
+    while cause is not None and not isinstance(cause, (KeyboardInterrupt, Terminated)):
+        cause = cause.__context__
+    return cause
 
 
 def _ended(signalled: BaseException) -> int:
@@ -197,13 +200,6 @@ def _ended(signalled: BaseException) -> int:
         return 128 + signalled.number
     terminal.say("Interrupted")
     return 130
-
-
-def show_traceback() -> None:
-    """Prints the traceback of the current exception."""
-    import traceback
-
-    traceback.print_exc()
 
 
 def _exit_code(arguments: list[str]) -> int:

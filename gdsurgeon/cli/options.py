@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
@@ -280,8 +279,6 @@ def _choice(text: str, *choices: str) -> Meaning:
     return Meaning(text, choices=choices)
 
 
-_LEVEL = _choice("Level of the proof before the result is written.", "none", "structure", "load", "run")
-
 MEANINGS = {
     "--add": _many("[NODE=]^BEFORE", "Run NODE, or the named and selected nodes, after BEFORE."),
     "--against": _one("FILE.npz", "Compare the outputs of the added nodes with FILE (--rtol, --atol)."),
@@ -350,7 +347,6 @@ MEANINGS = {
     "--keep-checks": _flag("Keep Assert and CheckNumerics."),
     "--keep-names": _flag("Keep the names that the nodes have in the function, if they are free."),
     "--keep-strings": _flag("Keep all strings. Also keep other constants of at most 64 elements."),
-    "--level": _LEVEL,
     "--limit": _one("N", "Replace at most N matches.", click.IntRange(1)),
     "--list": _flag("Print a list, and write nothing."),
     "--lockstep": _flag("With --first-divergence: give each node of both models the input values from MODEL."),
@@ -431,7 +427,7 @@ MEANINGS = {
     "--unfreeze": _one("REGEX", "Replace floating-point constants by variables if their names match."),
     "--unique": _flag("If DST exists, use DST_1, DST_2, ... instead."),
     "--unset": _many("KEY", "Remove the attr KEY."),
-    "--validate": _LEVEL,
+    "--validate": _choice("Level of the proof before the result is written.", "none", "structure", "load", "run"),
     "--value": _one("VALUE", "Value of the selected nodes, and of each NODE without =VALUE."),
     "--values": _one("FILE.npz", "Values of inputs and constants, by name."),
     "--var": _many("VAR=VALUE", "Set the variable $VAR of the script."),
@@ -457,7 +453,7 @@ HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messag
 class Option(click.Option):
     """An option under the heading `heading` of `HEADINGS`, whose value `parse` converts.
 
-    The names `also` are accepted and not shown in the help. `--help` only names an option that `is_common`.
+    `--help` only names an option that `is_common`.
     """
 
     def __init__(
@@ -465,32 +461,19 @@ class Option(click.Option):
         declarations: Sequence[str],
         *,
         heading: str = "Options",
-        also: Sequence[str] = (),
         is_common: bool = False,
         parse: Parser | None = None,
         **attributes: Any,
     ) -> None:
-        super().__init__([*declarations, *also], **attributes)
+        super().__init__(declarations, **attributes)
         self.heading = heading
         self.is_common = is_common
         self.parse = parse
-        self._also = also
 
     @property
     def long_name(self) -> str:
         """The first long name."""
         return next(name for name in self.opts if name.startswith("--"))
-
-    def _shown(self) -> click.Option:
-        shown = copy.copy(self)
-        shown.opts = [name for name in self.opts if name not in self._also]
-        return shown
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        return click.Option.get_help_record(self._shown(), ctx)
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        return click.Option.get_error_hint(self._shown(), ctx)
 
 
 def option(*names: str, help: str = "", choices: Sequence[str] = (), **attributes: Any) -> Callable[[F], F]:
