@@ -66,7 +66,14 @@ def command(
     """
     if sum((query.as_json, stat, markdown, textconv)) > 1:
         raise UsageError("give only one of --json, --stat, --markdown and --textconv", code="conflicting-options")
-    ignore = _ignored(ignored)
+    from gdsurgeon.compare.diff import diff_models
+    from gdsurgeon.compare.difference import IGNORABLE
+
+    unknown = sorted({*ignored}.difference(IGNORABLE))
+    if unknown:
+        line = f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}"
+        raise UsageError(line, code="bad-value", option="--ignore", value=unknown[0])
+    ignore = frozenset(ignored)
     if textconv:
         if others:
             raise UsageError("--textconv expects one model", code="conflicting-options", option="--textconv")
@@ -79,8 +86,6 @@ def command(
         return
     _check_models(query.path, others)
     _check_outputs(out, mapping, [query.path, *others], is_answered=query.as_json or stat or markdown)
-    from gdsurgeon.compare.diff import diff_models
-
     found = diff_models(query.open(), query.open(others[0]), ignore)
     page = _page(found) if out is not None else ""
     if mapping is not None:
@@ -116,16 +121,6 @@ def _check_models(model: str, others: tuple[str, ...]) -> None:
         raise UsageError(line, code="extra-argument", value=others[1])
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
         raise UsageError("only one of the models can be read from standard input", code="conflicting-options")
-
-
-def _ignored(names: list[str]) -> frozenset[str]:
-    from gdsurgeon.compare.difference import IGNORABLE
-
-    unknown = sorted({*names}.difference(IGNORABLE))
-    if unknown:
-        line = f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}"
-        raise UsageError(line, code="bad-value", option="--ignore", value=unknown[0])
-    return frozenset(names)
 
 
 def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:

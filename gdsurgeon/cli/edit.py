@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+import gdsurgeon
 from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
 from gdsurgeon.cli.hints import error_json, word_proof, worded
 from gdsurgeon.cli.options import ListedTensor, option
 from gdsurgeon.cli.summary import whole
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
+from gdsurgeon.registry import COMMANDS
 from gdsurgeon.text import Entry
 
 if TYPE_CHECKING:
@@ -71,20 +73,12 @@ def edit_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callabl
             asked = {"request": request} if "request" in function.__annotations__ else {}
             edit: Edit | Sequence[Instruction] | dict[str, Any] = function(**asked, **values)
             if isinstance(edit, dict):
-                edit = functools.partial(_library_function(name), **edit)
+                edit = functools.partial(getattr(gdsurgeon, COMMANDS[name].function), **edit)
             run_edit(name, request, edit)
 
         return click.command(name, cls=Command)(edit_options(wrapper, without=without))
 
     return decorate
-
-
-def _library_function(command: str) -> Edit:
-    import gdsurgeon
-    from gdsurgeon.registry import COMMANDS
-
-    found: Edit = getattr(gdsurgeon, COMMANDS[command].function)
-    return found
 
 
 _REQUESTED = (

@@ -98,6 +98,8 @@ def part_of(
         UsageError: options conflict, or an option lacks the option that it needs; the steps have a syntax error.
         InputError: the graph cannot be read, or is not sound.
     """
+    from gdsurgeon.steps.catalog import catalog, files_read, read_steps
+
     _check_agree(request, called, path, own, mapped, others)
     if own.against is not None:
         request.others += (own.against,)
@@ -106,12 +108,11 @@ def part_of(
         try:
             part = load_part(path, request)
         except InputError as error:
-            if error.hint is None and not os.path.exists(path) and _are_steps(path):
+            first = path.partition("|")[0].partition("(")[0].strip()
+            if error.hint is None and not os.path.exists(path) and first in catalog():  # a value of --steps
                 error.hint = f"--steps {shlex.quote(printable(path))} builds a graph from steps"
             raise
         return lambda model, *where: part
-    from gdsurgeon.steps.catalog import files_read, read_steps
-
     found = read_steps(own.steps)
     request.others += tuple(files_read(found))
     if own.emit is not None:
@@ -124,13 +125,6 @@ def part_of(
         return part
 
     return built
-
-
-def _are_steps(text: str) -> bool:
-    """Returns whether `text` begins with the name of a step, like a value of --steps."""
-    from gdsurgeon.steps.catalog import catalog
-
-    return text.partition("|")[0].partition("(")[0].strip() in catalog()
 
 
 def _check_agree(
