@@ -1,4 +1,4 @@
-"""control-edges: the control inputs that are named came and went, and nothing else is different."""
+"""control-edges: the named control inputs are added or removed, and nothing else is different."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 
 Edge = tuple[str, str]
@@ -29,7 +29,5 @@ def violations(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequenc
                 f"{quoted(node)} does not have the requested control inputs: {', '.join(sorted(wanted)) or 'nothing'}"
             )
         if set(comparison.facts.altered.get(node, ())) == {"controls"}:
-            intent.changed.append(node)
-            controls = tuple(control.name for control in comparison.after[node].controls)
-            intent.altered.append(Altered(node, "controls", controls))  # and nothing else, such as what it reads
+            intent.alter(node, {"controls": tuple(control.name for control in comparison.after[node].controls)})
     yield from audit(comparison, intent)

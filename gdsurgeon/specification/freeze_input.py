@@ -1,4 +1,4 @@
-"""freeze-input: inputs are constants of the values that are spelt, and nothing else is different."""
+"""freeze-input: inputs are constants with the requested values, and nothing else is different."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import cast
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent, Value
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
@@ -28,11 +28,8 @@ def violations(comparison: Comparison, values: Sequence[tuple[str, object]]) -> 
     for name, value in values:
         name = name.removesuffix(":0")
         old, new = before[name], after[name]
-        dtype = type_value(old.output.dtype).SerializeToString()
-        intent.changed.append(name)
-        now: dict[str, Value] = {"op": "Const", "attr dtype": dtype, "attr value": new.attr_bytes("value")}
-        now |= {"inputs": (), "attr shape": None, "attr _output_shapes": None}
-        intent.altered += [Altered(name, what, its) for what, its in now.items()]
+        intent.alter(name, {"op": "Const", "inputs": (), "attr shape": None, "attr _output_shapes": None})
+        intent.alter(name, {"attr dtype": type_value(old.output.dtype), "attr value": new.attr_bytes("value")})
         found = constant(new)
         if found is not None and not _is(found, value):
             yield f"{quoted(name)} should be {str(value)[:60]}, but is {str(found.values)[:60]}"
@@ -41,7 +38,7 @@ def violations(comparison: Comparison, values: Sequence[tuple[str, object]]) -> 
 
 
 def around(expected: Expected, found: Surroundings, values: Sequence[tuple[str, object]]) -> Iterator[str]:
-    """Has EXPECTED be without the inputs that are constants now."""
+    """Removes the inputs that are constants now from the expected signatures."""
     del found
     names = {f"{name.removesuffix(':0')}:0" for name, _ in values}
     for place, value in list(expected.values.items()):
@@ -52,9 +49,9 @@ def around(expected: Expected, found: Surroundings, values: Sequence[tuple[str, 
 
 
 def _is(found: Constant, value: object) -> bool:
-    """Whether a constant holds VALUE; one number stands for any number of dims of 1."""
+    """Returns whether a constant has a value. One number also means a tensor of this element with dimensions of 1."""
     if isinstance(value, str) and [_equal(value, item) for item in found.values if isinstance(item, bytes)] == [True]:
-        return True  # a text is a text, whatever else it spells
+        return True  # text, even if it looks like a number
     listed = getattr(value, "tolist", None)
     items: list[object] = []
     _flatten(listed() if listed is not None else value if not isinstance(value, str) else _parsed(value), items)
@@ -64,7 +61,7 @@ def _is(found: Constant, value: object) -> bool:
 def _parsed(text: str) -> object:
     spelt = re.sub(r"\b(true|false)\b", lambda word: word[0].title(), text.strip(), flags=re.IGNORECASE)
     spelt = re.sub(r"\b(nan|inf)(inity)?\b", lambda word: f"'{word[0]}'", spelt, flags=re.IGNORECASE)
-    for parse in (json.loads, ast.literal_eval):  # the one takes text that is no UTF-8, the other tuples
+    for parse in (json.loads, ast.literal_eval):  # JSON accepts text that is not UTF-8, literal_eval accepts tuples
         with suppress(ValueError, SyntaxError):
             return cast("object", parse(spelt))
     return text
@@ -85,8 +82,8 @@ def _equal(wanted: object, found: object) -> bool:
         try:
             wanted = float(wanted)
         except ValueError:
-            return True  # a spelling that is not known over here
+            return True  # an unknown spelling
     if isinstance(found, float) and isinstance(wanted, (int, float)):
-        near = abs(found - wanted) <= 2**-7 * abs(wanted)  # as near as the coarsest of float types comes
+        near = abs(found - wanted) <= 2**-7 * abs(wanted)  # the precision of the coarsest floating-point dtype
         return near or struct.pack("<d", found) == struct.pack("<d", wanted) or found != found
     return wanted == found

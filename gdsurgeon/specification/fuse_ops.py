@@ -1,24 +1,30 @@
-"""fuse-ops: a call stands where the nodes did: it reads what they read, and gives, does and waits for what they did."""
+"""fuse-ops: a call replaces the nodes: it has their inputs, outputs, control inputs and control outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent, Rewired, made
+from gdsurgeon.compare.intent import Altered, Copies, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import bytes_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.names import format_input, is_numbered
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
-from gdsurgeon.specification.fusion_boundary import Edges, is_idle, is_large, of_body, paired
 from gdsurgeon.specification.joining import ImportedFunctions
 from gdsurgeon.specification.selected import Selecting, selected
 
 XLA = "_XlaMustCompile"
+LARGE = 1 << 16
+"""The largest size in bytes of the record of a constant that becomes part of the function."""
+OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
+"""A ConfigProto with which a call does not optimize its function separately."""
 
 
 def violations(
@@ -37,7 +43,7 @@ def violations(
     del rtol, atol  # of the proof
     before, after = comparison.before, comparison.after
     names = selected(before, nodes)
-    edges = Edges.of(before, [n for n in names if not is_large(before[n])], keep)
+    edges = Edges.of(before, [n for n in names if not _is_large(before[n])], keep)
     call = after.find(name)
     function = call.attr("f") if call is not None else None
     if call is None or function is None:
@@ -49,65 +55,158 @@ def violations(
         inside = Inside(before, edges.members, edges.inputs, edges.outputs, edges.awaited, {})
         reads = list(edges.inputs)
     else:
-        came = ImportedFunctions(comparison, body)
-        yield from came.violations()
-        pairs = paired(before, body, edges, mapped, keep)
-        idle = [n for n in edges.kept if n not in keep and n not in pairs[1] and is_idle(before, n)]
-        edges = edges.without(idle)
-        inside, reads = of_body(comparison, body, pairs, edges, name, intent)
-        intent.renamed_functions = came.renamed
-        inside = inside._replace(functions=came.names)
-        intent.functions.added += came.added.values()
+        imported = ImportedFunctions(comparison, body)
+        yield from imported.violations()
+        optional = [name for name in edges.kept if name not in keep and _is_optional(before, name)]
+        placeholders, results = _paired(body, edges, mapped, optional)
+        edges = edges.without([name for name in optional if name not in results])
+        reads = [tensor for tensor in edges.inputs if tensor in placeholders]
+        large = [node.name for node in body.nodes() if _is_large(node)]
+        copies = {stem: new for new in comparison.facts.added for stem in large if is_numbered(new, f"{name}/{stem}")}
+        intent.added += copies.values()
+        intent.copies.append(Copies(body, copies, {}, False))
+        args = [*(placeholders[tensor] for tensor in reads), *copies]
+        inner = [node.name for node in body.nodes() if node.name not in args]
+        ends = [results[tensor] for tensor in edges.outputs if tensor in results]
+        inside = Inside(body, inner, args, ends, frozenset(), imported.names)
+        reads += copies.values()
+        intent.renamed_functions = imported.renamed
+        intent.functions.added += imported.added.values()
     if function.func.name not in before.functions:
         intent.functions.added.append(function.func.name)
-    intent.added += [name, *(n for n in edges.kept if n != name)]
     yield from fused_function.violations(after, function.func.name, inside, attrs)
     yield from _call(call, edges, reads, inside, xla, intent)
-    _around(before, name, edges, intent)
+    place = {tensor: format_input(name, index) for index, tensor in enumerate(edges.outputs)}
+    for user, slot, tensor in edges.readers:
+        intent.rewire([(user, slot)], tensor, place[tensor])
+    for user in edges.waiters:
+        controls = dict.fromkeys(name if c.name in edges.members else c.name for c in before[user].controls)
+        intent.alter(user, {"controls": tuple(controls)})
+    for kept in (node for node in edges.kept if node != name):
+        values = [place[format_input(kept, index)] for index in range(before[kept].output_count or 0)]
+        op = "NoOp" if not values else "Identity" if len(values) == 1 else "IdentityN"
+        intent.add(kept, op, values, () if values else [name])
+    intent.removed = [member for member in edges.members if member not in edges.kept and member != name]
     yield from audit(comparison, intent)
 
 
 def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: bool, intent: Intent) -> Iterator[str]:
-    """Says in INTENT what the call is, and yields a line for what it waits for and should not, or the reverse."""
-    nothing, of_its_own = (bytes_value(data).SerializeToString() for data in (b"", OF_ITS_OWN))
-    attrs: dict[str, bytes | None] = {"config": nothing, "config_proto": of_its_own, "executor_type": nothing}
-    attrs |= dict.fromkeys(["Tin", "Tout", "f", *([XLA] if xla else [])])
+    """Declares the call, and yields a line if it has different control inputs, or is not compiled."""
+    attrs: dict[str, bytes | None] = dict.fromkeys(["Tin", "Tout", "f", *([XLA] if xla else [])])
+    for key, data in (("config", b""), ("config_proto", OF_ITS_OWN), ("executor_type", b"")):
+        attrs[key] = bytes_value(data).SerializeToString()
+    controls = [control.name for control in call.controls]
     op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
-    intent.altered += made(call.name, op, reads, [control.name for control in call.controls], attrs=attrs)
-    if {control.name for control in call.controls} != set(edges.waits) | _pivots(call, edges, intent):
-        yield (
-            f"the call {quoted(call.name)} has the control inputs {sorted(control.name for control in call.controls)}"
-        )
+    intent.add(call.name, op, reads, controls, attrs=attrs)
+    # A pivot, an Identity of an input, makes the call run in the loop or branch of the nodes.
+    pivots = [
+        node.name
+        for node in call.controls
+        if node.name.startswith(f"{call.name}/pivot") and any(read.name in edges.inputs for read in node.inputs)
+    ]
+    intent.added += pivots
+    intent.altered += [Altered(name, "op", "Identity") for name in pivots]
+    if {*controls} != {*edges.waits, *pivots}:
+        yield f"the call {quoted(call.name)} has the control inputs {sorted(controls)}"
     if xla and not call.plain_attr(XLA):
         yield f"the call {quoted(call.name)} is not compiled by XLA"
 
 
-OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
-"""A ConfigProto by which a call does not optimise its function by itself."""
+class Edges(NamedTuple):
+    """The edges between the fused nodes and the other nodes.
+
+    Attributes:
+        members: the fused nodes, in file order.
+        inputs: the tensors from outside that they read, in the order of first use.
+        outputs: the tensors that the call returns.
+        kept: the nodes whose names stay.
+        waits: the control inputs from outside.
+        awaited: the members that are control inputs of outside nodes.
+        readers: the consumers outside, each with the slot and the tensor.
+        waiters: the outside nodes with control inputs from the members.
+    """
+
+    members: list[str]
+    inputs: list[str]
+    outputs: list[str]
+    kept: list[str]
+    waits: list[str]
+    awaited: frozenset[str]
+    readers: list[tuple[str, int, str]]
+    waiters: list[str]
+
+    @classmethod
+    def of(cls, graph: Graph, members: list[str], keep: Sequence[str]) -> Edges:
+        inside, nodes = frozenset(members), [graph[name] for name in members]
+        users = {name: [graph[user] for user in dict.fromkeys(graph.store.users(name))] for name in members}
+        reading = [(u, slot, r) for name in members for u in users[name] for slot, r in enumerate(u.inputs)
+                   if r.node.name == name]  # fmt: skip
+        waiting = [(u, name) for name in members for u in users[name] if any(c.name == name for c in u.controls)]
+        read, waited = {r.node.name for _, _, r in reading}, {name for _, name in waiting}
+        kept = [
+            n.name for n in nodes if n.name in keep or (n.name not in read and (n.output_count or n.name not in waited))
+        ]
+        outside = [(u.name, slot, r.name) for u, slot, r in reading if u.name not in inside]
+        wanted = {tensor for _, _, tensor in outside}
+        return cls(
+            members,
+            list(dict.fromkeys(r.name for node in nodes for r in node.inputs if r.node.name not in inside)),
+            [format_input(n.name, i) for n in nodes for i in range(n.output_count or 0)
+             if n.name in kept or format_input(n.name, i) in wanted],
+            kept,
+            list(dict.fromkeys(c.name for node in nodes for c in node.controls if c.name not in inside)),
+            frozenset(name for u, name in waiting if u.name not in inside),
+            outside,
+            list(dict.fromkeys(u.name for u, _ in waiting if u.name not in inside)),
+        )  # fmt: skip
+
+    def without(self, dropped: Sequence[str]) -> Edges:
+        """Returns the edges without the tensors `dropped`, each the only output of its node."""
+        outputs = [tensor for tensor in self.outputs if tensor not in dropped]
+        return self._replace(outputs=outputs, kept=[name for name in self.kept if name not in dropped])
 
 
-def _pivots(call: Node, edges: Edges, intent: Intent) -> set[str]:
-    """What the call waits for so that it runs where the nodes did: an Identity of something that they read."""
-    found = [
-        node
-        for node in call.controls
-        if node.name.startswith(f"{call.name}/pivot") and [r.name for r in node.inputs if r.name in edges.inputs]
-    ]
-    intent.added += [node.name for node in found]
-    intent.altered += [Altered(node.name, "op", "Identity") for node in found]
-    return {node.name for node in found}
+def _is_large(node: Node) -> bool:
+    """Returns whether a constant is an argument of the function instead of a part of it."""
+    return node.op == "Const" and node.record is not None and node.record.end - node.record.start > LARGE
 
 
-def _around(graph: Graph, name: str, edges: Edges, intent: Intent) -> None:
-    """Says in INTENT what is different outside."""
-    place = {tensor: format_input(name, index) for index, tensor in enumerate(edges.outputs)}
-    intent.rewired += [Rewired(user, slot, tensor, place[tensor]) for user, slot, tensor in edges.readers]
-    intent.changed += edges.waiters
-    for user in edges.waiters:
-        controls = dict.fromkeys(name if c.name in edges.members else c.name for c in graph[user].controls)
-        intent.altered.append(Altered(user, "controls", tuple(controls)))
-    for kept in (node for node in edges.kept if node != name):
-        given = [place[format_input(kept, index)] for index in range(graph[kept].output_count or 0)]
-        op = "NoOp" if not given else "Identity" if len(given) == 1 else "IdentityN"
-        intent.altered += made(kept, op, given, () if given else [name])
-    intent.removed = [member for member in edges.members if member not in edges.kept and member != name]
+def _paired(
+    body: Graph, edges: Edges, mapped: Sequence[tuple[str, str]], optional: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the placeholder of `body` for each input, and its result for each output that is not `optional`."""
+    pairs = {tensor.removesuffix(":0"): inner.removesuffix(":0") for tensor, inner in mapped}
+    nodes = list(body.nodes())
+    read = dict.fromkeys(output for node in nodes for output in node.inputs)
+    starts = [output.node for output in read if output.node.op in PLACEHOLDERS]
+    starts += [node for node in nodes if node.op in PLACEHOLDERS]
+    producers = {output.node for output in read}
+    unread = [node for node in nodes if node not in producers]
+    ends = [n for n in unread if n.op not in PLACEHOLDERS | {"Const", "Print"} and n.output_dtypes != []]
+    ends = ends or [n for n in unread if n.op == "Const"]
+    ends += [n for n in nodes if n.op == "Const" and n.name in edges.outputs and n not in ends]
+    required = [node.name for node in dict.fromkeys(starts) if node.op != "PlaceholderWithDefault"]
+    return (
+        _by_name_and_order(edges.inputs, required, pairs),
+        _by_name_and_order(edges.outputs, [output.name for node in ends for output in node.outputs], pairs, optional),
+    )
+
+
+def _is_optional(graph: Graph, name: str) -> bool:
+    """Returns whether a node without consumers is an Exit of a loop, or a node that no signature of the model names."""
+    serving = serving_of(graph)
+    keys = serving.called.values() if serving is not None else ()
+    served = {tensor.removesuffix(":0") for key in keys for tensor in key.outputs.values()}
+    return graph[name].op in ("Exit", "RefExit") or (bool(keys) and name not in served)
+
+
+def _by_name_and_order(
+    tensors: Sequence[str], inner: Sequence[str], mapped: dict[str, str], optional: Sequence[str] = ()
+) -> dict[str, str]:
+    pairs = {tensor: name for tensor, name in mapped.items() if tensor in tensors}
+    pairs |= {name: name for name in tensors if name in inner and name not in pairs and name not in pairs.values()}
+    left = [tensor for tensor in tensors if tensor not in pairs]
+    free = [name for name in inner if name not in pairs.values()]
+    if len(free) != len(left):
+        left = [tensor for tensor in left if tensor not in optional]
+    return pairs | dict(zip(left, free, strict=False))

@@ -1,6 +1,6 @@
-"""quantize: constants are made of smaller ones, by a Cast, or a Cast and a Mul, and nothing else is different.
+"""quantize: a Cast, or a Cast and a Mul, computes constants from smaller constants.
 
-What each is then is computed here once more from what is written, and held against what it was, element by element.
+The written values are computed here again, and compared with the original values element by element.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from collections.abc import Iterator
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, FunctionChanges, Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent, Value
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_numbered
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import NUMBERS, dtype_name
 from gdsurgeon.specification.elements import elements
 
 _PARTS = ("small", "scale", "cast")
-"""What constants are called that are made for one, below its name."""
+"""The names of the added nodes, under the name of the constant."""
 PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
-"""By how much of itself an element may be off, and by how much at all where it is next to 0."""
+"""The largest relative and absolute errors of an element."""
 
 
 def violations(
@@ -46,7 +45,7 @@ def _different(
     functions: FunctionChanges,
     prefix: str,
 ) -> Iterator[str]:
-    """What is different about the nodes of a graph, or of a body, and should not be."""
+    """Yields the violations in a graph or in the body of a function."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
     intent = Intent(functions=functions)
     for name in facts.altered:
@@ -54,25 +53,19 @@ def _different(
         header = constant_header(old) if old.op == "Const" else None
         if header is None or header.elements < least or (pattern is not None and pattern.search(prefix + name)):
             continue
-        intent.changed.append(name)
-        intent.altered += _made(new, old.output.dtype, to)
+        types = (
+            {"attr T": old.output.dtype} if to == "int8" else {"attr SrcT": NUMBERS[to], "attr DstT": old.output.dtype}
+        )
+        values: dict[str, Value] = {key: type_value(dtype).SerializeToString() for key, dtype in types.items()}
+        values |= {"op": "Mul" if to == "int8" else "Cast", "attr dtype": None, "attr value": None, "controls": ()}
+        intent.alter(name, {**values, "inputs": tuple(read.name for read in new.inputs)})
         intent.added += [each for each in facts.added for part in _PARTS if is_numbered(each, f"{name}/{part}")]
         yield from (f"{quoted(name)} {line}" for line in _faults(old, new, to))
     yield from audit(comparison, intent)
 
 
-def _made(node: Node, wide: int, to: str) -> list[Altered]:
-    """What the node is in the place of a constant."""
-    types = {"attr T": wide} if to == "int8" else {"attr SrcT": NUMBERS[to], "attr DstT": wide}
-    out = [Altered(node.name, what, type_value(number).SerializeToString()) for what, number in types.items()]
-    out += [Altered(node.name, what, None) for what in ("attr dtype", "attr value")]
-    reads = tuple(read.name for read in node.inputs)
-    return [*out, Altered(node.name, "op", "Mul" if to == "int8" else "Cast"), Altered(node.name, "controls", ()),
-            Altered(node.name, "inputs", reads)]  # fmt: skip
-
-
 def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
-    """What is wrong with what stands for a constant."""
+    """Yields the faults of the replacement of a constant."""
     import numpy as np
 
     wide = old.output.dtype
@@ -91,7 +84,8 @@ def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
     if any(each.op != "Const" for each in constants) or len(constants) != (2 if to == "int8" else 1):
         yield "is not computed from constants"
         return
-    if any(each.controls != _same_nodes(old, new) or each.device != old.device for each in constants):
+    controls = [control.name for control in old.controls]
+    if any([c.name for c in each.controls] != controls or each.device != old.device for each in constants):
         yield "has control dependencies, or is on a different device"
     dtypes = [dtype_name(each.output.dtype) for each in constants]
     if dtypes != [to, dtype_name(wide)][: len(constants)]:
@@ -115,10 +109,3 @@ def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
         same = (exact == found) | (np.isnan(exact) & np.isnan(found)) | (off <= allowed)
     if not same.all():
         yield f"differs in {int((~same).sum()):,} of {same.size:,} elements"
-
-
-def _same_nodes(old: Node, new: Node) -> tuple[Node, ...]:
-    """The nodes of the graph after that OLD, of the graph before, waits for."""
-    graph = new.graph
-    assert isinstance(graph, Graph)
-    return tuple(graph[control.name] for control in old.controls)

@@ -1,4 +1,4 @@
-"""rename: each node that is meant has its new name, and nothing else is different."""
+"""rename: the selected nodes have their new names, and nothing else is different."""
 
 from __future__ import annotations
 

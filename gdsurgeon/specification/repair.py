@@ -1,4 +1,4 @@
-"""repair: what wanted a variable gives the same of a value, colocations with nobody are gone, the rest is as it was."""
+"""repair: ops on variables become ops on values, and colocations with missing nodes are removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent, Value
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.node import Node
@@ -19,23 +19,20 @@ BECOMES = {
     "ResourceGatherNd": ("GatherNd", 0), "VariableShape": ("Shape", 0),
     **{f"ScatterNd{what}": (f"TensorScatter{what}", 0) for what in ("Add", "Sub", "Update")},
 }  # fmt: skip
-"""What an op that wants a variable is of a value, and the first of its inputs that it still reads."""
+"""Ops that require a variable, with the op on a value, and the first input that it still reads."""
 
 
 def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    del custom_ops  # what is refused is not written
+    del custom_ops  # a refused graph is not written
     before, after = comparison.before, comparison.after
     intent = Intent()
     for name, altered in comparison.facts.altered.items():
         old, new = before[name], after[name]
-        gone = [other.name for other in old.colocated if other.exists]
         if "colocated" in altered:
-            intent.changed.append(name)
-            intent.altered.append(Altered(name, "colocated", tuple(gone)))
+            intent.alter(name, {"colocated": tuple(other.name for other in old.colocated if other.exists)})
         if "op" in altered:
-            intent.changed.append(name)
-            intent.altered += _op(old, new)
+            intent.alter(name, _expected(old, new))
             if new.op == "NoOp" and any(read.node is old for user in old.graph.users(old) for read in user.inputs):
                 yield f"{quoted(name)} has no outputs any more, but has consumers"
             if _reads_variable(new, old):
@@ -44,7 +41,6 @@ def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str
             value = constant(new)
             if value is None or value.values != [True] or value.shape:
                 yield f"{quoted(name)} should be true"
-    intent.changed = [*dict.fromkeys(intent.changed)]
     yield from audit(comparison, intent)
     for node in after.nodes():
         if any(not other.exists for other in node.colocated):
@@ -55,24 +51,24 @@ def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str
                 yield f"{quoted(node.name)} still needs a variable, but reads the value {quoted(read.name)}"
 
 
-def _op(old: Node, new: Node) -> list[Altered]:
-    """What a node is that wanted a variable."""
+def _expected(old: Node, new: Node) -> dict[str, Value]:
+    """Returns the expected fields of a node that required a variable."""
     op, first = BECOMES.get(old.op, (old.op.removeprefix("Ref"), 0))
-    if "Apply" in old.op or (old.op not in BECOMES and "Scatter" in old.op):  # which nobody reads: see below
+    if "Apply" in old.op or (old.op not in BECOMES and "Scatter" in old.op):  # without consumers: see above
         op, first = "NoOp", 9
     reads = tuple(read.name for read in old.inputs)
-    out = [Altered(new.name, "op", op), Altered(new.name, "inputs", reads[first:])]
+    out: dict[str, Value] = {"op": op, "inputs": reads[first:]}
     if op == "NoOp":
-        waits = [read.node.name for read in old.inputs] + [control.name for control in old.controls]
-        out.append(Altered(new.name, "controls", tuple(dict.fromkeys(waits))))
+        controls = [read.node.name for read in old.inputs] + [control.name for control in old.controls]
+        out["controls"] = tuple(dict.fromkeys(controls))
     if not old.op.startswith("Ref"):
-        keys = dict.fromkeys((*old.attr_keys, *new.attr_keys))
-        out += [Altered(new.name, f"attr {key}", new.attr_bytes(key)) for key in keys if not key.startswith("_")]
+        keys = [key for key in (*old.attr_keys, *new.attr_keys) if not key.startswith("_")]
+        out |= {f"attr {key}": new.attr_bytes(key) for key in keys}
     return out
 
 
 def _reads_variable(new: Node, old: Node) -> bool:
-    """Whether what a node read first is a variable, so that there was nothing to mend."""
+    """Returns whether input 0 of a node is a variable, so that the node needed no repair."""
     read = old.inputs[0]
     now = new.graph.base_node(read.node.name)
     dtype = next((output.dtype for output in now.outputs[read.index :]), 0) if now.exists else 0

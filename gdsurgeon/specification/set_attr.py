@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.specification.selected import Selecting, selected
 from gdsurgeon.text import spelt_value
@@ -33,52 +34,47 @@ def violations(
     texts = {name.partition(":")[0]: text for name, text in given.items()}
     intent = Intent()
     for name in names:
-        altered = comparison.facts.altered.get(name, {})
-        intent.changed.append(name)
-        for key in remove:
-            what = "colocated" if key == "_class" else f"attr {key}"
-            intent.altered.append(Altered(name, what, () if key == "_class" else None))
-        for key, text in texts.items():
-            node = comparison.after[name]
-            now = node.attr_bytes(key)
-            intent.altered.append(Altered(name, f"attr {key}", now))
-            if now is None or not spells(text, attr_value(now)):
-                yield f"{name!r} should have {key} = {text}, but does not"
-        if "_class" in remove and "class" in altered:
-            intent.altered.append(Altered(name, "class", ()))
+        node = comparison.after[name]
+        intent.alter(name, {f"attr {key}": node.attr_bytes(key) if key in texts else None for key in (*texts, *remove)})
+        yield from _wrong(node, texts)
+        if "_class" in remove:
+            intent.alter(name, {"colocated": (), "class": ()})
     yield from audit(comparison, intent)
 
 
 def _of_new_op(comparison: Comparison, names: Iterable[str], op: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """Likewise where the nodes `names` get the op `op`, with `texts` for its attrs."""
+    """Yields the violations if the nodes `names` get the op `op`, with `texts` for its attrs."""
     before, after = comparison.before, comparison.after
     definition = after.op_def(op)
-    taken = () if definition is None else definition.inputs
-    follow = {key for arg in taken for key in (arg.type_attr, arg.number_attr, arg.list_attr)}  # what inputs say
+    args = () if definition is None else definition.inputs
+    follow = {key for arg in args for key in (arg.type_attr, arg.number_attr, arg.list_attr)}  # from the inputs
     intent = Intent()
     for name in names:
         old, new = before[name], after[name]
         is_new = old.op != op
         if not is_new and not texts:
             continue
-        intent.changed.append(name)
-        intent.altered.append(Altered(name, "op", op))
+        intent.alter(name, {"op": op})
         for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
             is_known = definition is not None and key in definition.attrs
             if is_known or (is_new and (not key.startswith("_") or key == "_output_shapes")):
-                intent.altered.append(Altered(name, f"attr {key}", new.attr_bytes(key) if is_known else None))
+                intent.alter(name, {f"attr {key}": new.attr_bytes(key) if is_known else None})
             was, now = old.attr_bytes(key), new.attr_bytes(key)
             if is_known and was is not None and key not in texts and was != now and key not in follow:
                 yield f"the attr {key} of {quoted(name)} was changed"
-        for key, text in texts.items():
-            data = new.attr_bytes(key)
-            if data is None or not spells(text, attr_value(data)):
-                yield f"{quoted(name)} should have {key} = {text}, but does not"
+        yield from _wrong(new, texts)
     yield from audit(comparison, intent)
 
 
+def _wrong(node: Node, texts: Mapping[str, str]) -> Iterator[str]:
+    for key, text in texts.items():
+        data = node.attr_bytes(key)
+        if data is None or not spells(text, attr_value(data)):
+            yield f"{quoted(node.name)} should have {key} = {text}, but does not"
+
+
 def spells(text: str, value: AttrValue) -> bool:
-    """Whether TEXT, as a user writes it, stands for VALUE."""
+    """Returns whether `text`, as a user writes it, means `value`."""
     kind = value.WhichOneof("value")
     if kind != "list":
         return kind is not None and _is(text if kind == "s" else text.strip(), kind, getattr(value, kind))
@@ -93,7 +89,7 @@ def spells(text: str, value: AttrValue) -> bool:
 
 
 def _parts(text: str) -> Iterator[list[str]]:
-    """The ways in which a list can be read."""
+    """Yields the ways to parse a list."""
     if text.startswith('["'):
         yield json.loads(text)
     yield re.findall(r"\[[^\[\]]*\]", text)

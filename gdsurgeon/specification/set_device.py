@@ -1,4 +1,4 @@
-"""set-device: the devices that are meant are others, also inside functions, and nothing else is different."""
+"""set-device: the selected devices change, also inside functions, and nothing else is different."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def violations(
 
 
 def _inner(before: Graph, nodes: Selecting | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
-    """Whether a node inside a function is meant: all are, or those of the op types of a selection; None: none is."""
+    """Returns which nodes inside functions are selected: all, or the op types of a selection; None: no node."""
     if nodes is None:
         return lambda _: True
     if before.is_body or isinstance(nodes, Iterable) or not nodes.ops:
@@ -65,7 +65,7 @@ def _devices(
     names: Sequence[str] | None,
     inner: Callable[[NodeDef], bool] | None,
 ) -> Iterator[tuple[str, str, str]]:
-    """Where a device was to change: what it is called, what it was and what it is."""
+    """Yields the places of requested changes, each with the device before and after."""
     before, after = comparison.before, comparison.after
     for name in dict.fromkeys([*changed, *_placed(before)]) if names is None else names:
         yield quoted(name), before[name].device, after[name].device
@@ -86,7 +86,7 @@ def _placed(graph: Graph) -> Iterator[str]:
 
 
 def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """What becomes of a device by PAIRS (old, new): where it has the parts of OLD, these give way to those of NEW."""
+    """Returns the new device for pairs (old, new): if a device has the parts of OLD, the parts of NEW replace them."""
     out = dict(_parts(device))
     for old, new in pairs:
         wanted = _parts(old)
@@ -100,7 +100,7 @@ def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _parts(device: str) -> dict[str, str]:
-    """The parts that a device states, by job, replica, task, type and id; in lower case, but for jobs."""
+    """Returns the parts of a device: job, replica, task, type and id; in lower case, except jobs."""
     out: dict[str, str] = {}
     for part in device.strip("/").split("/"):
         key, _, value = part.partition(":")

@@ -1,4 +1,4 @@
-"""strip-weights: constants hold nothing but their dtypes and shapes, or are small; nothing else is different."""
+"""strip-weights: constants have only a dtype and a shape, or are small; nothing else is different."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
@@ -18,12 +18,12 @@ from gdsurgeon.ops.dtypes import DTYPES, STRING, element_size
 from gdsurgeon.wire.protos import TensorProto
 
 MOST_LEFT, MOST_FLOATS_LEFT = 1024, 8
-"""Elements of a constant that may be left of a model, and of one of floats."""
+"""The largest numbers of elements of a constant that stays, and of one that is floating-point."""
 MOST_WITH_STRINGS = 64
 READS_STRINGS = re.compile("^(Save|Restore|ParseExample|ParseSequenceExample)")
 FILLS_TABLE = re.compile("InitializeTable|LookupTableImport")
 ONE_VALUE = 16
-"""Bytes at most of a tensor that holds one value, beside its shape."""
+"""The largest size in bytes of a tensor with one value, without its shape."""
 
 
 def violations(comparison: Comparison, keep_strings: bool = False, keep: str = "") -> Iterator[str]:
@@ -32,8 +32,7 @@ def violations(comparison: Comparison, keep_strings: bool = False, keep: str = "
     for name, altered in facts.altered.items():
         node, old = comparison.after[name], comparison.before[name]
         if set(altered) == {"attr value"} and node.op == "Const":
-            intent.changed.append(name)
-            intent.altered.append(Altered(name, "attr value", node.attr_bytes("value")))
+            intent.alter(name, {"attr value": node.attr_bytes("value")})
             yield from (f"{quoted(name)} {line}" for line in _faults(old, node))
     intent.functions.changed = [*facts.functions.changed]
     yield from audit(comparison, intent)
@@ -46,17 +45,13 @@ def violations(comparison: Comparison, keep_strings: bool = False, keep: str = "
         yield from (f"in the function {quoted(name)} {line}" for line in lines)
     pattern = re.compile(keep) if keep else None
     yield from _left(comparison.after, keep_strings, pattern)
-    yield from _kept(comparison, pattern)
-
-
-def _kept(comparison: Comparison, pattern: re.Pattern[str] | None) -> Iterator[str]:
-    for name in comparison.facts.altered if pattern is not None else ():
+    for name in facts.altered:
         if pattern is not None and pattern.search(name):
             yield f"{quoted(name)} should be kept, but was changed"
 
 
 def _faults(old: Node, new: Node) -> Iterator[str]:
-    """What is wrong with what a constant holds now."""
+    """Yields the faults of the value of a constant."""
     was, now = constant_header(old), constant_header(new)
     if was is None or now is None or (was.dtype, was.dims) != (now.dtype, now.dims):
         yield "has a different dtype or shape"
@@ -67,14 +62,14 @@ def _faults(old: Node, new: Node) -> Iterator[str]:
 
 
 def _is_zero(tensor: TensorProto) -> bool:
-    """Whether the one value of a tensor is 0, False or an empty string."""
+    """Returns whether the only value of a tensor is 0, False or an empty string."""
     dtype = DTYPES[tensor.dtype]
     values = list(getattr(tensor, dtype.field))
     return not tensor.tensor_content and len(values) == 1 and not values[0]
 
 
 def _left(graph: Graph, keep_strings: bool, pattern: re.Pattern[str] | None) -> Iterator[str]:
-    """Constants that hold more than they may, in functions too."""
+    """Yields constants with too many elements, also in functions."""
     exempt = set()
     for node in graph.nodes():
         if READS_STRINGS.match(node.op) or node.op_def is None or (keep_strings and FILLS_TABLE.match(node.op)):
