@@ -211,9 +211,10 @@ class _Work:
     def __init__(
         self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds, engine: str
     ) -> None:
-        self._before, self._graph, self._chosen, self._ends = before, graph, chosen, ends
+        self._before: Graph | None = before  # the graph before the next stage, if it was serialized
+        self._graph, self._chosen, self._ends = graph, chosen, ends
         passes = {name: found for name in chosen if (found := PASSES[name]) is not None}
-        self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None)
+        self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None, self._snapshot)
         self._room = folds.max_growth
         self._engine = engine
         self._refused: set[str] = set()
@@ -278,9 +279,11 @@ class _Work:
             else:
                 break
         if self._engine:
+            self._snapshot()
             self._done(spelt_out(self._graph), self._asked("spelt_constants"))
             self.view = self._new_view()
-        if FUNCTIONS in self._chosen:
+        if FUNCTIONS in self._chosen and len(self._graph.functions):
+            self._snapshot()
             intent = Intent()
             intent.functions.removed = drop_unused_functions(self._graph)
             self.counts[FUNCTIONS] = len(intent.functions.removed)
@@ -338,7 +341,7 @@ class _Work:
             stage = inlined(self._graph, self._kept, lambda other: _after_inlining(other, ends, rest))
             if stage is not None:
                 self.stages.append(stage)
-                self._before = written(self._graph)
+                self._before = None
                 self._kept = [self._graph[name] for name in names]
                 self._ends = [self._graph.output(name) for name in ends]
         return True
@@ -354,8 +357,8 @@ class _Work:
                 self.counts += done.counts
                 self.lost += done.checks
                 changed |= done.result.inside.keys()
-                self.stages.append(Stage(self._before, done.result))
-                self._before = written(self._graph)
+                self.stages.append(Stage(self._snapshot(), done.result))
+                self._before = None
         except NotValidatedError as error:
             self._give_up(error)
             is_able = False
@@ -367,7 +370,7 @@ class _Work:
     def _give_up(self, error: NotValidatedError) -> None:
         """Records that values cannot be computed."""
         self.notes.append(Remark(f"{error.message}; these nodes are kept", "not-computed", reason=error.code))
-        self._how = How(self._how.chosen, self._how.passes, None)
+        self._how.evaluate = None
 
     def _add(self, found: Step) -> None:
         """Records a stage."""
@@ -378,8 +381,14 @@ class _Work:
 
     def _done(self, intent: Intent, asked: Asked) -> None:
         if intent.removed or intent.changed or intent.rewired or intent.functions.removed:
-            self.stages.append(Stage(self._before, EditResult(intent, asked=asked)))
+            self.stages.append(Stage(self._snapshot(), EditResult(intent, asked=asked)))
+            self._before = None
+
+    def _snapshot(self) -> Graph:
+        """Returns the graph before the next stage; must be called before the graph changes."""
+        if self._before is None:
             self._before = written(self._graph)
+        return self._before
 
     def intent(self) -> Intent:
         """Returns the changes of all stages."""

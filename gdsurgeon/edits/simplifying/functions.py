@@ -37,23 +37,30 @@ _KEPT_OF_WHILES = frozenset(("T", "_class"))
 _COMPILED = "_XlaMustCompile"
 
 
-def decide_calls(graph: Graph) -> Intent:
+def decide_calls(graph: Graph, before_change: Callable[[], object]) -> Intent:
     """Makes If and Case with a constant condition calls of one function, unless the constant has control inputs.
 
-    A While whose condition is constantly false becomes an IdentityN.
+    A While whose condition is constantly false becomes an IdentityN. `before_change` is called before the first change.
     """
     topology = topology_of(graph)
-    intent = Intent()
-    for node in map(topology.node, topology.with_ops(DECIDABLE)):
-        chosen = _chosen(node)
-        if chosen is not None:
-            _call(graph, node, chosen, intent)
-    for node in map(topology.node, topology.with_ops(_WHILES)):
-        if node.inputs and not node.plain_attr(_COMPILED) and _never_turns(graph, node):
-            intent.changed.append(node.name)
-            graph.set_op(node, "IdentityN")
-            _drop_attrs(graph, node, _KEPT_OF_WHILES)
-    return intent
+    found = [(node, _chosen(node)) for node in map(topology.node, topology.with_ops(DECIDABLE))]
+    calls = [(node, function) for node, function in found if function is not None]
+    loops = [
+        node
+        for node in map(topology.node, topology.with_ops(_WHILES))
+        if node.inputs and not node.plain_attr(_COMPILED) and _never_turns(graph, node)
+    ]
+    if calls or loops:
+        before_change()
+    for node, function in calls:
+        graph.set_op(node, DECIDABLE[node.op])
+        graph.set_inputs(node, node.inputs[1:])
+        _drop_attrs(graph, node, _KEPT)
+        graph.set_attr(node, "f", function)
+    for node in loops:
+        graph.set_op(node, "IdentityN")
+        _drop_attrs(graph, node, _KEPT_OF_WHILES)
+    return Intent(changed=[node.name for node in (*(node for node, _ in calls), *loops)])
 
 
 def _never_turns(graph: Graph, node: Node) -> bool:
@@ -92,14 +99,6 @@ def _chosen(node: Node) -> bytes | None:
 def _is_true(value: Constant) -> bool:
     """Returns whether a scalar selects the first branch: a number other than 0, or a string that is not empty."""
     return bool(value.values[0])
-
-
-def _call(graph: Graph, node: Node, chosen: bytes, intent: Intent) -> None:
-    intent.changed.append(node.name)
-    graph.set_op(node, DECIDABLE[node.op])
-    graph.set_inputs(node, node.inputs[1:])
-    _drop_attrs(graph, node, _KEPT)
-    graph.set_attr(node, "f", chosen)
 
 
 def _drop_attrs(graph: Graph, node: Node, kept: Container[str]) -> None:

@@ -35,11 +35,18 @@ from gdsurgeon.values import Data
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 
-def carry_out(view: GraphView) -> Intent:
-    """Changes the graph in accordance with the view; returns the changes."""
+def carry_out(view: GraphView, before_change: Callable[[], object]) -> Intent:
+    """Changes the graph in accordance with the view; returns the changes.
+
+    Args:
+        view: the changes to make.
+        before_change: called first, if there are any.
+    """
     graph, topology = view.graph, topology_of(view.graph)
     numbers = sorted(number for number in view.changed if not view.removed[number])
     going = [topology.node(number) for number in topology.numbers() if view.removed[number]]
+    if numbers or going:
+        before_change()
     intent = Intent(removed=[node.name for node in going])
     for number in numbers:
         node = topology.node(number)
@@ -124,11 +131,13 @@ class How(Data):
         chosen: the names of all chosen passes.
         passes: the chosen passes that work on a view, by name.
         evaluate: see `gdsurgeon.edits.simplify.simplify`; None if values cannot be computed any more.
+        before_change: called before the graph changes.
     """
 
     chosen: Sequence[str]
     passes: Mapping[str, Pass]
     evaluate: Evaluate | None
+    before_change: Callable[[], object]
 
 
 @dataclass(eq=False, repr=False)
@@ -161,7 +170,7 @@ class Step(Data):
 def passed(view: GraphView, how: How) -> Step:
     """Runs the passes on a view until no pass changes anything."""
     run_passes(view, how.passes.values())
-    return Step("simplify", carry_out(view), Counter(view.counts), {"passes": tuple(how.chosen)})
+    return Step("simplify", carry_out(view, how.before_change), Counter(view.counts), {"passes": tuple(how.chosen)})
 
 
 def folded(view: GraphView, how: How, room: int, refused: set[str]) -> Step | None:
@@ -192,6 +201,7 @@ def folded(view: GraphView, how: How, room: int, refused: set[str]) -> Step | No
     counts = Counter({SHAPES: by_shape, CONSTANTS: len(values or opened) - by_shape})
     arguments: dict[str, object] = {"max_growth": room, "evaluate": how.evaluate, "opens": bool(opened)}
     refusing = _refusing(view, shapes, folding.idle(values or opened)) if shapes is not None else []
+    how.before_change()
     intent = become_constants(folding, values or opened)
     return Step("fold_constants", intent, counts, arguments, growth, reshapes, as_written=as_written, refusing=refusing)
 
@@ -209,7 +219,7 @@ def passed_by(view: GraphView, how: How) -> Step | None:
     if not moved:
         return None
     remove_unused(view)
-    intent = carry_out(view)
+    intent = carry_out(view, how.before_change)
     intent.moved = {name: now for name, now in moved.items() if parse_tensor(now).node in view.graph}
     counts = Counter({DROPOUT: len(idle), SAME_SHAPE: len(moved) - len(idle)})
     return Step("same_shape", intent, counts, idle=idle)
@@ -217,7 +227,7 @@ def passed_by(view: GraphView, how: How) -> Step | None:
 
 def decided(view: GraphView, how: How) -> Step | None:
     """Makes conditionals with constant conditions plain calls. Returns None if there are no such conditionals."""
-    intent = decide_calls(view.graph) if CONDITIONS in how.chosen else Intent()
+    intent = decide_calls(view.graph, how.before_change) if CONDITIONS in how.chosen else Intent()
     if not intent.changed:
         return None
     return Step("decide_calls", intent, Counter({CONDITIONS: len(intent.changed)}), as_written=True)
@@ -259,7 +269,7 @@ def in_bodies(graph: Graph, how: How) -> Iterator[Done]:
         lambda body: decided(body.view, how),
     ]
     while names:
-        bodies = _Bodies(graph, names, keeps_checks="checks" not in how.chosen)
+        bodies = _Bodies(graph, names, how)
         changed: dict[str, None] = {}
         for stage in stages:
             found = [(body, step) for body in bodies.opened() if (step := stage(body)) is not None]
@@ -328,8 +338,9 @@ class _Opened(Body):
 class _Bodies:
     """Function bodies; each one is converted to a graph once until it changes."""
 
-    def __init__(self, graph: Graph, names: Sequence[str], *, keeps_checks: bool) -> None:
-        self._graph, self._names, self._keeps_checks = graph, names, keeps_checks
+    def __init__(self, graph: Graph, names: Sequence[str], how: How) -> None:
+        self._graph, self._names, self._keeps_checks = graph, names, "checks" not in how.chosen
+        self._before_change = how.before_change
         self._shapes = called_shapes(graph, use_stated=False)
         self._held: dict[str, _Opened | None] = {}
 
@@ -353,6 +364,7 @@ class _Bodies:
         counts: Counter[str] = Counter()
         checks: Counter[str] = Counter()
         functions = [body.function_def() for body, _ in found]
+        self._before_change()
         for (body, step), function in zip(found, functions, strict=True):
             self._graph.functions.replace(function)
             del self._held[body.name]
