@@ -9,6 +9,8 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import encode_len, encode_varint
 
 MAX_GRAPH_BYTES = (1 << 31) - 1  # TensorFlow parses a GraphDef through protobuf, whose sizes are int32
+MEMORY_OF_GRAPH = 6.5
+"""Bytes of memory with which TensorFlow loads and runs a graph of large constants, for each byte of the graph."""
 
 
 class Device(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
+from gdsurgeon.runtime.base import MEMORY_OF_GRAPH
 from gdsurgeon.runtime.encoding import BadMessage, Bytes, elements
 from gdsurgeon.runtime.failures import FAILED, STARTING, UNAVAILABLE, UNREADABLE, Failure, Stage, died
 from gdsurgeon.runtime.process import Log, above_standard, crashed_thread, environment, module_path, who_runs
@@ -466,6 +467,7 @@ class Worker(Closing):
                 who_runs(self._runtime),
                 lacked=lacked,
                 limit=memory_budget(),
+                needed=int(MEMORY_OF_GRAPH * max(self._sizes.values(), default=0)),
                 shows_nothing=doing == [STARTING.doing] or is_memory_limited(),
                 has_libraries=bool(self._op_libraries),
             )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, Json, NotValidatedError, ValidationError, printable
 from gdsurgeon.resources import OUT_OF_MEMORY
+from gdsurgeon.text import size
 
 _CODES = (
     "ok cancelled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied "
@@ -120,6 +121,7 @@ def died(
     *,
     lacked: str,
     limit: int,
+    needed: int,
     shows_nothing: bool,
     has_libraries: bool,
 ) -> Failure:
@@ -131,6 +133,7 @@ def died(
         who: the program in it.
         lacked: the resource that was exhausted, such as ``out of memory``; '' if that is not known.
         limit: bytes of memory that it could use; 0 if there was no limit.
+        needed: bytes of memory that its largest graph needs.
         shows_nothing: whether the end shows nothing about a graph.
         has_libraries: whether it loads libraries of the user, which may be the cause.
     """
@@ -146,6 +149,8 @@ def died(
     reason = f"{who} {manner} while {' or '.join(doing)}" + (f": {lacked}" if lacked else "")
     facts: dict[str, Json] = {"doing": doing, "signal": name, "reason": lacked}
     if is_memory:
-        return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit})
+        if needed > limit // 2:
+            reason += f"; the graph needs about {size(needed)}, and {size(limit)} are allowed"
+        return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit, "needed": needed})
     kind = UNAVAILABLE if (shows_nothing or lacked) and not has_libraries else FAILED
     return Failure(kind, "crashed", reason, facts)

@@ -6,6 +6,9 @@ is started by `gdsurgeon.runtime.client`.
 The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread
 works on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
 earlier run waits for it, so the parent may send all requests at once.
+
+A graph is large if the memory does not suffice for two graphs of its size. Only one large graph is in memory at a time:
+requests for large graphs do not overlap, and a graph that was replaced in memory is loaded again for its next request.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gdsurgeon.resources import exhausted
+from gdsurgeon.resources import exhausted, memory_budget
 from gdsurgeon.runtime import failures
 from gdsurgeon.runtime.base import (
     MAX_GRAPH_BYTES,
+    MEMORY_OF_GRAPH,
     Backward,
     Derivation,
     Device,
@@ -136,6 +141,10 @@ class Child:
         self._not_locked_in = not_locked_in
         self._runtime: Slot[Runtime] = Slot()
         self._graphs: dict[str, LoadedGraph | TensorFlowError] = {}
+        self._large: set[str] = set()  # the keys of large graphs
+        self._loaders: dict[str, Callable[[], LoadedGraph]] = {}  # load large graphs again
+        self._stateful: set[str] = set()  # large graphs that cannot be loaded again without losing their state
+        self._turn = threading.Lock()  # of large graphs
         self._results: dict[str, Slot[list[Tensor]]] = {}
         self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job[Any], Any]]] = {}
 
@@ -176,7 +185,7 @@ class Child:
         name = stage.key if request.stage.key else f" {request.method.__name__}"  # a key may be any text
         if name not in self._lanes:
             jobs = self._lanes[name] = queue.SimpleQueue()
-            self._thread(name, lambda: self._work(jobs))
+            self._thread(name, lambda: self._work(name, jobs))
         self._lanes[name].put((number, job, answer))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
@@ -189,7 +198,7 @@ class Child:
 
         threading.Thread(target=guarded, name=name, daemon=True).start()
 
-    def _work(self, jobs: queue.SimpleQueue[tuple[int, Job[Any], Any]]) -> None:
+    def _work(self, lane: str, jobs: queue.SimpleQueue[tuple[int, Job[Any], Any]]) -> None:
         _use_signal_stack()
         while True:
             number, job, kind = jobs.get()
@@ -197,8 +206,9 @@ class Child:
             try:
                 self._runtime.get()
                 values = [needed.get() for needed in job.needs]
-                self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
-                answer = packed(number, ANSWER, [kind], [job.work(*values)])
+                with self._turn if lane in self._large else nullcontext():
+                    self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
+                    answer = packed(number, ANSWER, [kind], [job.work(*values)])
             except Exception as error:
                 failure = error
                 self._refuse(number, error)
@@ -252,6 +262,8 @@ class Child:
 
     def _graph(self, key: str) -> LoadedGraph:
         graph = self._graphs.get(key)
+        if graph is None and key in self._loaders:
+            graph = self._loaded(key, self._loaders[key])
         if graph is None:
             raise BadRequest(f"no graph {key!r} is loaded", "no-such-graph")
         if isinstance(graph, TensorFlowError):
@@ -288,17 +300,35 @@ class Child:
         """Loads a GraphDef as `key`: the one in `data`, or in the file whose descriptor came with the request."""
         descriptor = self._channel.take_descriptor()
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
+        size = len(data or b"") if descriptor is None else os.fstat(descriptor).st_size
+        is_large = bool(memory_budget()) and 2 * MEMORY_OF_GRAPH * size > memory_budget()
 
         def work() -> None:
             self._close(key)
-            content = data if descriptor is None else _mapped(descriptor)
-            try:
-                self._graphs[key] = self._runtime.get().load(content or b"", default_device, session)
-            except TensorFlowError as error:
-                self._graphs[key] = error  # requests that were sent after this one fail for the same reason
-                raise
+            content = (data if descriptor is None else _mapped(descriptor)) or b""
 
+            def load() -> LoadedGraph:
+                return self._runtime.get().load(content, default_device, session)
+
+            if is_large:
+                self._loaders[key] = load
+            self._loaded(key, load)
+
+        if is_large:
+            self._large.add(key)
         return Job(work)
+
+    def _loaded(self, key: str, load: Callable[[], LoadedGraph]) -> LoadedGraph:
+        """Loads a graph; if it is large, it replaces other large graphs in memory."""
+        for other in self._loaders if key in self._loaders else ():
+            if other not in self._stateful and other in self._graphs:
+                self._free(other)
+        try:
+            self._graphs[key] = graph = load()
+        except TensorFlowError as error:
+            self._graphs[key] = error  # requests that were sent after this one fail for the same reason
+            raise
+        return graph
 
     @request("unloading", "key")
     def unload(self, key: str) -> Job[None]:
@@ -306,6 +336,11 @@ class Child:
         return Job(lambda: self._close(key))
 
     def _close(self, key: str) -> None:
+        self._loaders.pop(key, None)
+        self._stateful.discard(key)
+        self._free(key)
+
+    def _free(self, key: str) -> None:
         graph = self._graphs.pop(key, None)
         if graph is not None and not isinstance(graph, TensorFlowError):
             graph.close()
@@ -348,6 +383,8 @@ class Child:
 
         def work(*results: list[Tensor]) -> RunSummary:
             graph = self._graph(key)
+            if targets:
+                self._stateful.add(key)
             values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             for (name, value), tensors in zip(earlier.items(), results, strict=True):
                 values[name] = _member(tensors, value.index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,9 +19,11 @@ from support.patience import LONG_ENOUGH, begun, gone
 
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.runtime import client
+from gdsurgeon.runtime import worker as worker_module
+from gdsurgeon.runtime.base import RunResult
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import TensorFlowMissing
-from gdsurgeon.runtime.protocol import Info
+from gdsurgeon.runtime.failures import BadRequest, TensorFlowMissing
+from gdsurgeon.runtime.protocol import Channel, Info
 from gdsurgeon.runtime.tensor import from_numpy
 
 WAIT = LONG_ENOUGH
@@ -275,3 +278,42 @@ def test_interpreter_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(GdsurgeonError) as caught:
         Worker().start()
     assert caught.value.code == "no-tensorflow"
+
+
+# --- large graphs --------------------------------------------------------------------------------------
+
+
+def test_only_one_large_graph_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph without state is loaded again for its next request; a graph with state stays."""
+    loaded: list[bytes] = []
+
+    class Graph:
+        def __init__(self, data: bytes) -> None:
+            loaded.append(data)
+
+        def run(self, *_: object) -> RunResult:
+            return RunResult([], None)
+
+        def close(self) -> None:
+            pass
+
+    class Spy:
+        def load(self, data: bytes, *_: object) -> Graph:
+            return Graph(data)
+
+    monkeypatch.setattr(worker_module, "memory_budget", lambda: 1300)
+    child = worker_module.Child(Channel(socket.socketpair()[0]), True)
+    child._runtime.put(Spy())  # type: ignore[arg-type]
+    small, one, two = b"small", b"1" * 101, b"2" * 102
+    for key, data in (("small", small), ("one", one), ("two", two)):
+        child.load(key, data).work()
+    assert child._graphs.keys() == {"small", "two"}
+    child.run("one", "r", {}, []).work()
+    child.run("small", "r", {}, []).work()
+    assert child._graphs.keys() == {"small", "one"} and loaded == [small, one, two, one]
+    child.run("one", "r", {}, [], ["init"]).work()
+    child.run("two", "r", {}, []).work()
+    assert child._graphs.keys() == {"small", "one", "two"}
+    child.unload("one").work()
+    with pytest.raises(BadRequest):
+        child.run("one", "r", {}, []).work()
