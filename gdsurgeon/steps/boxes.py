@@ -13,7 +13,7 @@ from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, INT64
 from gdsurgeon.steps.builder import Builder, Input, empty_graph
 from gdsurgeon.steps.catalog import BEHIND, step
 from gdsurgeon.steps.language import Count, Flag, Number, Text, choice, number_that
-from gdsurgeon.steps.value import CLASSES, Result, Unfit, Value
+from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
 BOXES = "boxes"
 
@@ -82,13 +82,13 @@ def nms(
     count = value.shape[-1] if value.shape is not None else -1
     low, high = min(value.low, 0.0), max(value.high, 0.0)
     scores = value.replace(tensor=found.scores, shape=(*images, most), layout="", low=low, high=high)
-    results = {BOXES: Result(corners.fresh(found.boxes, FLOAT32, (*images, most, 4)), place=boxes)}
+    results = {BOXES: corners.fresh(found.boxes, FLOAT32, (*images, most, 4)).replace(place=boxes)}
     if found.classes is not None:
-        classes = value.fresh(found.classes, INT32, (*images, most)).replace(results={}, name="")
+        classes = value.fresh(found.classes, INT32, (*images, most))
         last = float(count - 1) if count > 0 else inf
-        results[CLASSES] = Result(classes.replace(low=0.0, high=last).with_kind(CLASSES))
-    results["count"] = Result(value.fresh(found.number, INT32, images).replace(low=0.0, high=float(most)))
-    return scores.replace(results={**value.results, **results})
+        results[CLASSES] = classes.replace(low=0.0, high=last).with_kind(CLASSES)
+    results["count"] = value.fresh(found.number, INT32, images).replace(low=0.0, high=float(most))
+    return scores.with_results(**results)
 
 
 def _check_shapes(scores: Value, boxes: Value) -> bool:

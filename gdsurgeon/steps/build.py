@@ -79,7 +79,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         build, value = begin(name, suffix, given._replace(shape=(batch.shape[0] if batch.shape else -1,)))
         value = chain.apply_to_batch(build, value)
     elif _is_item(value, wanted) and (is_declared or given != InputSpec(STRING, (-1,))):
-        results = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
+        results = {what: build.with_batch(result) for what, result in value.results.items()}
         value = build.with_batch(value).replace(results=results)
     _check_fits(value, wanted, target, "expects")
     known = layout_of(wanted.shape)
@@ -90,7 +90,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         raise EditError(message, code="steps-unfit")
     for what, result in value.results.items():
         _check_free(what, result.name or "", model, build.graph)
-        build.node("Identity", [result.value.tensor], {}, result.name or "")
+        build.node("Identity", [result.tensor], {}, result.name or "")
     return finish(build, value, name + suffix)
 
 
@@ -299,13 +299,12 @@ class Chain:
             message = f"{last}: all items of a batch need the same shape, but it returns {made.description}"
             raise EditError(message, advice="one-size")
         size = value.shape[0] if value.shape else -1
-        every = [made, *(result.value for result in made.results.values())]
+        every = [made, *made.results.values()]
         whole = [
             each.replace(tensor=tensor, shape=(size, *(each.shape or ())), layout=in_batch(each.layout), extras={})
             for each, tensor in zip(every, build.mapped(inner, [item], every, [value.tensor]), strict=True)
         ]
-        results = zip(made.results.items(), whole[1:], strict=True)
-        return whole[0].replace(results={what: result._replace(value=each) for (what, result), each in results})
+        return whole[0].replace(results=dict(zip(made.results, whole[1:], strict=True)))
 
 
 def _wants_batch(chain: Chain, declared: InputSpec | None) -> bool | None:
@@ -417,21 +416,21 @@ class PostOutputs:
         """
         replaced: dict[str, Output] = {}
         own: dict[str, Output] = {}
-        if value.name in ("", self._name):
-            replaced[self._name] = value.tensor
-        else:
+        if value.name and value.name != self._name:
             own[value.name] = value.tensor
+        else:
+            replaced[self._name] = value.tensor
         unique = self._model.unique_names()
         for what, result in value.results.items():
             if result.name is None:
                 continue
             if result.place and result.name in ("", result.place):
-                replaced[result.place] = result.value.tensor
+                replaced[result.place] = result.tensor
                 continue
             name = result.name or unique(f"{self._name}_{what}")
             if name in own:
                 raise EditError(f"rename: two results would have the name {quoted(name)}")
-            own[name] = result.value.tensor
+            own[name] = result.tensor
         raw_names = {f"{name}{add_postprocessing.RAW_SUFFIX}" for name in self._processed}
         for name in own:
             _check_free("rename", name, self._model, self._build.graph, raw_names)

@@ -95,7 +95,7 @@ def labels(
     """
     texts = lines_of(file, names, "names")
     classified = value.results.get(CLASSES)
-    classes = value if classified is None or value.kind == CLASSES else classified.value
+    classes = value if classified is None or value.kind == CLASSES else classified
     _check_classes(classes)
     if other is None:
         _check_count(classes, len(texts), first, f" in {printable(file.path)}" if file is not None else "")
@@ -103,8 +103,8 @@ def labels(
     if classified is None or classes is value:
         return named
     count = value.results.get("count")
-    named = named if count is None else _kept_alone(build, named, count.value)
-    return value.replace(results={**value.results, CLASSES: classified._replace(value=named)})
+    named = named if count is None else _kept_alone(build, named, count)
+    return value.replace(results={**value.results, CLASSES: named})
 
 
 def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
@@ -195,5 +195,5 @@ def rename(
         raise Unfit("the result of the steps equals their input, which is already an output")
     results = dict(value.results)
     for what, called in given.items():
-        results[what] = results[what]._replace(name=None if called == NONE else called)
+        results[what] = results[what].replace(name=None if called == NONE else called)
     return value.replace(name=name or value.name, results=results)

@@ -10,7 +10,7 @@ from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, UINT8
 from gdsurgeon.steps.builder import Builder, Input
 from gdsurgeon.steps.catalog import EITHER, Arguments, Group, Parameter, step
 from gdsurgeon.steps.language import FLAG, Count, Flag, Number, Text, choice, whole
-from gdsurgeon.steps.value import InputSpec, Result, Unfit, Value, layout_of
+from gdsurgeon.steps.value import InputSpec, Unfit, Value, layout_of
 
 
 class Kernel(NamedTuple):
@@ -281,7 +281,7 @@ def letterbox(
     if placement is None:
         return out
     placed = _placement(build, value, before, inner)
-    return out.replace(results={**out.results, LETTERBOX: Result(placed, name=placement)})
+    return out.replace(results={**out.results, LETTERBOX: placed.replace(name=placement)})
 
 
 def _placement(build: Builder, image: Value, before: Output, inner: Output) -> Value:

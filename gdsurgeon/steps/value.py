@@ -57,7 +57,9 @@ class Value:
         kind_of: a tensor and the kind of its numbers: see `PROBABILITIES`. A tensor that a later step computes from it
             has no known kind.
         results: additional results of the steps, by kind, such as the scores of classes.
-        name: the name that the user gives the value as an output of the model; '': the name of the original output.
+        place: for an additional result, the output of the model that it replaces; '': it is a separate output.
+        name: the name that the user gives the value as an output of the model; '': the name of the place, or of the
+            original output and the kind of result. None: it is not an output.
     """
 
     tensor: Output
@@ -72,8 +74,9 @@ class Value:
     rate: int = 0
     extras: Mapping[str, Value] = field(default_factory=dict)
     kind_of: tuple[Output, str] | None = None
-    results: Mapping[str, Result] = field(default_factory=dict)
-    name: str = ""
+    results: Mapping[str, Value] = field(default_factory=dict)
+    place: str = ""
+    name: str | None = ""
 
     def replace(self, **changes: Any) -> Value:
         """Returns the value with these changes."""
@@ -92,7 +95,8 @@ class Value:
         for name in results:
             if name in self.results:
                 raise Unfit(f"the additional result {name} exists already")
-        return self.replace(results={**self.results, **{name: Result(value) for name, value in results.items()}})
+        own = {what: value.replace(results={}, name="") for what, value in results.items()}
+        return self.replace(results={**self.results, **own})
 
     @property
     def kind(self) -> str:
@@ -167,21 +171,6 @@ class Value:
     def bounds(self) -> str:
         """``0..255``."""
         return f"{self.low:g}..{self.high:g}"
-
-
-class Result(NamedTuple):
-    """An additional result of steps.
-
-    Attributes:
-        value: the result.
-        place: the output of the model that it replaces; '': it is a separate output.
-        name: the name that the user gives it; '': the name of the place, or of the output and the kind of result. None:
-            it is not an output.
-    """
-
-    value: Value
-    place: str = ""
-    name: str | None = ""
 
 
 # -- facts that follow from dtype and shape --------------------------------------------------------------

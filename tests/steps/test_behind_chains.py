@@ -94,6 +94,6 @@ def test_what_is_built_gives_what_the_builder_says(
     for what, result in value.results.items():
         if result.name is not None:
             name = result.name or (f"{result.place}_postprocessed" if result.place else f"y_{what}")
-            check_as_said(found.pop(name), result.value)
+            check_as_said(found.pop(name), result)
     left = [name for name in found if not name.endswith("_postprocessed")]
     assert not left, (text, left)
