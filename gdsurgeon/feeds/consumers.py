@@ -156,15 +156,6 @@ def _weight_shape(node: Node) -> Shape:
     return stated_shape(node.output) if node.op == "Const" else None
 
 
-def through_identities(node: Node) -> Node:
-    """Returns the node before Identity, Enter and the like: a frozen weight is read through these."""
-    for _ in range(16):
-        if not (node.exists and node.op in _PASSES_ON and node.inputs):
-            break
-        node = node.inputs[0].node
-    return node
-
-
 def following(
     start: Consumer, port: int = 0, passing: Mapping[str, Container[int]] | None = None
 ) -> Iterator[Consumer]:

@@ -71,44 +71,37 @@ def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> t
         UsageError: a value cannot be read.
     """
     value = overrides.values.get(name)
-    ones = (1,) * len(stated or ())
     what = f"the feed for {quoted(name)}"
-    if isinstance(value, str) and value.startswith("@"):
-        return (_from_file(name, dtype, ones, value[1:]),)
     if isinstance(value, str):
-        return (_from_text(name, dtype, ones, value),)
+        ones = (1,) * len(stated or ())
+        read = _from_file if value.startswith("@") else _from_text
+        return (read(name, dtype, ones, value),)
     if value is not None:
         return (of_array(what, dtype, _as_dtype(value, dtype)),)
-    if overrides.archive is not None:
-        return _from_archive(name, dtype, overrides.archive, overrides.archive_keys.get(name, name))
-    return ()
-
-
-def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor, ...]:
-    """Returns the values for a placeholder from an archive, where its name is `called`."""
-    with Archive(path) as archive:
+    if overrides.archive is None:
+        return ()
+    called = overrides.archive_keys.get(name, name)
+    with Archive(overrides.archive) as archive:
         keys = {sample: key for key in archive.keys for base, sample in (split_key(key),) if base == called}
-        if not keys:
-            return ()
-        if 0 not in keys:
+        if keys and 0 not in keys:
             line = "{archive} {file} has {key}, but no {first} for the first sample"
             key = quoted(keys[min(keys)])
-            raise UsageError(Line(line, file=printable(path), key=key, first=quoted(called)))
-        found = {
-            sample: of_array(f"the feed for {quoted(name)}", dtype, archive.read(key)) for sample, key in keys.items()
-        }
-    return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
+            raise UsageError(Line(line, file=printable(overrides.archive), key=key, first=quoted(called)))
+        found = {sample: of_array(what, dtype, archive.read(key)) for sample, key in keys.items()}
+    return tuple(found.get(sample, found[0]) for sample in range(max(found, default=-1) + 1))
 
 
-def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
+def _from_file(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
+    """Returns the value in a file, ``@FILE``: a .npy file, or the bytes of one string."""
+    path = text[1:]
+    what = f"the feed {printable(path)} for {quoted(name)}"
     if path.endswith(".npy"):
-        array = array_file(f"the feed {printable(path)} for {quoted(name)}", path)
-        return of_array(f"the feed for {quoted(name)}", dtype, array)
+        return of_array(f"the feed for {quoted(name)}", dtype, array_file(what, path))
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason(error)}") from error
+        raise UsageError(f"{what} cannot be read: {reason(error)}") from error
     if dtype != dtypes.STRING:
         raise UsageError(
             f"{quoted(name)} is {dtypes.dtype_name(dtype)}: a feed from a file must be .npy; raw bytes are "

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
-from gdsurgeon.feeds.consumers import Consumer, following, through_identities
+from gdsurgeon.feeds.consumers import Consumer, following
 from gdsurgeon.feeds.given import given_feeds
 from gdsurgeon.feeds.numbers import (
     ANY,
@@ -26,7 +26,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.feeds.texts import Pixels, content_of, image
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.body import argument_shape
-from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, placeholder_shape
 from gdsurgeon.ops import dtypes
@@ -89,7 +89,7 @@ def input_spec(node: Node) -> InputSpec:
     if dtype == dtypes.STRING:  # a string is a recording or an image: one tensor does not hold a million of them
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
     stated, has_default = placeholder_shape(node), node.op not in UNSET_PLACEHOLDERS
-    default = constant(through_identities(node.inputs[0].node)) if has_default and node.inputs else None
+    default = Consumer(node).constant(0) if has_default else None
     if default is not None and compatible(default.shape, stated):
         shapes = tuple(dict.fromkeys([default.shape, *shapes]))
     return InputSpec(node.name, dtype, stated, shapes, content, has_default=has_default, default=default)

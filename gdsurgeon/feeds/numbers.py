@@ -185,11 +185,6 @@ def _reshaped(step: Consumer) -> Sequence[int]:
     return dims if dims and min(dims) >= 0 else ()
 
 
-def _branches(step: Consumer) -> tuple[int]:
-    value = step.node.attr("branches")
-    return (len(value.list.func) if value is not None else 1,)
-
-
 _ROLES = (
     _Role("index", "", "Gather:1 GatherV2:1 ResourceGather:1", lambda step: _size(step, _scalar(step, 2, 0))),
     _Role("index", "", "GatherNd:1 ResourceGatherNd:1 TensorScatterUpdate:1 TensorScatterAdd:1",
@@ -204,7 +199,8 @@ _ROLES = (
           lambda step: (_scalar(step, 2, _SPARSE_SIDE) or _SPARSE_SIDE,)),
     _Role("index", "", "SparseSoftmaxCrossEntropyWithLogits:1", lambda step: _size(step, -1)),
     _Role("index", "", "DynamicPartition:1", lambda step: (step.setting("num_partitions", 1),)),
-    _Role("index", "", "Case:0 StatelessCase:0", _branches),
+    _Role("index", "", "Case:0 StatelessCase:0",
+          lambda step: (len(value.list.func) if (value := step.node.attr("branches")) is not None else 1,)),
     _Role("sorted", "ascending segments", "SparseSegmentSum:2 SparseSegmentMean:2 SparseSegmentSqrtN:2 SegmentSum:1 "
           "SegmentMean:1 SegmentProd:1 SegmentMin:1 SegmentMax:1", (_SPARSE_SIDE,)),
     _Role("sorted", "ascending segments", "SparseSegmentSumWithNumSegments:2 SparseSegmentMeanWithNumSegments:2 "
@@ -458,7 +454,8 @@ def generated(
         return [distinct[i % MOST_TEXTS] for i in range(count)]
     if kind == "pixels":
         if dtype in dtypes.FLOATING:
-            return _scaled(dtype, count, seed)
+            words = memoryview(random.Random(seed).randbytes(2 * count)).cast("H")
+            return b"".join(map(_levels(dtype).__getitem__, words))
         return numbers(dtype, count, 0 if dtype == dtypes.UINT8 else 256, seed)
     if kind == "random":
         return clipped(dtype, [round(random.Random(seed).uniform(0.25, 0.75), 3)])
@@ -620,12 +617,6 @@ def _block_of(size: int, *words: int) -> int:
     """Returns words of `size` bytes, in turn, for the length of a block."""
     pattern = b"".join(word.to_bytes(size, "little") for word in words)
     return int.from_bytes(pattern * (_BLOCK // len(pattern)), "little")
-
-
-def _scaled(dtype: int, count: int, seed: int) -> bytes:
-    """Returns floats from 0 to 255, all equally likely, little-endian."""
-    words = memoryview(random.Random(seed).randbytes(2 * count)).cast("H")
-    return b"".join(map(_levels(dtype).__getitem__, words))
 
 
 @lru_cache(maxsize=8)

@@ -305,7 +305,8 @@ def _example(step: Consumer, depth: int) -> Content:
         if count > MOST_VALUES:
             raise _NotGeneratedError(f"{for_step(f'{count} values for one feature', step)}, would be too large")
         content = _content(step, port, dtype, depth + 1)
-        features.append(Feature(_text(names[i]), dtype, count, content, group.startswith("feature_list")))
+        key = names[i].decode("utf-8", "surrogateescape")
+        features.append(Feature(key, dtype, count, content, group.startswith("feature_list")))
     single = [feature for feature in features if not feature.is_list]
     repeated = [feature for feature in features if feature.is_list]
 
@@ -318,10 +319,6 @@ def _example(step: Consumer, depth: int) -> Content:
     made = for_step(f"tf.{'Sequence' * is_sequence}Example with {_keys(features)}", step)
     make = sequence if is_sequence else lambda seed, _: example(_values_of(single, seed))
     return Content("sequence" if is_sequence else "example", made, features=tuple(features), make=make)
-
-
-def _text(key: bytes) -> str:
-    return key.decode("utf-8", "surrogateescape")
 
 
 def _keys(features: Sequence[Feature]) -> str:

@@ -90,7 +90,9 @@ def backward_pass(
     lost = [x for x in without if x not in optional]
     left_out = dict.fromkeys(x for x in without if x in optional)
     if lost and not zeros:
-        raise _unconnected(wanted, lost)
+        names = [x.name for x in lost]
+        message = f"{they_do(wanted.ys)} not depend on {named(names, 10, quoted)} in a way that has a gradient"
+        raise EditError(message, code="unconnected", tensors=names, advice="zeros")
     definition = GraphDef.FromString(found.graph)
     kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
     wanted = wanted._replace(
@@ -134,16 +136,6 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
                 "gradients of such loops in a file"
             )
             yield Remark(text, "crosses-loop", loop=frame)
-
-
-def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
-    names = [x.name for x in lost]
-    return EditError(
-        f"{they_do(wanted.ys)} not depend on {named(names, 10, quoted)} in a way that has a gradient",
-        code="unconnected",
-        tensors=names,
-        advice="zeros",
-    )
 
 
 def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> Iterator[str]:

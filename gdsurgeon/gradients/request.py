@@ -206,24 +206,18 @@ def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
 
 
 def _scope(graph: Graph, scope: str) -> str:
-    """Returns an unused scope for the new nodes."""
+    """Returns an unused scope for the new nodes. TensorFlow ignores the case of names."""
     wanted = scope.strip("/") or SCOPE
     check_name(wanted)
-    prefixes = _prefixes(graph)
-    if scope and wanted.lower() in prefixes:
+    used: set[str] = set()
+    for name in map(str.lower, graph.names()):
+        while name and name not in used:
+            used.add(name)
+            name = name.rpartition("/")[0]
+    if scope and wanted.lower() in used:
         message = f"the scope {quoted(wanted)} is in use"
         raise EditError(message, code="name-taken", advice="free-scope", name=wanted)
-    return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
-
-
-def _prefixes(graph: Graph) -> set[str]:
-    """Returns all names of nodes and scopes in lower case: TensorFlow ignores case."""
-    out: set[str] = set()
-    for name in map(str.lower, graph.names()):
-        while name and name not in out:
-            out.add(name)
-            name = name.rpartition("/")[0]
-    return out
+    return UniqueNames(lambda name: name.lower() in used)(wanted)
 
 
 def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Iterator[str]:

@@ -268,10 +268,6 @@ class ForwardPass:
                 out[producer].append(number)
         return out
 
-    def crossing(self, cut: int) -> list[TensorId]:
-        """Returns the buffers that are written up to a position and read after it."""
-        return [buffer for buffer, end in self.ends.items() if self.start(buffer) <= cut < end]
-
 
 def forward_pass(
     step: StepGraph,
