@@ -58,6 +58,6 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
         tensor = output_meant(graph, name or "") if own.steps is not None else None
         # The graph that is built from steps has the name of the node, not of the tensor.
         steps = [Mapped(tensor.name, tensor.node.name, tensor.node.name + SUFFIX)] if tensor and tensor.index else []
-        return own.held(add_postprocessing(graph, part(graph), mapped=[*mapped, *steps]))
+        return own.checked(add_postprocessing(graph, part(graph), mapped=[*mapped, *steps]))
 
     return edit

@@ -56,4 +56,4 @@ def command(
         return preprocessing(steps, model, input=name or "", raw=raw or "")
 
     part = part_of(request, "PRE", pre, own, build, mapped, at=name, raw=raw)
-    return lambda graph: own.held(add_preprocessing(graph, part(graph), mapped=mapped))
+    return lambda graph: own.checked(add_preprocessing(graph, part(graph), mapped=mapped))

@@ -93,7 +93,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         values, edits = ctx.params, getattr(self.callback, "edits", False)
         if "model" in values and not edits:
-            terminal.stand_in_pipe(values["model"], is_data=True)
+            terminal.note_pipe(values["model"], is_data=True)
         try:
             for each in self.params:
                 if isinstance(each, Option) and each.parse is not None and each.name is not None:

@@ -54,7 +54,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         terminal.command = cmd_name
         if cmd_name not in COMMANDS:
-            return self._from_elsewhere(ctx, cmd_name)
+            return self._plugin_command(ctx, cmd_name)
         command: click.Command = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}").command
         return command
 
@@ -62,7 +62,7 @@ class Commands(click.Group):
         with terminal.progress():
             return super().invoke(ctx)
 
-    def _from_elsewhere(self, ctx: click.Context, name: str) -> click.Command:
+    def _plugin_command(self, ctx: click.Context, name: str) -> click.Command:
         found = plugins()
         if name not in found:
             from gdsurgeon.text import nearest

@@ -89,9 +89,9 @@ def command(
     found = diff_models(query.open(), query.open(others[0]), ignore)
     page = _page(found) if out is not None else ""
     if mapping is not None:
-        _write(mapping, found.mapping())
+        terminal.write(mapping, found.mapping().encode("utf-8", "backslashreplace"))
     if out is not None:
-        _write(out, page)
+        terminal.write(out, page.encode("utf-8", "backslashreplace"))
     if mapping not in STANDARD_OUTPUT:
         terminal.answer(_text(found, as_json=query.as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
@@ -167,12 +167,3 @@ def _page(found: Difference) -> str:
     before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
     both = union(found, before, after)
     return page(Outlines(found.b, both.content), marks=both.marks, notes=notes(found))
-
-
-def _write(path: str, text: str) -> None:
-    from gdsurgeon.wire.output import OutputFile
-
-    with OutputFile(path) as output:
-        output.stage([text.encode("utf-8", "backslashreplace")])
-        terminal.clear()
-        output.publish()

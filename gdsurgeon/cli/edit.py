@@ -49,7 +49,7 @@ def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
         if script is not None:
             return command(request=script.inherited(request), **options)
         out = request.model if request.out is None else request.out
-        terminal.stand_in_pipe(request.model, is_data=out in STANDARD_OUTPUT)
+        terminal.note_pipe(request.model, is_data=out in STANDARD_OUTPUT)
         try:
             return command(request=request, **options)
         except GdsurgeonError as error:
@@ -133,7 +133,7 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
             from gdsurgeon.view.summary import report as make_report
 
             failure = error_json(error, command) if error is not None else None
-            _write(request.report, make_report(outcome, command, failure))
+            _write_report(request.report, make_report(outcome, command, failure))
             request.report = None
 
     def publishing(outcome: Outcome) -> None:
@@ -166,7 +166,7 @@ def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_
     kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
     try:
         check_replaces_nothing([("--report", request.report)], kept)
-        _write(
+        _write_report(
             request.report,
             {
                 "command": command,
@@ -192,19 +192,10 @@ def _is_clear_where(request: Request) -> bool:
     return True
 
 
-def _write(path: str, report: Mapping[str, Json]) -> None:
+def _write_report(path: str, report: Mapping[str, Json]) -> None:
     import json
 
-    from gdsurgeon.wire.output import OutputFile
-
-    data = json.dumps(report, indent=2).encode() + b"\n"
-    terminal.clear()
-    with OutputFile(path) as file:
-        if file.is_stream:
-            file.stream([data])
-        else:
-            file.stage([data])
-            file.publish()
+    terminal.write(path, json.dumps(report, indent=2).encode() + b"\n")
 
 
 def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) -> list[Instruction]:

@@ -66,7 +66,7 @@ def command(
 
     def edit(graph: Graph) -> EditResult:
         if tensor is not None:
-            return own.held(insert(graph, tensor, part(graph, tensor), scope=scope))
+            return own.checked(insert(graph, tensor, part(graph, tensor), scope=scope))
         bodies = partial(part, graph) if own.steps is not None else part(graph)
         return insert(graph, selection, bodies, scope=scope)
 

@@ -49,7 +49,7 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
         inputs_and_outputs = inferred_signature(graph, signature(graph))
         found = inspection.Inspection(graph, inputs_and_outputs, findings, most=top or 10, whole=terminal.verbose)
         if container is not None:
-            found.contents, found.troubles = _shipped(container)
+            found.contents, found.troubles = _model_contents(container)
         _add_parts(found, **parts)
     except GdsurgeonError:
         if not findings.fault_count:
@@ -85,7 +85,7 @@ def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, st
         found.strings = baked_strings(found.graph)
 
 
-def _shipped(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
+def _model_contents(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
     """Returns the contents of `container` other than the graph, and the problems for loaders with their fixes."""
     from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
 

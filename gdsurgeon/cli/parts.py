@@ -47,7 +47,7 @@ class PartOptions(NamedTuple):
     rtol: float | None
     atol: float | None
 
-    def held(self, result: EditResult) -> EditResult:
+    def checked(self, result: EditResult) -> EditResult:
         """Returns `result` with the claim of --against, or with a note that the proof does not check the steps."""
         if self.against is None:
             if self.steps is not None:

@@ -81,7 +81,7 @@ def command(
     if only_list:
         with _hinting(rule):
             count = _list(request, rules, as_json)
-        if not count and _is_robbed(rule):
+        if not count and _lacks_variables(rule):
             terminal.note(HINTS["single-quotes"])
         click.get_current_context().exit()
     part = load_part(body, request) if body is not None else None
@@ -106,12 +106,12 @@ def _hinting(rule: str | None) -> Iterator[None]:
     try:
         yield
     except GdsurgeonError as error:
-        if _is_robbed(rule):
+        if _lacks_variables(rule):
             error.advice += ("single-quotes",)
         raise
 
 
-def _is_robbed(rule: str | None) -> bool:
+def _lacks_variables(rule: str | None) -> bool:
     """Returns whether the shell seems to have replaced variables of RULE."""
     return rule is not None and "$" not in rule and _EMPTY.search(rule) is not None
 

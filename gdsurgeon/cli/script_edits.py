@@ -62,7 +62,7 @@ class ScriptEdits:
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
         self._is_ended = False
         if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:
-            _have_found(request)
+            _make_paths_absolute(request)
 
     def read(self, variables: Variables) -> list[Instruction]:
         """Returns the instructions of the script, with the values of `variables`.
@@ -195,7 +195,7 @@ class ScriptEdits:
         return reporting
 
 
-def _have_found(request: Request) -> None:
+def _make_paths_absolute(request: Request) -> None:
     """Makes the paths of `request` absolute, so that its files are found from any folder."""
     if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
         request.model = os.path.abspath(request.model)

@@ -175,12 +175,24 @@ class Terminal:
 
         self.answer(json.dumps(value, indent=2))
 
+    def write(self, path: str, data: bytes) -> None:
+        """Writes `data` to the file `path`, completely or not at all, or to a stream."""
+        from gdsurgeon.wire.output import OutputFile
+
+        with OutputFile(path) as file:
+            self.clear()
+            if file.is_stream:
+                file.stream([data])
+            else:
+                file.stage([data])
+                file.publish()
+
     def settle(self, has_appeared: Callable[[], bool]) -> None:
         """Notes that the output is about to appear. `has_appeared` returns whether it has appeared."""
         self.is_settled = has_appeared
         self.clear()  # the output may be this terminal
 
-    def stand_in_pipe(self, model: str, *, is_data: bool) -> None:
+    def note_pipe(self, model: str, *, is_data: bool) -> None:
         """Makes errors name the command and MODEL if MODEL, or the output if it `is_data`, is a pipe."""
         from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
