@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes docs/pictures: screenshots, in a headless Chromium, of pages that `view` and `diff` write for the fixtures.
+"""Makes docs/pictures: screenshots of pages that `view` and `diff` write for the fixtures, and the packages as a graph.
 
 scripts/make_pictures.py        needs the packages of the extra `dev`, and Chromium
 """
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -21,10 +23,13 @@ SIZE = {"width": 1380, "height": 640}
 
 
 def main() -> None:
-    """Writes `view.png` and `diff.png`."""
+    """Writes `view.png`, `diff.png` and `packages.svg`."""
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         view, served, diff = (str(Path(folder) / name) for name in ("view.html", "served.pb", "diff.html"))
+        packages = Path(folder) / "packages.pbtxt"
+        packages.write_text(package_graph())
+        gdsurgeon("view", str(packages), "-o", str(PICTURES / "packages.svg"))
         gdsurgeon("view", MODEL, "-o", view)
         gdsurgeon("add-preprocessing", MODEL, DECODER, "-o", served, "--validate", "structure")
         gdsurgeon("diff", MODEL, served, "-o", diff, accepted=(0, 1))
@@ -33,6 +38,35 @@ def main() -> None:
         take(page, view, "view.png", select="MobilenetV2/Conv/Conv2D")
         take(page, diff, "diff.png")
         browser.close()
+
+
+def package_graph() -> str:
+    """Returns the packages as a GraphDef in text format: the inputs of a package are the packages that it imports.
+
+    An import that others imply is left out.
+    """
+    folders = sorted(path.parent for path in (ROOT / "gdsurgeon").glob("*/__init__.py"))
+    uses = {folder.name: {*imports(folder)} - {folder.name} for folder in folders}
+    uses = {name: used & uses.keys() for name, used in uses.items()}
+    below: dict[str, set[str]] = {}
+    while len(below) < len(uses):  # packages after those that they import
+        for name in sorted(uses.keys() - below.keys()):
+            if uses[name] <= below.keys():
+                below[name] = uses[name].union(*(below[used] for used in uses[name]))
+    out = []
+    for name in below:
+        inputs = sorted(used for used in uses[name] if not any(used in below[other] for other in uses[name]))
+        reads = " ".join(f'input: "{each}"' for each in inputs)
+        out.append(f'node {{ name: "{name}" op: "package" {reads} }}')
+    return "\n".join(out)
+
+
+def imports(folder: Path) -> Iterator[str]:
+    """Yields the packages that the modules in a folder import."""
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gdsurgeon."):
+                yield str(node.module).split(".")[1]
 
 
 def gdsurgeon(*arguments: str, accepted: tuple[int, ...] = (0,)) -> None:

@@ -102,5 +102,5 @@ def test_readme_is_short_and_names_files_that_exist() -> None:
 
 def test_architecture_names_the_rooms() -> None:
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    rows = re.findall(r"^\| (`.*?) \|", text[text.index("## Rooms") : text.index("## What")], re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?) \|", text[text.index("## Packages") : text.index("## What")], re.MULTILINE)
     assert [name.strip("`/") for row in rows for name in row.split(", ")] == list(ROOMS)
