@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-"""What errors and reports tell a machine."""
+"""Values in errors and reports for programs."""
 
 INTERNAL_FAULT = 70
-"""The exit code of what should not happen: EX_SOFTWARE of sysexits.h. A comparison has 1 for what differs."""
+"""The exit code of an internal error: EX_SOFTWARE of sysexits.h. A comparison that finds differences has 1."""
 
 
 class Line(str):
@@ -31,12 +31,12 @@ class Line(str):
         return self
 
     def naming(self, options: Mapping[str, str]) -> str:
-        """The line with arguments called what OPTIONS call them."""
+        """The line with the names of arguments replaced by those in `options`."""
         return self.template.format_map(_Words(self.facts, options))
 
 
 class _Words(dict[str, str]):
-    """The values of a template. A missing key is the name of an argument, for which OPTIONS may have another name."""
+    """The values of a template. A missing key is the name of an argument, for which `options` may have another name."""
 
     def __init__(self, facts: Mapping[str, str], options: Mapping[str, str]) -> None:
         super().__init__({k: v.naming(options) if isinstance(v, Line) else v for k, v in facts.items()})
@@ -72,7 +72,7 @@ class Remark(str):
 
 
 def joined(separator: str, lines: Iterable[str]) -> Line:
-    """LINES as one, made printable."""
+    """`lines` as one, made printable."""
     facts = {f"line_{number}": printable(line) for number, line in enumerate(lines)}
     return Line(separator.join(f"{{{name}}}" for name in facts), **facts)
 
@@ -119,7 +119,7 @@ class GdsurgeonError(Exception):
         self.warnings: tuple[str, ...] = ()
 
     def place_at(self, place: str) -> None:
-        """Puts PLACE, where the error arose, before the message and into the facts; '' is nowhere."""
+        """Puts `place`, where the error arose, before the message and into the facts; '' is nowhere."""
         if place:
             self.facts.setdefault("place", place)
             self.message = Line("{place}: {message}", place=printable(place), message=printable(self.message))
@@ -160,7 +160,7 @@ class ArgumentError(UsageError, TypeError):
 
 
 class InputError(GdsurgeonError):
-    """The input cannot be read, or is not what it says it is."""
+    """The input cannot be read, or is in a different format."""
 
     exit_code = 3
     code = "bad-input"
@@ -180,7 +180,7 @@ class NothingToDo(EditError):
 
 
 class ValidationError(GdsurgeonError):
-    """The result does not load, does not run, or differs from what the edit promises."""
+    """The result does not load, does not run, or differs from the claims of the edit."""
 
     exit_code = 5
     code = "not-valid"
@@ -201,24 +201,24 @@ class NotValidatedError(GdsurgeonError):
 
 
 def reason(error: OSError) -> str:
-    """What the system says, as a part of a sentence."""
+    """The reason for an error of the operating system, as a part of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def unreadable(name: str, error: OSError, verb: str = "read") -> InputError:
-    """The error that the file NAME cannot be read (or VERB), for which the system gives ERROR as the reason."""
+    """The error that the file `name` cannot be read (or `verb`), because of `error`."""
     line = f"{printable(name)} cannot be {verb}: {reason(error)}"
     return InputError(line, code="unreadable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
 def unwritable(name: str, error: OSError, verb: str = "written", *, role: str = "") -> OutputError:
-    """The error that NAME, which has a ROLE, cannot be written (or VERB); the system gives ERROR as the reason."""
+    """The error that the file `name` in the given `role` cannot be written (or `verb`), because of `error`."""
     line = f"{role} {printable(name)} cannot be {verb}: {reason(error)}".lstrip()
     return OutputError(line, code="unwritable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
 def printable(text: str) -> str:
-    """TEXT with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
+    """`text` with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
     if isinstance(text, Line) or text.isprintable():
         return text  # the facts of a line are printable
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
@@ -229,12 +229,12 @@ LONGEST_NAME = 200
 
 
 def quoted(text: str) -> str:
-    """TEXT for a message: printable, in single quotes, and not longer than `LONGEST_NAME` before it is escaped."""
+    """`text` for a message: printable, in single quotes, and not longer than `LONGEST_NAME` before it is escaped."""
     return f"'{printable(middle_cut(text, LONGEST_NAME))}'"
 
 
 def middle_cut(text: str, most: int) -> str:
-    """TEXT with the middle left out if it has more than MOST characters."""
+    """`text` with the middle left out if it has more than `most` characters."""
     if len(text) <= most:
         return text
     kept = most - 2

@@ -1,10 +1,10 @@
-"""What the system gives: how much memory may be taken, and what there is too little of where something fails."""
+"""Limits of memory, and the exhausted resource that caused an error."""
 
 import errno
 import os
 
 MEMORY = "GDSURGEON_MEMORY"
-"""Environment: MiB that TensorFlow's process may take; a quarter of that is what an archive of feeds may unfold to."""
+"""Environment: the limit of TensorFlow's process in MiB. An archive of feeds can unpack to a quarter of it."""
 OUT_OF_MEMORY = "out of memory"
 _PART = 0.75  # of the machine's memory, by default
 _EXHAUSTED = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
@@ -20,11 +20,11 @@ _WORDS = {
     "memory allocation": OUT_OF_MEMORY,
     "out of memory": OUT_OF_MEMORY,
 }
-"""What libraries, their loader and their authors say of it, and what that means."""
+"""Words in errors of libraries and of their loader, and their meaning."""
 
 
 def memory_budget() -> int:
-    """Bytes that TensorFlow's process may take; 0 where neither `MEMORY` nor the system says."""
+    """The memory limit of TensorFlow's process in bytes; 0 if neither `MEMORY` nor the system has a limit."""
     given = os.environ.get(MEMORY, "")
     if given.isascii() and given.isdigit():
         return int(given) << 20
@@ -42,7 +42,7 @@ def memory_budget() -> int:
 
 
 def is_memory_limited() -> bool:
-    """Whether this process was given less memory than the system has, as by ``ulimit -v``: so is what it starts."""
+    """Whether this process, and its child processes, have a memory limit, as by ``ulimit -v``."""
     try:
         import resource
     except ImportError:
@@ -52,10 +52,10 @@ def is_memory_limited() -> bool:
 
 
 def exhausted(error: BaseException | None) -> str:
-    """What there was not enough of, where that has led to ERROR, as a clause; '' where it has not.
+    """The exhausted resource that caused `error`, as a clause; '' for a different cause.
 
-    A module that could not be loaded may be missed only where it is used, and a clean-up may fail after what called for
-    it: what an exception came of counts, too.
+    The causes of exceptions are also examined: a module that could not be loaded can be missed later, and a clean-up
+    can fail after the first error.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -63,7 +63,7 @@ def exhausted(error: BaseException | None) -> str:
         if isinstance(error, MemoryError):
             return OUT_OF_MEMORY
         if isinstance(error, SystemError) and is_memory_limited():
-            return OUT_OF_MEMORY  # C code that got none, and has not said so
+            return OUT_OF_MEMORY  # C code that got no memory, without an error
         if isinstance(error, OSError) and error.errno in _EXHAUSTED:
             return os.strerror(error.errno).lower()
         if isinstance(error, (ImportError, OSError, RuntimeError)) and told_of_want(str(error)):
@@ -73,7 +73,7 @@ def exhausted(error: BaseException | None) -> str:
 
 
 def told_of_want(text: str) -> str:
-    """What there was not enough of, by what a library or a process that ended has said; ''."""
+    """The exhausted resource that `text`, an error of a library or the output of a process, mentions; ''."""
     lower = text.lower()
     return next((meaning for words, meaning in _WORDS.items() if words in lower), "")
 
@@ -81,14 +81,14 @@ def told_of_want(text: str) -> str:
 def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> str:
     """The resource whose lack ended TensorFlow's process, as a clause; '' if it is not known that one was lacking.
 
-    Libraries that get no memory often crash without a word. A process that crashes with half of its memory budget in
-    use is taken to be one of these: TensorFlow asks for memory in large pieces.
+    Libraries that get no memory often crash without a message. If a process crashes with half of its memory budget in
+    use, this is assumed to be the cause, because TensorFlow requests memory in large pieces.
 
     Args:
         status: its exit code, or minus the number of a signal.
         log: the output of the process.
         resident: bytes of memory that it used at most.
-        kills: how many processes the kernel has killed for want of memory since this one started.
+        kills: the number of processes that the kernel has killed for lack of memory since this one started.
     """
     import signal
 
@@ -101,7 +101,7 @@ def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> st
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for want of memory since the machine started; 0 if it does not say."""
+    """The number of processes that the kernel has killed for lack of memory since its start; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

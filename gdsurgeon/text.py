@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def size(count: int) -> str:
-    """COUNT bytes: ``18.3 MiB``."""
+    """`count` bytes: ``18.3 MiB``."""
     if count < 1024:
         return counted(count, "byte")
     value = count / 1024
@@ -26,12 +26,12 @@ def size(count: int) -> str:
 
 
 def an(word: str) -> str:
-    """WORD with its article: ``a Relu``, ``an ArgMax``."""
+    """`word` with its article: ``a Relu``, ``an ArgMax``."""
     return f"{'an' if word[:1] in tuple('AEIOUaeiou') else 'a'} {printable(word)}"
 
 
 def is_utf8(text: str) -> bool:
-    """Whether TEXT can be written as UTF-8: an argument of the command line may hold other bytes."""
+    """Whether `text` can be written as UTF-8: an argument of the command line may hold other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -74,14 +74,14 @@ def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = prin
 
 
 def and_more(count: int, others: str = "more") -> str:
-    """`` and 12 more``; nothing where there are no OTHERS."""
+    """`` and 12 more``; nothing where there are no `others`."""
     return f" and {count:,} {others}" if count > 0 else ""
 
 
 def first_lines(
     items: Sequence[Item], most: int, others: str = "more", show: Callable[[Item], str] = str
 ) -> tuple[str, ...]:
-    """The first of ITEMS, a line each, and behind them a line that says how many OTHERS there are."""
+    """The first of `items`, a line each, and behind them a line that says how many `others` there are."""
     more = and_more(len(items) - most, others)
     return (*map(show, items[:most]), *((more[1:],) if more else ()))
 
@@ -94,7 +94,7 @@ def renaming(names: tuple[str, str]) -> str:
 def columns(
     rows: Sequence[Sequence[str]], indent: str = "    ", right: Collection[int] = (), widest: int = 0
 ) -> Iterator[str]:
-    """ROWS of as many cells each as a table, a line each; a column without anything is left out.
+    """`rows` of as many cells each as a table, a line each; a column without anything is left out.
 
     Args:
         rows: the cells, row by row.
@@ -137,7 +137,7 @@ def labelled(entries: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def shortened(text: str, most: int) -> str:
-    """TEXT, or the first MOST characters of it with dots behind them."""
+    """`text`, or the first `most` characters of it with dots behind them."""
     return text if len(text) <= most else text[:most] + "..."
 
 
@@ -151,17 +151,17 @@ MOST_WORK = 2_000_000
 
 
 def near_miss(name: str, names: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` if one of NAMES is like NAME, else nothing."""
+    """`` Did you mean 'x'?`` if one of `names` is like `name`, else nothing."""
     return suggestion(nearest(name, names))
 
 
 def suggestion(near: str | None) -> str:
-    """`` Did you mean 'x'?`` if NEAR is the name 'x', else nothing."""
+    """`` Did you mean 'x'?`` if `near` is the name 'x', else nothing."""
     return f" Did you mean {quoted(near)}?" if near is not None else ""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of NAMES that NAME is probably a typo for, or None."""
+    """The one of `names` that `name` is probably a typo for, or None."""
     from difflib import get_close_matches
 
     lowered = name.lower()
@@ -182,7 +182,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def abbreviated(count: int) -> str:
-    """``912``, ``25.6M``: COUNT to three digits, with the letter of the thousands."""
+    """``912``, ``25.6M``: `count` to three digits, with the letter of the thousands."""
     value = float(count)
     for unit in ("", "k", "M", "G", "T"):
         if abs(value) < 999.5:
@@ -192,7 +192,7 @@ def abbreviated(count: int) -> str:
 
 
 def spelt_value(value: object) -> str:
-    """VALUE, such as True, 3 or [1, 2], as the command line has it: ``true``, ``3``, ``[1, 2]``; a text is itself.
+    """`value`, such as True, 3 or [1, 2], as the command line has it: ``true``, ``3``, ``[1, 2]``; a text is itself.
 
     Raises:
         TypeError: it is nothing of the kind.

@@ -1,4 +1,4 @@
-"""What classes share: of data, and of what is closed."""
+"""Base classes: of data, and of objects that are closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 
 class Data:
-    """Data: equal to another of its class with equal fields; shown as the fields that hold something, each in short.
+    """Data: two objects of a class are equal if their fields are equal; a `repr` shows the fields that are not empty.
 
     A subclass is a ``dataclass(eq=False, repr=False)``: to have these two made for each class, as a plain dataclass
     does, takes longer than a small edit.
@@ -33,7 +33,7 @@ _SHORT.maxlevel, _SHORT.maxother, _SHORT.maxstring = 3, 120, 80
 
 
 def short(value: object) -> str:
-    """The `repr` of VALUE in a line: three levels deep, the first items of each."""
+    """The `repr` of `value` in a line: three levels deep, the first items of each."""
     return " ".join(_SHORT.repr(value).split("\n"))
 
 
@@ -42,7 +42,7 @@ def _is_empty(value: object) -> bool:
 
 
 class Closing:
-    """What is closed at the end of a ``with`` block, however that ends."""
+    """An object that is closed at the end of a ``with`` block, also after an exception."""
 
     def __enter__(self: Own) -> Own:
         return self
@@ -51,7 +51,7 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Gives up what it holds."""
+        """Releases the files and processes of the object."""
         raise NotImplementedError
 
 

@@ -35,7 +35,7 @@ class Container:
     Attributes:
         kind: the name of the kind.
         meta: the MetaGraph.
-        checkpoint: the prefix of its checkpoint; '' if there is none.
+        checkpoint: the prefix of its checkpoint; '' without one.
     """
 
     kind: str

@@ -17,7 +17,7 @@ ASSETS = "assets"
 
 
 def saved_model_at(path: str) -> str:
-    """The folder of the SavedModel that PATH is, or whose graph it is; ''."""
+    """The folder of the SavedModel that `path` is, or whose graph it is; ''."""
     if path in STANDARD_INPUT:
         return ""
     folder, name = os.path.split(path)

@@ -31,7 +31,7 @@ class Model(NamedTuple):
 
 @public
 def load(path: StrPath) -> Graph:
-    """The graph in the file or folder PATH (``-``: standard input).
+    """The graph in the file or folder `path` (``-``: standard input).
 
     It is a GraphDef in binary or text form, or the GraphDef inside a SavedModel or a MetaGraph.
 
@@ -43,7 +43,7 @@ def load(path: StrPath) -> Graph:
 
 
 def open_model(path: str, wanted: Wanted = ALL) -> Model:
-    """The model at PATH; of several graphs or signatures those that are WANTED. Raises: see `load`."""
+    """The model at `path`; of several graphs or signatures those that are `wanted`. Raises: see `load`."""
     found = _opened(path, wanted)
     if wanted.checkpoint and found.container is not None:
         check_fits(found.container.meta, wanted.checkpoint)
@@ -73,7 +73,7 @@ def _opened(path: str, wanted: Wanted) -> Model:
 
 
 def model_folder(path: str) -> str:
-    """The folder of the SavedModel at PATH, that which has come at standard input as a tar stream included; ''.
+    """The folder of the SavedModel at `path`, that which has come at standard input as a tar stream included; ''.
 
     Raises:
         InputError: the archive is broken, or holds no SavedModel.
@@ -87,7 +87,7 @@ def model_folder(path: str) -> str:
 
 
 def meta_of(path: str) -> str:
-    """The MetaGraph of the checkpoint with the prefix PATH, where there is one; else PATH."""
+    """The MetaGraph of the checkpoint with the prefix `path`, where there is one; else `path`."""
     if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
         return path
     if os.path.exists(path):
@@ -102,7 +102,7 @@ def meta_of(path: str) -> str:
 
 
 def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
-    """The files and folders that TensorFlow reads where the model at PATH is restored; they may not be there."""
+    """The files and folders that TensorFlow reads where the model at `path` is restored; they may not be there."""
     if path in STANDARD_INPUT:
         from gdsurgeon.container.tar import room
 
@@ -131,7 +131,7 @@ def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:
 
 
 def folder_state(folder: str) -> State:
-    """The state of FOLDER, a SavedModel. Raises InputError: something in it is neither a file nor a folder."""
+    """The state of `folder`, a SavedModel. Raises InputError: something in it is neither a file nor a folder."""
     try:
         return state_of(folder)
     except OSError as error:
@@ -153,7 +153,7 @@ MOST_NAMED = 10
 
 
 def check_whole(path: str) -> None:
-    """Does nothing where PATH is no part of a model, and no folder.
+    """Does nothing where `path` is no part of a model, and no folder.
 
     Raises:
         InputError: it is, and says what is meant by it.
@@ -173,7 +173,7 @@ def check_whole(path: str) -> None:
 
 
 def check_fits(model: MetaGraph, prefix: str) -> None:
-    """Raises InputError where the checkpoint PREFIX lacks tensors that MODEL is restored from; they are named."""
+    """Raises InputError where the checkpoint `prefix` lacks tensors that `model` is restored from; they are named."""
     from gdsurgeon.container.restoring import restored_keys
 
     with open_checkpoint(prefix) as checkpoint:
@@ -192,7 +192,7 @@ def check_fits(model: MetaGraph, prefix: str) -> None:
 
 
 def _model_of(path: str) -> str:
-    """The model that PATH, a file, a folder or the prefix of a checkpoint, is a part of; ''."""
+    """The model that `path`, a file, a folder or the prefix of a checkpoint, is a part of; ''."""
     if os.path.isfile(f"{path}.meta"):
         return path
     folder = os.path.abspath(path)
@@ -204,7 +204,7 @@ def _model_of(path: str) -> str:
 
 
 def _named_by(path: str) -> str | None:
-    """The prefix of the checkpoint that PATH names, a ``checkpoint`` file; None where it is no such file."""
+    """The prefix of the checkpoint that `path` names, a ``checkpoint`` file; None where it is no such file."""
     if os.path.basename(path) != "checkpoint" or not os.path.isfile(path):
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -213,7 +213,7 @@ def _named_by(path: str) -> str | None:
 
 
 def _checkpoint(path: str) -> str:
-    """The prefix of the checkpoint that PATH is, or is a file of; ''."""
+    """The prefix of the checkpoint that `path` is, or is a file of; ''."""
     if os.path.isdir(path) or path.endswith(".meta"):
         return ""
     try:

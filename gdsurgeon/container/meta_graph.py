@@ -71,7 +71,7 @@ class MetaGraph:
         start, end: where it lies there.
 
     Attributes:
-        graph: its graph, over a part of SOURCE.
+        graph: its graph, over a part of `source`.
         held: the result of `held_nodes`; None until it is needed.
 
     Raises:

@@ -77,7 +77,7 @@ class ObjectGraph:
         return out
 
     def bound(self, name: str) -> list[int]:
-        """The objects that the function NAME takes after its inputs."""
+        """The objects that the function `name` takes after its inputs."""
         known = self.proto.concrete_functions
         return list(known[name].bound_inputs) if name in known else []
 
@@ -93,7 +93,7 @@ class ObjectGraph:
         return out
 
     def constant(self, place: int) -> str:
-        """The Const of the graph whose value the object at PLACE has; '' where it is something else."""
+        """The Const of the graph whose value the object at `place` has; '' where it is something else."""
         return self._at(place).constant.operation
 
     def _at(self, place: int) -> SavedObject:
@@ -107,7 +107,7 @@ class ObjectGraph:
         return self.proto.nodes[place]
 
     def add_constant(self, node: str) -> int:
-        """A new object: the value of the Const NODE of the graph."""
+        """A new object: the value of the Const `node` of the graph."""
         item = self.proto.nodes.add()
         item.constant.operation = node
         return len(self.proto.nodes) - 1
@@ -115,7 +115,7 @@ class ObjectGraph:
     def set_signatures(
         self, definitions: Mapping[str, SignatureDef], keys: Iterable[str], made: Mapping[str, SignatureFunction]
     ) -> None:
-        """Has the signatures be those of KEYS, computed by the functions MADE where they are there, else as before."""
+        """Sets the signatures to those of `keys`; the functions `made` replace the earlier functions of their keys."""
         found = self._map()
         places = {child.local_name: child.node_id for child in found.children}
         uses = Counter(child.node_id for item in self.proto.nodes for child in item.children)
@@ -132,7 +132,7 @@ class ObjectGraph:
         self._forget_unnamed()
 
     def _map(self) -> SavedObject:
-        """Returns the object whose children are the signatures; a new object if there is none."""
+        """Returns the object whose children are the signatures; otherwise a new object."""
         for item in self.proto.nodes:
             if item.user_object.identifier == SIGNATURE_MAP:
                 return item
@@ -160,7 +160,7 @@ class ObjectGraph:
 
 
 def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:
-    """A concrete function that takes INPUTS by their names, as TensorFlow wraps a signature."""
+    """A concrete function that takes `inputs` by their names, as TensorFlow wraps a signature."""
     out = SavedBareConcreteFunction()
     out.concrete_function_name = name
     out.argument_keywords.extend(inputs)
@@ -203,7 +203,7 @@ def _put_specs(value: StructuredValue, infos: Mapping[str, TensorInfo]) -> None:
 
 
 def held_nodes(meta: MetaGraph) -> Mapping[str, int]:
-    """The objects that nodes of META's file stand for, by the nodes' names."""
+    """The objects that nodes of `meta`'s file stand for, by the nodes' names."""
     if meta.held is None:
         meta.held = _held_nodes(meta)
     return meta.held
@@ -269,7 +269,7 @@ def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[s
 
 
 def _check_alike(mine: Output, theirs: Output, body: Graph) -> None:
-    """Raises Unlike where MINE, a tensor of the graph, is not what THEIRS, of BODY, is."""
+    """Raises Unlike where `mine`, a tensor of the graph, is not what `theirs`, of `body`, is."""
     a, b = mine.node, theirs.node
     same = mine.index == theirs.index and (a.op, a.device, len(a.inputs)) == (b.op, b.device, len(b.inputs))
     if not same or _attrs(a) != _attrs(b):

@@ -5,7 +5,8 @@ Source: the runs of tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.r
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.checkpoint.open import open_checkpoint
@@ -27,7 +28,7 @@ from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
 from gdsurgeon.wire.node_record import ATTR, DEVICE, KEY, NAME, OP, VALUE, encode_attr
-from gdsurgeon.wire.protos import AssetFileDef, FunctionDef, MetaGraphDef, NodeDef
+from gdsurgeon.wire.protos import AssetFileDef, MetaGraphDef, NodeDef
 from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
@@ -40,7 +41,10 @@ _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
 
 def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
-    """The run that restores the variables of MODEL from the checkpoint with the prefix CHECKPOINT; None: none can."""
+    """The run that restores the variables of `model` from the checkpoint with the prefix `checkpoint`.
+
+    None if the model has no saver, or no checkpoint.
+    """
     saver = model.around.saver_def
     if not saver.restore_op_name or not checkpoint:
         return None
@@ -48,9 +52,7 @@ def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
 
 
 def initialising(model: MetaGraph, assets: str) -> Restoring | None:
-    """Returns the run by which a loader initializes `model`, whose assets are in the folder `assets`; None if there is
-    none.
-    """
+    """The run by which a loader initializes `model`, whose assets are in the folder `assets`; None without a run."""
     around = model.around
     present = [key for key in INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
     targets = [name for key in present for name in around.collection_def[key].node_list.value]
@@ -67,7 +69,7 @@ def _node(text: str) -> str:
 
 
 def check_assets(around: MetaGraphDef, name: str) -> None:
-    """Raises InputError if an asset of AROUND, which the model NAME holds, is not a file below the folder of assets."""
+    """Raises InputError if an asset of the model `name`, which has `around`, is outside its folder of assets."""
     for _, file in _assets(around):
         if not file or file.startswith("/") or "\0" in file or os.pardir in file.split("/"):
             line = f"{printable(name)} has an asset {quoted(file)} that is outside its folder of assets"
@@ -97,20 +99,22 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
     node = graph.find(name) if name else None
     if node is None:
         return {}
-    function = _called(node)
-    if function is None:
-        return _with_shared(graph, dict(_assigned(closure([node], _producers))))
+    called = node.attr("f")
+    function = called.func.name if called is not None else ""
+    if not function:
+        steps = {each.name: _step_of_graph(each) for each in closure([node], _producers)}
+        return _with_shared(graph, dict(_assigned(steps)))
     body = graph.functions.get(function)
     if body is None or any(arg.number_attr or arg.type_list_attr for arg in body.signature.input_arg):
         return {}
     arguments = [arg.name for arg in body.signature.input_arg]
     given = {argument: tensor.node.name for argument, tensor in zip(arguments, node.inputs, strict=False)}
-    found = dict(_assigned_inside(body))
+    found = dict(_assigned({each.name: _step_of_function(each) for each in body.node_def}))
     return _with_shared(graph, {given[argument]: key for argument, key in found.items() if argument in given})
 
 
 def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str]) -> dict[str, Key]:
-    """The keys of variables (by node) that are not RESTORED by the restore op, as tf.saved_model.load finds them.
+    """The keys of variables (by node) that are not `restored` by the restore op, as tf.saved_model.load finds them.
 
     The model's objects say which of them the nodes stand for, and the checkpoint's own object graph, whose objects have
     the same numbers, the key of each. What cannot be read of either has no key.
@@ -132,100 +136,92 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
 
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
-    """KEYS, and those of the variables that are the same ones by their shared name."""
+    """Adds to `keys` the keys of variables with the shared name of a variable in `keys`."""
     names = {node.name: name_at_run_time(node) for node in nodes_of(graph, is_variable)}
     by_name = {names[name]: key for name, key in keys.items() if name in names}
     return keys | {name: by_name[shared] for name, shared in names.items() if shared in by_name}
 
 
 def name_at_run_time(node: Node) -> tuple[object, object]:
-    """What the resource of a node is called at run time: those of one name are one."""
+    """The name of the resource of a node at run time; nodes with the same name share one resource."""
     return node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
 
 
-def _called(node: Node) -> str | None:
-    """The function that NODE calls, or None."""
-    value = node.attr("f")
-    return value.func.name or None if value is not None else None
-
-
 def _producers(node: Node) -> list[Node]:
-    """The nodes that NODE reads and waits for."""
+    """The nodes that `node` reads and waits for."""
     return [other for other in (*(read.node for read in node.inputs), *node.controls) if other.exists]
 
 
-def _assigned(nodes: Iterable[Node]) -> Iterator[tuple[str, Key]]:
-    """(variable, key) of each of NODES that assigns to it what a checkpoint holds."""
-    texts: dict[Node, list[str]] = {}  # one restore op names the keys of all
-    for node in nodes:
-        if node.op in ASSIGNMENTS and len(node.inputs) > 1:
-            value = origin(node.inputs[1])
-            slots = _TEXTS.get(value.node.op, ())
-            if slots and len(value.node.inputs) > slots[-1]:
-                held = [value.node.inputs[slot].node for slot in slots]
-                texts |= {other: _texts(constant(other)) for other in held if other not in texts}
-                yield from _keyed(node.inputs[0].node.name, value.index, *map(texts.__getitem__, held))
+class _Step(NamedTuple):
+    """A node of a graph or of a function.
+
+    Attributes:
+        op: its op.
+        inputs: its inputs: the name of a node or argument, and the number of its output.
+        strings: returns the strings in a constant; empty for other nodes.
+    """
+
+    op: str
+    inputs: list[tuple[str, int]]
+    strings: Callable[[], list[str]]
 
 
-def _assigned_inside(function: FunctionDef) -> Iterator[tuple[str, Key]]:
-    """The same of the arguments and nodes of FUNCTION, as that spells them: to make a graph of it takes far longer."""
-    nodes = {node.name: node for node in function.node_def}
-    texts: dict[str, list[str]] = {}
-    for node in function.node_def:
-        if node.op in ASSIGNMENTS and len(node.input) > 1:
-            name, place = _origin_inside(nodes, node.input[1])
-            if name in nodes and nodes[name].op == RESTORE and len(nodes[name].input) > 2:
-                held = [_place(text)[0] for text in nodes[name].input[1:3]]
-                texts |= {other: _texts_inside(nodes.get(other)) for other in held if other not in texts}
-                yield from _keyed(_place(node.input[0])[0], place, *map(texts.__getitem__, held))
+def _step_of_graph(node: Node) -> _Step:
+    return _Step(node.op, [(read.node.name, read.index) for read in node.inputs], lambda: _texts(constant(node)))
 
 
-def _keyed(variable: str, place: int, *held: list[str]) -> Iterator[tuple[str, Key]]:
-    """VARIABLE with the key of tensor PLACE of a restore op that is given names and slices, HELD, where it has one."""
-    if place < min(map(len, held)):
-        yield variable, Key(*(texts[place] for texts in held))
+def _step_of_function(node: NodeDef) -> _Step:
+    """The same for the NodeDef of a function: to make a graph of the function takes far longer."""
+
+    def place(text: str) -> tuple[str, int]:
+        name, *at = text.split(":")
+        return name, int(at[-1]) if at and at[-1].isdecimal() else 0
+
+    def strings() -> list[str]:
+        return _texts(constant_in(node.attr["value"].SerializeToString())) if node.op == "Const" else []
+
+    return _Step(node.op, [place(text) for text in node.input], strings)
+
+
+def _assigned(steps: Mapping[str, _Step]) -> Iterator[tuple[str, Key]]:
+    """Yields the variable and the key for each of `steps` that assigns a value from a checkpoint."""
+    texts: dict[str, list[str]] = {}  # one restore op names the keys of all
+    for step in steps.values():
+        if step.op not in ASSIGNMENTS or len(step.inputs) < 2:
+            continue
+        name, place = step.inputs[1]
+        passed: set[str] = set()  # an unchecked graph can have a cycle
+        while name in steps and steps[name].op in _PASSED_ON and steps[name].inputs and name not in passed:
+            passed.add(name)
+            name, place = steps[name].inputs[0]
+        slots = _TEXTS.get(steps[name].op, ()) if name in steps else ()
+        if slots and len(steps[name].inputs) > slots[-1]:
+            held = [steps[name].inputs[slot][0] for slot in slots]
+            texts |= {other: steps[other].strings() if other in steps else [] for other in held if other not in texts}
+            if place < min(len(texts[other]) for other in held):
+                yield step.inputs[0][0], Key(*(texts[other][place] for other in held))
 
 
 def origin(tensor: Output) -> Output:
-    """What TENSOR is, before it was passed on and reshaped."""
-    passed: set[Node] = set()  # what has not been checked may go round in a circle
+    """The tensor that ops such as Identity, Reshape and Cast forward as `tensor`."""
+    passed: set[Node] = set()  # an unchecked graph can have a cycle
     while tensor.node.op in _PASSED_ON and tensor.node.inputs and tensor.node not in passed:
         passed.add(tensor.node)
         tensor = tensor.node.inputs[0]
     return tensor
 
 
-def _origin_inside(nodes: Mapping[str, NodeDef], text: str) -> tuple[str, int]:
-    """The same of a tensor that a function with NODES spells as TEXT: the node or argument, and the place in that."""
-    passed: set[str] = set()
-    name, place = _place(text)
-    while name in nodes and nodes[name].op in _PASSED_ON and nodes[name].input and name not in passed:
-        passed.add(name)
-        name, place = _place(nodes[name].input[0])
-    return name, place
-
-
-def _place(text: str) -> tuple[str, int]:
-    """The node or argument, and the place among its tensors, of what a function spells as TEXT."""
-    name, *at = text.split(":")
-    return name, int(at[-1]) if at and at[-1].isdecimal() else 0
-
-
 def _texts(found: Constant | None) -> list[str]:
-    """The strings in a constant; none where it is no constant."""
+    """The strings in a constant."""
     values = found.values if found is not None else ()
     return [item.decode(errors="replace") for item in values if isinstance(item, bytes)]
 
 
-def _texts_inside(node: NodeDef | None) -> list[str]:
-    """The same of a node of a function."""
-    if node is None or node.op != "Const":
-        return []
-    return _texts(constant_in(node.attr["value"].SerializeToString()))
+# -- values ------------------------------------------------------------------------------------------------------
 
 
 def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
-    """A GraphDef with a constant for each variable that is WANTED; its bytes are read from the checkpoint when it is.
+    """A GraphDef with a constant for each variable that is `wanted`; its bytes are read from the checkpoint when it is.
 
     Args:
         prefix: of the checkpoint.
@@ -259,7 +255,7 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
 
 
 def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: str) -> Iterator[Chunk]:
-    """The field of a GraphDef that holds the constant NAME."""
+    """The field of a GraphDef that holds the constant `name`."""
     stored = checkpoint.tensor(key.tensor)
     if stored.dtype != base_dtype(dtype):
         raise EditError(
@@ -286,5 +282,5 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
 
 
 def _wrapped(number: int, chunks: list[Chunk]) -> list[Chunk]:
-    """CHUNKS as the length-delimited field NUMBER."""
+    """`chunks` as the length-delimited field `number`."""
     return [encode_varint(number << 3 | LEN) + encode_varint(size_of(chunks)), *chunks]

@@ -89,7 +89,7 @@ _TOP_LEVEL = (GRAPH_FILE, TEXT_FILE, FINGERPRINT)
 
 
 def surroundings(meta: MetaGraph, folder: str = "") -> Surroundings:
-    """The surroundings of the graph of META.
+    """The surroundings of the graph of `meta`.
 
     Args:
         meta: as it is in its file.
@@ -196,7 +196,7 @@ def _digest(identity: Identity, path: str) -> str:
 
 
 def _checkpoint(prefix: str) -> dict[str, Value]:
-    """The dtype and the shape of each tensor of the checkpoint PREFIX; the object graph by the numbers of objects."""
+    """The dtype and the shape of each tensor of the checkpoint `prefix`; the object graph by the numbers of objects."""
     if not os.path.isfile(f"{prefix}.index"):
         return {}
     with open_checkpoint(prefix) as checkpoint:
@@ -228,7 +228,7 @@ def _members(key: str, collection: Any) -> Value:
 
 
 def _entry(key: str, entry: bytes) -> Value:
-    """ENTRY of the collection KEY: a record if it is a message of the kind that is kept there, else its bytes."""
+    """`entry` of the collection `key`: a record if it is a message of the kind that is kept there, else its bytes."""
     kind = _ENTRIES.get(key, "VariableDef")
     try:
         found: Any = message(f"tensorflow.{kind}").FromString(entry)
@@ -253,7 +253,7 @@ def _any(item: Any) -> Value:
 
 
 def _objects(around: MetaGraphDef, keys: Mapping[str, Value]) -> Iterator[tuple[Place, Value]]:
-    """Each object by its path from the root, as a loader finds it; KEYS are those of values in the checkpoint.
+    """Each object by its path from the root, as a loader finds it; `keys` are those of values in the checkpoint.
 
     An object that only a function captures has no path: it is described where it is captured. The path of an object
     that nothing refers to is its number.
@@ -304,7 +304,7 @@ class _Described:
         self.functions: set[str] = set()
 
     def object(self, number: int) -> dict[str, Value]:
-        """What the object NUMBER is, and its children by name."""
+        """The description of the object `number`, and its children by name."""
         item = self._objects.nodes[number]
         out = self._own(number)
         out |= {f"child {child.local_name}": self._named(child.node_id) for child in item.children}
@@ -337,7 +337,7 @@ class _Described:
         return out
 
     def function(self, name: str) -> Value:
-        """The concrete function NAME: its signature, and the objects that it captures."""
+        """The concrete function `name`: its signature, and the objects that it captures."""
         self.functions.add(name)
         if name not in self._objects.concrete_functions:
             return {"name": Function(name), "concrete function": MISSING}
@@ -366,7 +366,7 @@ class _Described:
 
 
 def name_of(text: str) -> Value:
-    """TEXT, which names a node (``node``, ``^node``) or a tensor (``node:0``), marked as such; '' stays ''."""
+    """`text`, which names a node (``node``, ``^node``) or a tensor (``node:0``), marked as such; '' stays ''."""
     if not text:
         return ""
     return Tensor(text) if ":" in text else Node(text)

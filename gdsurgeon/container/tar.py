@@ -39,7 +39,7 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errn
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a stream with the beginning HEAD, a block, is a tar archive."""
+    """Whether a stream with the beginning `head`, a block, is a tar archive."""
     return head.startswith(MAGIC, MAGIC_AT)
 
 
@@ -52,7 +52,7 @@ class _Member(NamedTuple):
 
 
 class _Archive:
-    """The tar archive NAME, whose next bytes READ returns, at most so many as it is asked for; none at its end.
+    """The tar archive `name`, whose next bytes `read` returns, at most so many as it is asked for; none at its end.
 
     Its time and its memory are bounded by what it reads, which those of `tarfile` are not.
     """
@@ -86,7 +86,7 @@ class _Archive:
             self._exactly(-member.size % BLOCK)
 
     def content(self, size: int) -> Iterator[bytes]:
-        """The next SIZE bytes, some at a time. Raises InputError."""
+        """The next `size` bytes, some at a time. Raises InputError."""
         while size:
             data = self._some(min(size, _PIECE))
             if not data:
@@ -110,7 +110,7 @@ class _Archive:
         return b"".join(self.content(size))
 
     def _member(self, head: bytes) -> _Member:
-        """The member that the block HEAD announces."""
+        """The member that the block `head` announces."""
         if sum(head) - sum(head[148:156]) + 8 * 0x20 != self._number(head[148:156], 8):
             raise self.corrupt("the checksum of a header is wrong")
         name, kind = head[:100].split(b"\0")[0], head[156:157]
@@ -152,7 +152,7 @@ class _Archive:
 
 
 def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
-    """Puts what the tar stream NAME holds into FOLDER, which is empty.
+    """Puts what the tar stream `name` holds into `folder`, which is empty.
 
     Args:
         read: returns the next bytes of it, at most so many as it is asked for; none at its end.
@@ -161,7 +161,7 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
 
     Raises:
         InputError: it is broken, cut short or too long, or holds something else than files and folders.
-        OutputError: FOLDER cannot be written to.
+        OutputError: `folder` cannot be written to.
     """
     archive = _Archive(read, name)
     there: dict[str, bool] = {}  # whether it is a folder, by path
@@ -180,7 +180,7 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
 
 
 def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]) -> None:
-    """Writes MEMBER of ARCHIVE below FOLDER, where there are THERE already. Raises InputError, OSError."""
+    """Writes `member` of `archive` below `folder`, where there are `there` already. Raises InputError, OSError."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
         raise _refused(archive, member, "is outside the archive's folder", "bad-name")
@@ -215,7 +215,7 @@ def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputE
 
 
 def packed(files: Iterator[tuple[str, list[Chunk] | None]]) -> Iterator[Chunk]:
-    """A tar stream of FILES: paths with what is in them, None for a folder, each behind that which it is in."""
+    """A tar stream of `files`: paths with what is in them, None for a folder, each behind that which it is in."""
     import tarfile
 
     for path, chunks in files:
@@ -233,7 +233,7 @@ if TYPE_CHECKING:
 
 
 class _Arrival:
-    """What has come so far at one standard input.
+    """The input that has been read from one standard input.
 
     Attributes:
         stream: that standard input.

@@ -18,7 +18,7 @@ class WireError(Exception):
 
 
 class Buffer(Protocol):
-    """What the readers here need of a buffer: `bytes`, and windows on a source that is not in memory."""
+    """A buffer to read from: `bytes`, or a window on a source that is not in memory."""
 
     @overload
     def __getitem__(self, key: int, /) -> int: ...
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 def encode_varint(number: int) -> bytes:
-    """NUMBER (negative: as two's complement of 64 bits) as a varint of least length."""
+    """`number` (negative: as two's complement of 64 bits) as a varint of least length."""
     if 0 <= number < 128:
         return bytes((number,))
     number &= (1 << 64) - 1
@@ -51,15 +51,15 @@ def encode_varint(number: int) -> bytes:
 
 
 def encode_len(number: int, value: bytes) -> bytes:
-    """Field NUMBER, length-delimited, with VALUE."""
+    """Field `number`, length-delimited, with `value`."""
     return encode_varint(number << 3 | LEN) + encode_varint(len(value)) + value
 
 
 def read_varint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """The varint at POS and the offset after it.
+    """The varint at `pos` and the offset after it.
 
     Raises:
-        WireError: it runs over END, or over the ten bytes that 64 bits need.
+        WireError: it runs over `end`, or over the ten bytes that 64 bits need.
     """
     if pos < end and (byte := buf[pos]) < 128:  # most are of one byte
         return byte, pos + 1
@@ -78,10 +78,10 @@ def read_varint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_field(buf: Buffer, pos: int, end: int) -> Field:
-    """The field whose tag is at POS.
+    """The field whose tag is at `pos`.
 
     Raises:
-        WireError: field number 0, an unknown wire type, an unclosed group, or a value that runs over END.
+        WireError: field number 0, an unknown wire type, an unclosed group, or a value that runs over `end`.
     """
     tag, value = read_varint(buf, pos, end)
     number, wire_type = tag >> 3, tag & 7
@@ -106,7 +106,7 @@ def read_field(buf: Buffer, pos: int, end: int) -> Field:
 
 
 def _end_of_group(buf: Buffer, pos: int, end: int, number: int) -> int:
-    """The offset after the end tag of group NUMBER; nested groups are kept on a list, not on the stack."""
+    """The offset after the end tag of group `number`; nested groups are kept on a list, not on the stack."""
     open_groups = [number]
     start = pos
     while open_groups:
@@ -126,7 +126,7 @@ def _end_of_group(buf: Buffer, pos: int, end: int, number: int) -> int:
 
 
 def fields(buf: Buffer, pos: int, end: int) -> Iterator[Field]:
-    """The fields of the message from POS to END, in order.
+    """The fields of the message from `pos` to `end`, in order.
 
     Raises:
         WireError: see `read_field`.

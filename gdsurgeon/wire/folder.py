@@ -42,7 +42,7 @@ State = Mapping[str, Identity]
 
 
 def state_of(path: str) -> State:
-    """The state of the file or the folder PATH. Raises OSError; InputError: see `Folder.entries`."""
+    """The state of the file or the folder `path`. Raises OSError; InputError: see `Folder.entries`."""
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode):
         return {"": identity(found)}
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class Folder(Closing):
-    """The folder PATH, which may be a link itself. Use as a context manager.
+    """The folder `path`, which may be a link itself. Use as a context manager.
 
     Raises:
         OSError: it cannot be opened.
@@ -101,7 +101,7 @@ class Folder(Closing):
         return {"": identity(os.fstat(self._fd)), **{entry.path: entry.identity for entry in self.entries()}}
 
     def source(self, path: str, before: State | None = None) -> FileSource:
-        """The bytes of the file PATH in it; if its state is known from BEFORE, it must have been there.
+        """The bytes of the file `path` in it; if its state is known from `before`, it must have been there.
 
         Raises:
             InputError: it is no file, or a different one than before.
@@ -115,7 +115,7 @@ class Folder(Closing):
             os.close(fd)
 
     def place(self, path: str, target: str, before: State | None = None) -> None:
-        """Has TARGET be the file PATH in it: a further name of it if links are possible, else a copy.
+        """Has `target` be the file `path` in it: a further name of it if links are possible, else a copy.
 
         Raises:
             InputError: see `source`; or it was replaced meanwhile.
@@ -130,10 +130,10 @@ class Folder(Closing):
             os.close(fd)
 
     def copy_to(self, other: str, left_out: Iterable[str] = (), before: State | None = None) -> None:
-        """Has the folder OTHER hold its files, but for those at its top that are LEFT_OUT; files are linked.
+        """Has the folder `other` hold its files, but for those at its top that are `left_out`; files are linked.
 
         Raises:
-            InputError: something is no file; or the folder was replaced, or is not in the state from BEFORE.
+            InputError: something is no file; or the folder was replaced, or is not in the state from `before`.
             OSError: it cannot be read or written.
         """
         leaving = set(left_out)
@@ -151,7 +151,7 @@ class Folder(Closing):
             raise changed(self.path, "was replaced")
 
     def _folder(self, path: str) -> int:
-        """A descriptor of the folder PATH in it."""
+        """A descriptor of the folder `path` in it."""
         fd = os.open(".", _FLAGS | os.O_DIRECTORY, dir_fd=self._fd)
         try:
             for part in path.split(os.sep) if path else ():
@@ -193,9 +193,9 @@ class Folder(Closing):
 
 
 def place(source: FileSource, name: str, target: str, *, folder: int | None = None) -> None:
-    """Has TARGET be the file SOURCE: a further name of it if NAME (in FOLDER) is one, and links are possible.
+    """Has `target` be the file `source`: a further name of it if `name` (in `folder`) is one, and links are possible.
 
-    Otherwise, as when NAME is a link, TARGET is a copy, with the mode and the time of the file.
+    Otherwise, as when `name` is a link, `target` is a copy, with the mode and the time of the file.
 
     Raises:
         InputError: another file has the name by now.
@@ -225,7 +225,7 @@ def place(source: FileSource, name: str, target: str, *, folder: int | None = No
 
 
 class Lock(Closing):
-    """A lock on PATH until it is closed, or the process ends; it leaves nothing behind.
+    """A lock on `path` until it is closed, or the process ends; it leaves nothing behind.
 
     The file or folder itself is locked, so no lock file must be removed. Replacing it moves the name to a new file: a
     process that waited for the lock finds a different file under the name, and does not replace that.
@@ -233,15 +233,15 @@ class Lock(Closing):
     Use as a context manager.
 
     Attributes:
-        state: of PATH, now that it is locked.
+        state: of `path`, now that it is locked.
 
     Args:
         path: a regular file or a folder, or a link to one.
         waiting: called if another run has it locked, before that is waited for.
 
     Raises:
-        InputError: PATH cannot be read, or is a folder that holds links.
-        OutputError: PATH was changed while the other run was waited for.
+        InputError: `path` cannot be read, or is a folder that holds links.
+        OutputError: `path` was changed while the other run was waited for.
     """
 
     def __init__(self, path: str, waiting: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ KNOWN_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7))
 
 
 class Header(NamedTuple):
-    """What is read of every node. `attrs` maps a key to where its value (an AttrValue) lies in the buffer."""
+    """The fields that are read of every node. `attrs` maps a key to the place of its AttrValue in the buffer."""
 
     name: str
     op: str
@@ -37,7 +37,7 @@ Piece = bytes | Span
 
 
 def read_header(buf: Buffer, start: int, end: int) -> Header:
-    """The header of the NodeDef from START to END of BUF.
+    """The header of the NodeDef from `start` to `end` of `buf`.
 
     Raises:
         WireError: it is not a NodeDef, or a text in it is not UTF-8.
@@ -124,7 +124,7 @@ def _plain_header(buf: bytes, start: int, end: int) -> Header | None:
 
 
 def read_attr(buf: Buffer, entry: Field) -> tuple[str, int, int]:
-    """The key of an attr map ENTRY, and where its value lies.
+    """The key of an attr map `entry`, and where its value lies.
 
     Raises:
         WireError: the entry is not one, or the key is not UTF-8.
@@ -260,7 +260,7 @@ def encode_node(name: str, op: str, inputs: Iterable[str], device: str, attrs: M
 
 
 def encode_attr(key: str, value: bytes) -> bytes:
-    """An entry of the attr map; VALUE is a serialised AttrValue."""
+    """An entry of the attr map; `value` is a serialised AttrValue."""
     return encode_len(ATTR, encode_len(KEY, key.encode()) + encode_len(VALUE, value))
 
 
@@ -334,17 +334,17 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def size_of(pieces: Iterable[Piece]) -> int:
-    """Bytes that PIECES come to."""
+    """Bytes that `pieces` come to."""
     return sum(len(p) if isinstance(p, bytes) else p.end - p.start for p in pieces)
 
 
 def record_tag(size: int) -> bytes:
-    """The tag and length of a node record of SIZE bytes."""
+    """The tag and length of a node record of `size` bytes."""
     return b"\x0a" + encode_varint(size)
 
 
 def record_body(buf: Buffer, start: int, end: int) -> int:
-    """Where the NodeDef begins in the record from START to END."""
+    """Where the NodeDef begins in the record from `start` to `end`."""
     if end - start > 2 and buf[start] < 128 and buf[start + 1] < 128:
         return start + 2  # a tag and a length of a byte each
     _, pos = read_varint(buf, start, end)

@@ -81,7 +81,7 @@ class StagedOutput(Output):
     Its staged name is ``.NAME.gdsurgeon-XXXX.tmp``.
 
     Attributes:
-        staged: the path of the staged file or folder; None if there is none.
+        staged: the path of the staged file or folder; None before it is staged.
     """
 
     def __init__(self, path: str) -> None:

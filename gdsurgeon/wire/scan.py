@@ -64,9 +64,9 @@ class Run:
 
 
 def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
-    """The top-level fields of the GraphDef in SOURCE, in file order, in one pass.
+    """The top-level fields of the GraphDef in `source`, in file order, in one pass.
 
-    Small nodes come in runs, with CUT already cut out where they are many (which a mere search can do without); large
+    Small nodes come in runs, with `cut` already cut out where they are many (which a mere search can do without); large
     nodes and all other fields one by one, as offsets into the source.
 
     Raises:
@@ -95,7 +95,7 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
 
 
 def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
-    """The sizes of the whole small nodes that BUF begins with, and whether something else follows them.
+    """The sizes of the whole small nodes that `buf` begins with, and whether something else follows them.
 
     The following bytes may also be a node that the chunk cuts: then a new chunk begins there, and the answer is False.
     """
@@ -129,7 +129,7 @@ def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
 
 
 def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
-    """The NodeDefs of the whole small nodes that BUF begins with and the sizes of their records, as protobuf cuts them.
+    """The NodeDefs of the complete small nodes at the beginning of `buf`, and their sizes, as protobuf cuts them.
 
     None where nodes are not all there is. Where the last whole record ends is guessed: a wrong guess is one that
     protobuf cannot parse up to.
@@ -164,5 +164,5 @@ def _likely_record(buf: bytes) -> int:
 
 
 def is_node(field: Field) -> bool:
-    """Whether a top-level FIELD is a node record (a field 1 of another wire type is unknown data)."""
+    """Whether a top-level `field` is a node record (a field 1 of another wire type is unknown data)."""
     return field.number == NODE and field.wire_type == LEN

@@ -22,7 +22,7 @@ class Foreign(NamedTuple):
 
 
 def wrong_format(name: str, found: Foreign, advice: str = "") -> InputError:
-    """The error that the file NAME has the format FOUND; ADVICE is the code of a hint, by default the format's."""
+    """The error that the file `name` has the format `found`; `advice` replaces the format's code of a hint."""
     facts = {"file": name, "found": found.kind}
     message = f"{printable(name)} is {found.what}"
     return InputError(message, code="wrong-format", advice=advice or found.advice or (), facts=facts)
@@ -61,7 +61,7 @@ _NAME = rb"[A-Za-z0-9_.\\/>-]+\Z"
 
 
 def foreign_format(head: bytes) -> Foreign | None:
-    """What a file with the beginning HEAD is, or None."""
+    """The format of a file with the beginning `head`; None if it is not known."""
     if not head:
         return Foreign("empty", "empty (0 bytes)")
     for offset, magic, foreign in _MAGIC:
@@ -79,7 +79,7 @@ def foreign_format(head: bytes) -> Foreign | None:
 
 
 def _zipped(head: bytes) -> Foreign:
-    """What a zip archive is, by the name of its first entry, which stands behind a header of 30 bytes."""
+    """The format of a zip archive, by the name of its first entry, which follows a header of 30 bytes."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first in (b"metadata.json", b"config.json", b"model.weights.h5"):
         return Foreign("keras", "a Keras model (.keras), not a GraphDef", advice="export-keras")
@@ -89,7 +89,7 @@ def _zipped(head: bytes) -> Foreign:
 
 
 def is_data_of_checkpoint(path: str) -> bool:
-    """Whether PATH is called as the values of a checkpoint are, which begin with nothing that tells them."""
+    """Whether `path` is called as the values of a checkpoint are, which begin with nothing that tells them."""
     return re.search(_DATA, path) is not None
 
 
@@ -103,17 +103,17 @@ def is_binary_graph(buf: Buffer) -> bool:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file with the beginning HEAD is text: no node of a binary GraphDef is without a control byte."""
+    """Whether a file with the beginning `head` is text: no node of a binary GraphDef is without a control byte."""
     return not re.search(_NOT_TEXT, head)
 
 
 def is_text_graph(head: bytes) -> bool:
-    """Whether the text HEAD begins as a text GraphDef does."""
+    """Whether the text `head` begins as a text GraphDef does."""
     return kind_of_text(head) == "GraphDef"
 
 
 def kind_of_text(head: bytes) -> str:
-    """The message whose text form begins as the text HEAD: GraphDef, MetaGraphDef, SavedModel, or ''."""
+    """The message whose text form begins as the text `head`: GraphDef, MetaGraphDef, SavedModel, or ''."""
     for kind, names in _TEXT_FIELDS.items():
         if re.match(rb"(?:\s|#[^\n]*\n)*(" + names + rb")\s*[:{<\[]", head) is not None:
             return kind
@@ -130,7 +130,7 @@ META_GRAPH = Foreign("meta-graph", "a MetaGraphDef (a checkpoint's .meta file), 
 
 
 def container_format(buf: Buffer) -> Foreign | None:
-    """Which of the above BUF is, but for the values of a checkpoint, which begin with nothing that tells them."""
+    """Which of the above `buf` is, but for the values of a checkpoint, which begin with nothing that tells them."""
     size = len(buf)
     if size >= len(TABLE_END) and buf[size - len(TABLE_END) : size] == TABLE_END:
         return INDEX

@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 STANDARD_INPUT_NAME = "<stdin>"
-"""What it is called in messages."""
+"""The name of standard input in messages."""
 
 
 class Source(Closing):
@@ -118,7 +118,7 @@ class FileSource(Source):
 
 
 class Window:
-    """A `Buffer` on the bytes of a source from START to END, counted from 0; one small stretch is held at a time."""
+    """A `Buffer` on the bytes of a source from `start` to `end`, counted from 0; it holds one small part at a time."""
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
@@ -153,7 +153,7 @@ MOST_FIELDS = 100_000
 
 
 def fields_of(source: Source, start: int, end: int) -> list[Field]:
-    """The fields of the message that lies in SOURCE from START to END; offsets count from START.
+    """The fields of the message that lies in `source` from `start` to `end`; offsets count from `start`.
 
     Raises:
         InputError: it is no message, or has more than `MOST_FIELDS`.
@@ -169,7 +169,7 @@ def fields_of(source: Source, start: int, end: int) -> list[Field]:
 
 
 def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
-    """The error that the bytes of SOURCE from START on are not a message, which ERROR has found."""
+    """The error that the bytes of `source` from `start` on are not a message, which `error` has found."""
     what = "truncated or corrupt" if "cut short" in error.reason else "corrupt"
     return InputError(
         f"{printable(source.name)} is {what}: {error.reason} (at byte {start + error.offset:,} of {source.size:,})",
@@ -180,24 +180,24 @@ def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
 
 
 def changed(name: str, how: str = "changed") -> InputError:
-    """The error that the file NAME has changed in the way that HOW says."""
+    """The error that the file `name` has changed in the way that `how` says."""
     line = f"{printable(name)} {how} while it was being read"
     return InputError(line, code="file-changed", file=name)
 
 
 def endless(name: str, hint: str) -> InputError:
-    """The error that the stream NAME is longer than a model can be."""
+    """The error that the stream `name` is longer than a model can be."""
     line = f"{printable(name)} is longer than {LONGEST_STREAM >> 30} GiB, more than a model can have"
     return InputError(line, code="too-large", file=name, hint=hint)
 
 
 def corrupt_file(name: str, what: str, **facts: str | int) -> InputError:
-    """The error that the file NAME is corrupt in the way that WHAT says; FACTS are what that is about."""
+    """The error that the file `name` is corrupt in the way that `what` says; `facts` are its subjects."""
     return InputError(f"{printable(name)} is corrupt: {what}", code="corrupt", facts={"file": name, **facts})
 
 
 def open_source(path: str) -> Source:
-    """The bytes of the file PATH, or of standard input where PATH is ``-``.
+    """The bytes of the file `path`, or of standard input where `path` is ``-``.
 
     Raises:
         InputError: it is missing, a directory, or not readable.
@@ -223,7 +223,7 @@ def open_source(path: str) -> Source:
 
 
 class _Ahead:
-    """What was read of a standard input to see what comes: it is still to be read."""
+    """The bytes of a standard input that were read to detect the format, and are read again."""
 
     def __init__(self) -> None:
         self.stream: object = sys.stdin
@@ -234,13 +234,13 @@ _ahead = _Ahead()
 
 
 def head_of_standard_input(size: int) -> bytes:
-    """The first SIZE bytes of standard input, or all where it has less; they are read again by who reads it.
+    """The first `size` bytes of standard input, or all where it has less; they are read again by the next reader.
 
     Raises:
         InputError: it cannot be read.
     """
     if sys.stdin is None or os.isatty(fd := sys.stdin.fileno()):
-        return b""  # who reads it says so
+        return b""  # the reader reports it
     if _ahead.stream is not sys.stdin:
         _ahead.__init__()  # type: ignore[misc]
     while len(_ahead.data) < size and (more := _read(fd, STANDARD_INPUT_NAME, size - len(_ahead.data))):
@@ -249,7 +249,7 @@ def head_of_standard_input(size: int) -> bytes:
 
 
 def read_standard_input(size: int) -> bytes:
-    """The next bytes of standard input, at most SIZE of them; none at its end. Raises InputError."""
+    """The next bytes of standard input, at most `size` of them; none at its end. Raises InputError."""
     if _ahead.stream is sys.stdin and _ahead.data:
         data, _ahead.data = _ahead.data[:size], _ahead.data[size:]
         return data
@@ -274,7 +274,7 @@ def _standard_input() -> Source:
 
 
 def _spooled(read: Callable[[int], bytes], name: str) -> Source:
-    """Everything that READ gives, asked for some bytes at a time."""
+    """Everything that `read` gives, asked for some bytes at a time."""
     held = bytearray()
     spill = -1
     try:

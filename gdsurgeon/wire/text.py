@@ -113,7 +113,7 @@ def literals_aside(text: str) -> tuple[str, dict[bytes, str]]:
 
 
 def _end_of_literal(text: str, start: int, quote: str) -> int:
-    """Returns the place of the `quote` that ends the literal at `start`; the end of the line if there is none."""
+    """Returns the place of the `quote` that ends the literal at `start`; without a quote, the end of the line."""
     at = start
     while True:
         end = text.find(quote, at)

@@ -21,7 +21,7 @@ _NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTS
 
 
 class SourceSpan(NamedTuple):
-    """The bytes of SOURCE from START to END."""
+    """The bytes of `source` from `start` to `end`."""
 
     source: Source
     start: int
@@ -32,17 +32,17 @@ Chunk = bytes | SourceSpan
 
 
 def size_of(chunks: Iterable[Chunk]) -> int:
-    """Bytes that CHUNKS come to."""
+    """The size of `chunks` in bytes."""
     return sum(len(c) if isinstance(c, bytes) else c.end - c.start for c in chunks)
 
 
 def read_chunks(chunks: Iterable[Chunk]) -> bytes:
-    """CHUNKS in memory."""
+    """`chunks` in memory."""
     return b"".join(c if isinstance(c, bytes) else c.source.read(c.start, c.end - c.start) for c in chunks)
 
 
 def write_chunks(fd: int, chunks: Iterable[Chunk]) -> int:
-    """Writes CHUNKS to FD in order and returns the bytes written.
+    """Writes `chunks` to `fd` in order and returns the bytes written.
 
     Raises:
         OSError: from the descriptor written to.
@@ -126,7 +126,7 @@ class _Writer:
 
 
 def spells(chunks: Sequence[Chunk], source: Source) -> bool:
-    """Whether CHUNKS are the bytes of SOURCE. A span is not read: it is one of SOURCE, and lies where it did there."""
+    """Whether `chunks` are the bytes of `source`; spans are not read: they must be at their places in `source`."""
     if size_of(chunks) != source.size:
         return False
     at = 0
@@ -157,10 +157,10 @@ def resolved(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 class Places:
-    """Where the bytes of other sources lie in one that is put together of them.
+    """The places of the bytes of other sources in a source that consists of them.
 
     Args:
-        source: it; one that is not put together has its own bytes.
+        source: the source; a source that does not consist of others has its own bytes.
     """
 
     def __init__(self, source: Source) -> None:
@@ -168,7 +168,7 @@ class Places:
 
     @cached_property
     def _held(self) -> dict[Source, list[tuple[int, int, int]]]:
-        """For each other source its stretches that are there, from and to, and where each is."""
+        """The parts of each other source: start and end there, and the place in this source."""
         out: dict[Source, list[tuple[int, int, int]]] = {}
         at = 0
         for chunk in resolved([SourceSpan(self._source, 0, self._source.size)]):
@@ -178,7 +178,10 @@ class Places:
         return {source: list(_apart(stretches)) for source, stretches in out.items()}
 
     def of(self, span: SourceSpan, position: int) -> Iterator[tuple[int, int, int]]:
-        """The stretches of the source, from and to, that are bytes of SPAN; and where, of SPAN being at POSITION."""
+        """Yields the parts of the source that are bytes of `span`.
+
+        Each part is its start and end in the source, and its place if `span` is at `position`.
+        """
         if span.source is self._source:
             yield span.start, span.end, position
             return
@@ -199,7 +202,7 @@ class Places:
 
 
 def _apart(stretches: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """STRETCHES in their order, of what is in several of them the first."""
+    """Yields sorted parts without overlaps: of overlapping parts, the first one has the common bytes."""
     reached = 0
     for start, end, at in sorted(stretches):
         if end > reached:
@@ -262,7 +265,7 @@ class ChunkSource(Source):
         return out[0] if len(out) == 1 else b"".join(out)
 
     def spelt(self, start: int, end: int) -> Iterator[Chunk]:
-        """The chunks from START to END, counted from 0."""
+        """The chunks from `start` to `end`, counted from 0."""
         at = bisect_right(self.starts, start) - 1
         while start < end:
             piece, base = self.pieces[at], self.starts[at]

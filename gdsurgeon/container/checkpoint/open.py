@@ -1,4 +1,4 @@
-"""Opens a checkpoint by its prefix; if there is none, reports what was found instead."""
+"""Opens a checkpoint by its prefix; without a checkpoint, reports what was found instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\Z", re.DOTALL)
 
 
 def prefix_of(path: str) -> str:
-    """The prefix of the checkpoint that PATH means: itself, or what stands before .index, .meta or .data-*."""
+    """The prefix of the checkpoint that `path` means: itself, or what stands before .index, .meta or .data-*."""
     found = _OF_A_BUNDLE.match(path)
     return found[1] if found is not None and os.path.exists(index_path(found[1])) else path
 
@@ -30,7 +30,7 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
     """Opens the checkpoint with the prefix `path`; `path` may also be one of its files.
 
     It is a TensorBundle (``PATH.index`` with ``PATH.data-*``), or a checkpoint of TensorFlow before 1.0 (V1): the file
-    PATH itself, or ``PATH-00000-of-00002`` and so on.
+    `path` itself, or ``PATH-00000-of-00002`` and so on.
 
     Raises:
         InputError: there is no such checkpoint; or its index is corrupt, or of a kind that cannot be read.
@@ -65,7 +65,7 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
 
 
 def _v1_shards(prefix: str) -> list[str]:
-    """The files of the V1 checkpoint PREFIX that is in several.
+    """The files of the V1 checkpoint `prefix` that is in several.
 
     Raises:
         InputError: one is missing.
@@ -101,7 +101,7 @@ def _prefixes(folder: str) -> list[str]:
 
 
 def listed(folder: str) -> list[str]:
-    """What is in FOLDER, here where that is '', sorted; nothing where it cannot be read."""
+    """The sorted names in `folder` ('': the working folder); empty if it cannot be read."""
     try:
         return sorted(os.listdir(folder or "."))
     except OSError:

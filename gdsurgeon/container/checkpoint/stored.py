@@ -255,7 +255,7 @@ class Checkpoint(Closing, ABC):
         return Stretch(tensor.dtype, sizes(target), chunks)
 
     def no_such_key(self, key: str) -> InputError:
-        """Returns the error that there is no tensor `key`."""
+        """Returns the error that the tensor `key` does not exist."""
         count = counted(len(self.keys), "tensor")
         line = f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}"
         return InputError(line, code="no-such-tensor", facts={"file": self.prefix, "key": key})

@@ -309,7 +309,7 @@ def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:
 class _BlockBuilder:
     """A block that is being built.
 
-    Every `interval` records a key is stored whole. The end of the block lists the locations of these records.
+    Every `interval` records a key is stored whole. The end of the block lists their locations.
     """
 
     def __init__(self, interval: int) -> None:
