@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape, typed
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import Json
@@ -99,24 +100,31 @@ def _output_nodes(graph: Graph) -> list[Node]:
     topology = topology_of(graph)
     unread = topology.unread()
     found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
-    served = [node for node in found if node.output_dtypes is None or node.output_dtypes]
+    dtypes = {node: node.output_dtypes for node in found}
+    served = [node for node in found if dtypes[node] != []]
     if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
-        return [node for node in served if can_be_fetched(graph, node)] or served
+        flow = _flow(graph)
+        return [node for node in served if _can_be_fetched(flow, node, dtypes[node])] or served
     return [topology.node(n) for n in unread if topology.op(n) == "Const"]
 
 
 def can_be_fetched(graph: Graph, node: Node) -> bool:
     """Returns whether a session can fetch the outputs of `node`: values that each run computes once."""
-    types = node.output_dtypes
-    if types and all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in types):
-        return False
-    topology = topology_of(graph)
-    if not topology.ops() & (SWITCH | ENTER):
-        return True
-    from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+    return _can_be_fetched(_flow(graph), node, node.output_dtypes)
 
-    flow, number = control_flow_of(graph), topology.id_of(node)
-    is_waited_for = node.op in MERGE and topology.users(number)
+
+def _flow(graph: Graph) -> ControlFlow | None:
+    """Returns the control flow of a graph; None if every node runs once."""
+    return control_flow_of(graph) if topology_of(graph).ops() & (SWITCH | ENTER) else None
+
+
+def _can_be_fetched(flow: ControlFlow | None, node: Node, dtypes: list[int] | None) -> bool:
+    if dtypes and all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes):
+        return False
+    if flow is None:
+        return True
+    number = flow.topology.id_of(node)
+    is_waited_for = node.op in MERGE and flow.topology.users(number)
     return flow.runs_once(number) and node.op not in SWITCH and not is_waited_for
 
 
@@ -127,8 +135,15 @@ def signature(graph: Graph) -> Signature:
 
 
 def _signature(graph: Graph) -> Signature:
-    outputs = [output for node in output_nodes(graph) for output in node.outputs]
-    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph)), tuple(map(tensor_info, outputs)))
+    outputs = [info for node in output_nodes(graph) for info in _tensors(node)]
+    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph)), tuple(outputs))
+
+
+def _tensors(node: Node) -> list[TensorInfo]:
+    """Returns the facts about all outputs of a node."""
+    dtypes, op = node.output_dtypes or [0], node.op
+    outputs = (Output(node, index) for index in range(len(dtypes)))
+    return [TensorInfo(o.name, dtype, stated_shape(o), op) for o, dtype in zip(outputs, dtypes, strict=True)]
 
 
 def tensor_info(output: Output) -> TensorInfo:
