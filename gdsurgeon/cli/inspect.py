@@ -39,7 +39,7 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
     """
     if top is not None and not (parts["sizes"] or parts["strings"]):
         raise UsageError("--top needs --sizes or --strings", code="missing-option", option="--top")
-    from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.analysis.checks.check import check
     from gdsurgeon.analysis.queries.signature import inferred_signature, signature
     from gdsurgeon.view import inspection
 
@@ -54,7 +54,7 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
     except GdsurgeonError:
         if not findings.fault_count:
             raise
-        raise broken(graph, findings) from None  # the faults keep the command from showing more
+        raise findings.as_error(graph.source_name) from None  # the faults keep the command from showing more
 
     if query.as_json:
         terminal.answer_json(inspection.as_json(found))
@@ -62,7 +62,7 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
         terminal.answer_lines(map(worded, inspection.lines(found)))
     terminal.warn(findings.warnings)
     if findings.fault_count:
-        raise broken(graph, findings)
+        raise findings.as_error(graph.source_name)
 
 
 def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, strings: bool) -> None:

@@ -47,7 +47,7 @@ def command(query: Query, selection: Selection, names: tuple[str, ...], all_valu
     if not names and selection.names_nothing:
         hint = "NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows the nodes"
         raise UsageError("no nodes are named or selected", code="nothing-selected", hint=hint)
-    from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.analysis.checks.check import check
 
     graph = query.open().graph
     findings = check(graph)
@@ -64,9 +64,9 @@ def command(query: Query, selection: Selection, names: tuple[str, ...], all_valu
     except GdsurgeonError:
         if not findings.fault_count:
             raise
-        raise broken(graph, findings) from None  # the faults keep the command from showing more
+        raise findings.as_error(graph.source_name) from None  # the faults keep the command from showing more
     if findings.fault_count:
-        raise broken(graph, findings)
+        raise findings.as_error(graph.source_name)
 
 
 def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings: Findings) -> list[ShownNode]:

@@ -56,7 +56,7 @@ def command(
       gdsurgeon view model.pb -o model.html
       gdsurgeon view model.pb --depth 2 -o - --format md
     """
-    from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.analysis.checks.check import check
     from gdsurgeon.analysis.queries.training import saver_scopes
     from gdsurgeon.view.content import content_of
     from gdsurgeon.view.outline import Outlines
@@ -98,7 +98,7 @@ def command(
                 output.publish()
     terminal.warn(findings.warnings)
     if findings.fault_count:
-        raise broken(graph, findings)
+        raise findings.as_error(graph.source_name)
 
 
 def _form(out: str | None, form: str | None) -> str:

@@ -98,13 +98,8 @@ def require_sound(graph: Graph, tolerated: str = "") -> Findings:
     """
     findings = check_file(graph)
     if findings.counts.keys() - {tolerated}:
-        raise broken(graph, findings)
+        raise findings.as_error(graph.source_name)
     return findings
-
-
-def broken(graph: Graph, findings: Findings) -> InputError:
-    """The error for a graph with faults."""
-    return findings.as_error(graph.source_name)
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:

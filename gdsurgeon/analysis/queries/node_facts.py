@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.attr_text import format_float
@@ -108,13 +108,47 @@ def node_facts(graph: Graph, nodes: Iterable[Node]) -> list[NodeFacts]:
     """Returns the facts about nodes; shapes are inferred once, upstream of the nodes.
 
     Raises:
-        InputError: the graph is so broken that it cannot be said.
+        InputError: the graph is too broken.
     """
-    wanted = list(nodes)
-    tensors = [output for node in wanted for output in (*_inputs(node), *node.outputs)]
+    wanted = [(node, _inputs(node)) for node in nodes]
+    tensors = [output for node, inputs in wanted for output in (*(inputs or ()), *node.outputs)]
     shapes = infer_shapes(graph, wanted=[output for output in tensors if output.node.exists])
-    served = _served(graph)
-    return [_facts(graph, node, shapes, served) for node in wanted]
+    served: dict[tuple[str, int], list[str]] = {}
+    serving = serving_of(graph)
+    for called, tensor in serving.tensors.items() if serving is not None else ():
+        ref = parse_tensor(tensor)
+        served.setdefault((ref.node, ref.port), []).append(called)
+    rows = graph.store.table.rows
+
+    def place(node: Node) -> int:
+        return rows.get(node.base_name or "", len(rows))  # added nodes are last
+
+    out: list[NodeFacts] = []
+    for node, inputs in wanted:
+        users = sorted(graph.users(node), key=place)
+        functions = [(name, graph.functions.get(name)) for name in functions_of(node)]
+        out.append(
+            NodeFacts(
+                node,
+                "" if node not in graph.ends else "argument" if node.op in PLACEHOLDERS else "result",
+                list(_input_facts(node, inputs, shapes)),
+                _output_facts(node, users, shapes, served),
+                [(each.name, each if each.exists else None) for each in (node.controls if inputs is not None else ())],
+                [user for user in users if node in user.controls],
+                [(other.name, other.exists) for other in node.colocated],
+                sorted(graph.colocated_with(node), key=place),
+                [(name, None if function is None else len(function.node_def)) for name, function in functions],
+            )
+        )
+    return out
+
+
+def _inputs(node: Node) -> tuple[Output, ...] | None:
+    """Returns the inputs of a node; None if an input is not the name of a tensor."""
+    try:
+        return node.inputs
+    except InputError:
+        return None
 
 
 def inferred_shape(output: Output, shapes: Shapes) -> Shape:
@@ -123,54 +157,13 @@ def inferred_shape(output: Output, shapes: Shapes) -> Shape:
     return shapes.shape(output) if stated is None else stated
 
 
-def _facts(graph: Graph, node: Node, shapes: Shapes, served: dict[tuple[str, int], list[str]]) -> NodeFacts:
-    users = sorted(graph.users(node), key=_place(graph))
-    end = "" if node not in graph.ends else "argument" if node.op in PLACEHOLDERS else "result"
-    controls = [] if _is_spelt_wrong(node) else node.controls
-    return NodeFacts(
-        node,
-        end,
-        list(_input_facts(node, shapes)),
-        _output_facts(node, users, shapes, served),
-        [(control.name, control if control.exists else None) for control in controls],
-        [user for user in users if node in user.controls],
-        [(other.name, other.exists) for other in node.colocated],
-        sorted(graph.colocated_with(node), key=_place(graph)),
-        [(name, _node_count(graph, name)) for name in functions_of(node)],
-    )
-
-
-def _place(graph: Graph) -> Callable[[Node], int]:
-    """What sorts nodes as the file has them, those that an edit has added last."""
-    rows = graph.store.table.rows
-    return lambda node: rows.get(node.base_name or "", len(rows))
-
-
-def _node_count(graph: Graph, name: str) -> int | None:
-    function = graph.functions.get(name)
-    return None if function is None else len(function.node_def)
-
-
-def _is_spelt_wrong(node: Node) -> bool:
-    """Whether an input of NODE is no tensor's name."""
-    try:
-        _ = node.inputs
-    except InputError:
-        return True
-    return False
-
-
-def _inputs(node: Node) -> tuple[Output, ...]:
-    return () if _is_spelt_wrong(node) else node.inputs
-
-
-def _input_facts(node: Node, shapes: Shapes) -> Iterator[InputFacts]:
+def _input_facts(node: Node, inputs: Sequence[Output] | None, shapes: Shapes) -> Iterator[InputFacts]:
     definition = node.op_def
-    if _is_spelt_wrong(node):
+    if inputs is None:
         yield from (InputFacts(text, "", 0, None, "", False) for text in node.header.inputs)
         return
-    arguments = _arguments(node, definition.inputs if definition is not None else (), len(node.inputs))
-    for output, argument in zip(node.inputs, arguments, strict=True):
+    arguments = _arguments(node, definition.inputs if definition is not None else (), len(inputs))
+    for output, argument in zip(inputs, arguments, strict=True):
         if not output.node.exists:
             yield InputFacts(output.name, "", 0, None, argument, False)
             continue
@@ -194,7 +187,9 @@ def _output_facts(
 ) -> list[OutputFacts]:
     definition = node.op_def
     count = node.output_count
-    reads = [(read.index, Reader(user, slot)) for user in users for slot, read in _reads(user, node)]
+    reads = [
+        (read.index, Reader(user, slot)) for user in users for slot, read in enumerate(user.inputs) if read.node is node
+    ]
     last = max((index for index, _ in reads), default=0 if count is None else -1)
     known = min(last + 1 if count is None else count, MOST_OUTPUTS)
     arguments = _arguments(node, definition.outputs if definition is not None else (), known)
@@ -211,10 +206,6 @@ def _output_facts(
     return [out[index] for index in sorted(out)]
 
 
-def _reads(user: Node, node: Node) -> Iterator[tuple[int, Output]]:
-    return ((slot, read) for slot, read in enumerate(user.inputs) if read.node is node)
-
-
 def _arguments(node: Node, args: Iterable[Arg], count: int) -> list[str]:
     """Returns the names of `count` inputs or outputs, which the op calls `args`; '' for unknown names."""
     out: list[str] = []
@@ -223,13 +214,3 @@ def _arguments(node: Node, args: Iterable[Arg], count: int) -> list[str]:
         is_list = arg.number_attr or arg.list_attr
         out += [f"{arg.name}[{i}]" for i in range(tensors)] if is_list else [arg.name] * tensors
     return out + [""] * (count - len(out))
-
-
-def _served(graph: Graph) -> dict[tuple[str, int], list[str]]:
-    """What callers call the tensors of signatures, by node and index."""
-    out: dict[tuple[str, int], list[str]] = {}
-    serving = serving_of(graph)
-    for called, tensor in serving.tensors.items() if serving is not None else ():
-        ref = parse_tensor(tensor)
-        out.setdefault((ref.node, ref.port), []).append(called)
-    return out

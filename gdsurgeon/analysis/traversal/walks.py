@@ -147,67 +147,39 @@ def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundar
     the caller has it.
     """
     members = list(dict.fromkeys(nodes))
-    return _BoundaryWalk(topology or topology_of(graph_of(members[0])), members).run() if members else Boundary()
-
-
-class _BoundaryWalk:
-    """Goes over the edges as numbers; nodes are made for those that cross the boundary."""
-
-    def __init__(self, topology: Topology, members: list[Node]) -> None:
-        self.topology = topology
-        self.members = [(topology.id_of(node), node) for node in members]
-        self.inside = topology.flags(number for number, _ in self.members)
-        self.out = Boundary()
-        self._single: dict[str, bool] = {}
-
-    def run(self) -> Boundary:
-        self._add_inputs()
-        for number, node in self.members:
-            self._add_outputs(number, node)
-        return self.out
-
-    def _add_inputs(self) -> None:
-        reads: dict[tuple[int, int], None] = {}
-        inside = self.inside
-        for number, _ in self.members:
-            reads.update((pair, None) for pair in self.topology.reads(number) if not inside[pair[0]])
-        node = self.topology.node
-        self.out.inputs = [Output(node(number), index) for number, index in reads if index >= 0]
-        self.out.controls_in = [node(number) for number, index in reads if index < 0]
-
-    def _add_outputs(self, number: int, node: Node) -> None:
-        users = self.topology.users(number)
-        outer = [user for user in users if not self.inside[user]]
-        if users and not outer and self._gives_one(number, node) and self._is_read(number, users):
-            self.out.inside.append(node.output)
-            return
-        inner = {i for u in users if self.inside[u] for p, i in self.topology.reads(u) if p == number and i >= 0}
+    if not members:
+        return Boundary()
+    topology = topology or topology_of(graph_of(members[0]))
+    numbers = list(map(topology.id_of, members))
+    inside, out = topology.flags(numbers), Boundary()
+    reads = dict.fromkeys(pair for number in numbers for pair in topology.reads(number) if not inside[pair[0]])
+    out.inputs = [Output(topology.node(number), index) for number, index in reads if index >= 0]
+    out.controls_in = [topology.node(number) for number, index in reads if index < 0]
+    has_one_output: dict[str, bool] = {}  # by op, whatever the attrs are
+    for number, node in zip(numbers, members, strict=True):
+        op = topology.op(number)
+        if op not in has_one_output:
+            args = node.op_def.outputs if node.op_def is not None else ()
+            has_one_output[op] = len(args) == 1 and not args[0].number_attr and not args[0].list_attr
+        users = topology.users(number)
+        outer = [user for user in users if not inside[user]]
+        inner = {i for u in users if inside[u] for p, i in topology.reads(u) if p == number and i >= 0}
+        if has_one_output[op] and not outer and 0 in inner:
+            out.inside.append(node.output)
+            continue
         count = node.output_count
-        reads: dict[int, list[Use]] = {index: [] for index in range(1 if count is None else count)}
-        for user in map(self.topology.node, outer):
+        uses: dict[int, list[Use]] = {index: [] for index in range(1 if count is None else count)}
+        for user in map(topology.node, outer):
             for slot, read in enumerate(user.inputs):
                 if read.node is node:
-                    reads.setdefault(read.index, []).append(Use(user, slot))
+                    uses.setdefault(read.index, []).append(Use(user, slot))
             if node in user.controls:
-                self.out.controls_out.setdefault(node, []).append(user)
-        for index in sorted(reads.keys() | inner):
+                out.controls_out.setdefault(node, []).append(user)
+        for index in sorted(uses.keys() | inner):
             output = Output(node, index)
             if index in inner:
-                self.out.inside.append(output)
-            if reads.get(index) or index not in inner:
-                self.out.outputs.append(output)
-                self.out.outer_uses[output] = reads.get(index, [])
-
-    def _is_read(self, number: int, users: Iterable[int]) -> bool:
-        """Whether one of USERS reads output 0 of NUMBER, and does not only wait for it."""
-        return any(pair == (number, 0) for user in users for pair in self.topology.reads(user))
-
-    def _gives_one(self, number: int, node: Node) -> bool:
-        """Whether the op has one output, whatever the attrs are."""
-        op = self.topology.op(number)
-        found = self._single.get(op)
-        if found is None:
-            definition = node.op_def
-            args = definition.outputs if definition is not None else ()
-            found = self._single[op] = len(args) == 1 and not args[0].number_attr and not args[0].list_attr
-        return found
+                out.inside.append(output)
+            if uses.get(index) or index not in inner:
+                out.outputs.append(output)
+                out.outer_uses[output] = uses.get(index, [])
+    return out
