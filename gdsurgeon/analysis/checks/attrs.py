@@ -233,8 +233,9 @@ class _Check:
 
     def _add_tensor(self, key: str, header: TensorHeader) -> None:
         self._tensors[key] = header
-        for fault in _check_tensor(key, header):
-            self._fault(fault)
+        code, wrong = _wrong_tensor(header)
+        if code:
+            self._fault(Remark(f"the tensor in attr {quoted(key)} has {wrong}", code, attr=key))
         wanted = self._wanted(key)
         if wanted is not None and wanted.kind != "tensor":
             text = f"attr {quoted(key)} is a tensor, but {self._op} requires {wanted.kind}"
@@ -312,7 +313,8 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> I
 def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
     """Whether a value of the right kind is one that the op allows."""
     if wanted.minimum is not None:
-        number = value.i if wanted.kind == "int" else _length(value)
+        length = sum(len(items) for _, items in value.list.ListFields())
+        number = value.i if wanted.kind == "int" else length
         if number < wanted.minimum:
             has = str(number) if wanted.kind == "int" else f"a list of {number}"
             text = f"attr {quoted(wanted.name)} is {has}, but at least {wanted.minimum} is required"
@@ -328,10 +330,6 @@ def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Re
         if found not in wanted.texts:
             text = f"attr {quoted(wanted.name)} is {quoted(found)}, but must be one of {listed(wanted.texts, 20)}"
             yield Remark(text, "bad-value", attr=wanted.name, found=found)
-
-
-def _length(value: AttrValue) -> int:
-    return sum(len(items) for _, items in value.list.ListFields())
 
 
 def _dtypes_in(value: AttrValue, which: str | None) -> Iterable[int]:
@@ -369,13 +367,6 @@ def _has_too_many_elements(dims: Iterable[int]) -> bool:
         if elements < 0:
             return False
     return False
-
-
-def _check_tensor(key: str, header: TensorHeader) -> Iterator[Remark]:
-    """Whether a tensor's content is as long as its shape and dtype say."""
-    code, fault = _wrong_tensor(header)
-    if code:
-        yield Remark(f"the tensor in attr {quoted(key)} has {fault}", code, attr=key)
 
 
 def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:

@@ -76,8 +76,10 @@ def lacking_ops(graph: Graph, engine: Engine) -> OpsOfGraph:
     """Which ops of GRAPH, and of the functions that its nodes come to use, ENGINE lacks. O(n)."""
     counts = Counter(op_counts(graph))
     found: dict[str, LackingOp] = {}
+    topology = topology_of(graph)
     for op in filter(partial(_is_lacking, graph, engine), list(counts)):
-        found[op] = LackingOp(op, engine.ops.get(op) == SELECT, counts[op], list(_places(graph, op)))
+        places = [Place("", topology.name(number)) for number in topology.with_ops([op])[:MOST_PLACES]]
+        found[op] = LackingOp(op, engine.ops.get(op) == SELECT, counts[op], places)
     for function in sorted(used_functions(graph)):
         for node in graph.functions[function].node_def if function in graph.functions else ():
             counts[node.op] += 1
@@ -93,11 +95,6 @@ def lacking_ops(graph: Graph, engine: Engine) -> OpsOfGraph:
 def _is_lacking(graph: Graph, engine: Engine, op: str) -> bool:
     """Returns whether `engine` lacks `op`; functions of the graph are not ops."""
     return op not in graph.functions and engine.ops.get(op, SELECT) == SELECT
-
-
-def _places(graph: Graph, op: str) -> Iterator[Place]:
-    topology = topology_of(graph)
-    return (Place("", topology.node(number).name) for number in topology.with_ops([op])[:MOST_PLACES])
 
 
 class Unknown(NamedTuple):

@@ -121,12 +121,10 @@ def _variables(graph: Graph, serving: Serving, checkpoint: Checkpoint | None) ->
         dtype = node.plain_attr("dtype")
         signatures = tuple(signature for signature, above in needed.items() if above[number])
         shape = _shape(node, key, checkpoint)
-        out.append(ModelVariable(node.name, _number(dtype), shape, key, by, signatures))
+        out.append(
+            ModelVariable(node.name, base_dtype(dtype) if isinstance(dtype, int) else 0, shape, key, by, signatures)
+        )
     return out
-
-
-def _number(dtype: object) -> int:
-    return base_dtype(dtype) if isinstance(dtype, int) else 0
 
 
 def named(graph: Graph, served: Served) -> Iterable[Node]:

@@ -199,8 +199,12 @@ def decided(topology: Topology, number: int, known: Mapping[int, bool]) -> bool 
 def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray:
     """For each node whether a v1 conditional whose predicate is decided keeps it from running. Linear."""
     out = bytearray(topology.size)
-    sides = {number: value for number in topology.with_ops(SWITCH)
-             if (value := _decided_switch(topology, number, known)) is not None}  # fmt: skip
+    sides: dict[int, bool] = {}
+    for number in topology.with_ops(SWITCH):
+        above = topology.data_producers(number)  # data, predicate
+        value = decided(topology, above[1], known) if len(above) > 1 else None
+        if value is not None:
+            sides[number] = value
     if not sides:
         return out
     heads = loop_heads(topology)
@@ -209,8 +213,3 @@ def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray
         dead = [out[p] or (p in sides and port == (not sides[p])) for p, port in reads]
         out[number] = all(dead) if dead and topology.op(number) in MERGE and number not in heads else any(dead)
     return out
-
-
-def _decided_switch(topology: Topology, number: int, known: Mapping[int, bool]) -> bool | None:
-    reads = topology.data_producers(number)
-    return decided(topology, reads[1], known) if len(reads) > 1 else None  # Switch(data, predicate)
