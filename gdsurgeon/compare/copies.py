@@ -159,8 +159,8 @@ def plain_copies(copies: Copies, after: Graph) -> set[str]:
         part = names[at : at + _TOGETHER]
         pairs = zip(
             part,
-            copies.originals.store.records(part),
-            after.store.records(map(copies.names.__getitem__, part)),
+            map(copies.originals.store.record, part),
+            map(after.store.record, map(copies.names.__getitem__, part)),
             strict=True,
         )
         data = {

@@ -17,7 +17,7 @@ from gdsurgeon.graph.index import Copied, Table
 from gdsurgeon.graph.records import Batch, Layout, Record, batches, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.source import Source, SourceSlice
+from gdsurgeon.wire.source import SourceSlice
 from gdsurgeon.wire.write import Chunk, ChunkSource, Places, SourceSpan, resolved
 
 
@@ -162,11 +162,6 @@ class WrittenFinder:
             for row in range(at, first):
                 yield self._table.names[row]
             at = max(at, last)
-
-    def table(self, source: Source) -> Table | None:
-        """The table of SOURCE, which has the bytes that are written; None where these have to be read for it."""
-        parts = [self._fresh[part] if isinstance(part, str) else part for part in self.order]
-        return self._table.spliced(source, parts, self.layout)
 
     # -- a finder for the store ----------------------------------------------------------------------------
 

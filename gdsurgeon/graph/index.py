@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
 from operator import ge, itemgetter, sub
@@ -14,6 +14,7 @@ from struct import pack
 from sys import byteorder
 from typing import NamedTuple, TypeVar, overload
 
+from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.records import (
     CONTROL_INPUT,
@@ -23,7 +24,6 @@ from gdsurgeon.graph.records import (
     Layout,
     Record,
     batches,
-    distinct,
     input_kind,
     record_at,
     records_with,
@@ -33,8 +33,7 @@ from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
-from gdsurgeon.wire.protos import AttrValue
-from gdsurgeon.wire.scan import LARGEST_CHUNK, Run, is_node
+from gdsurgeon.wire.scan import Run, is_node
 from gdsurgeon.wire.source import Source
 
 _Value = TypeVar("_Value")
@@ -185,44 +184,18 @@ def places(column: array[int], value: int) -> Iterator[int]:
         at = data.find(needle, (place + 1) * size)
 
 
-def close_together(rows: Iterable[int], starts: Sequence[int], ends: Sequence[int]) -> Iterator[list[int]]:
-    """Yields `rows` in groups that are read at once: small records close together, ascending; a large one separately.
-
-    Args:
-        rows: in any order.
-        starts, ends: where the record of each row lies.
-    """
-    held: list[int] = []
-    reached = most = 0  # where the last record ends, and where what is read at once may end
-    for row in rows:
-        start, end = starts[row], ends[row]
-        is_small = end - start <= _CLOSE
-        if held and not (is_small and 0 <= start - reached <= _CLOSE and end <= most):
-            yield held
-            held = []
-        if not held:
-            most = start + LARGEST_CHUNK if is_small else 0
-        held.append(row)
-        reached = end
-    if held:
-        yield held
-
-
-_CLOSE = 1 << 12
-"""Bytes of records, and between them, that are rather read than left out."""
-
-
 COLOCATION = b"loc:@"
 
 
 def colocated_names(attr: bytes) -> list[str]:
-    """The node names in a serialised ``_class`` attr, those of its entries that begin with ``loc:@``."""
+    """Returns the node names in a serialized ``_class`` attr, from the entries that begin with ``loc:@``."""
     try:
-        value = AttrValue.FromString(attr)
+        value = attr_value(attr)
     except decode_error():
         return []
-    prefix = len(COLOCATION)
-    return [s[prefix:].decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)]
+    return [
+        s.removeprefix(COLOCATION).decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)
+    ]
 
 
 class Copied(NamedTuple):
@@ -323,84 +296,6 @@ class Table:
                 self.unread.discard(code >> self.PORT_BITS)
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
 
-    def spliced(self, source: Source, parts: Sequence[Copied | Record], layout: Layout) -> Table | None:
-        """The table of another source, in which much of this one is copied; None where that has to be read.
-
-        Args:
-            source: its bytes.
-            parts: what its nodes are, in their order: rows that are copied, and records that are not.
-            layout: that of SOURCE.
-        """
-        out = Table(source)
-        headers = {part: part.header() for part in parts if isinstance(part, Record)}
-        moved = array("i", [-1]) * len(self.names)
-        for part in parts:
-            if isinstance(part, Copied):
-                row = len(out.names)
-                moved[part.first : part.last] = array("i", range(row, row + part.last - part.first))
-                out.names += self.names[part.first : part.last]
-                out.starts.extend([at + part.shift for at in self.starts[part.first : part.last]])
-                out.ends.extend([at + part.shift for at in self.ends[part.first : part.last]])
-            else:
-                out.names.append(headers[part].name)
-                out.starts.append(part.start)
-                out.ends.append(part.end)
-        rows = dict(zip(out.names, range(len(out.names)), strict=True))
-        out.rows.add(rows)
-        if self.unresolved or len(rows) != len(out.names) or not all(map(_is_regular, headers.values())):
-            return None
-        if "" in rows or ":" in (joined := "".join(out.names)) or "^" in joined:  # no input can name such a node
-            return None
-        for header in headers.values():
-            before = self.rows.get(header.name)
-            if before is not None:
-                moved[before] = rows[header.name]
-        for part in parts:
-            if isinstance(part, Copied):
-                out._splice_edges(self, part, moved)
-            elif not out._splice_header(headers[part]):
-                return None
-        out._splice_ops(self, parts, headers)
-        mask = self.CONTROL_PORT
-        out.unread = set(rows.values()).difference([c >> self.PORT_BITS for c in out.edges if c & mask != mask])
-        out._has_forward = any(map(ge, [code >> self.PORT_BITS for code in out.edges], out.readers()))
-        out.layout = layout
-        return None if min(out.edges, default=0) < 0 else out  # an input from a removed node
-
-    def _splice_edges(self, table: Table, part: Copied, moved: Sequence[int]) -> None:
-        """Adds the edges of the rows `part` of `table`; `moved` maps them to their new rows."""
-        first, last = table.offsets[part.first], table.offsets[part.last]
-        shift, bits, mask = len(self.edges) - first, self.PORT_BITS, (1 << self.PORT_BITS) - 1
-        self.edges.extend([moved[code >> bits] << bits | code & mask for code in table.edges[first:last]])
-        self.offsets.extend([at + shift for at in table.offsets[part.first + 1 : part.last + 1]])
-        self._kinds += table.kinds(part.first, part.last)
-        odd = table.odd_edges[bisect_left(table.odd_edges, first) : bisect_left(table.odd_edges, last)]
-        self.odd_edges.extend([at + shift for at in odd])
-
-    def _splice_header(self, header: Header) -> bool:
-        """Adds the edges of a node with HEADER, once all names are known; whether each names a node."""
-        for text in header.inputs:
-            code = self.code(text)
-            if code is None:
-                return False
-            if text not in self.rows:
-                self.odd_edges.append(len(self.edges))
-            self.edges.append(code)
-        self.offsets.append(len(self.edges))
-        self._kinds += b"".join(map(input_kind, header.inputs)) + END_OF_NODE
-        return True
-
-    def _splice_ops(self, table: Table, parts: Sequence[Copied | Record], headers: Mapping[Record, Header]) -> None:
-        """Adds the ops of PARTS, the rows of TABLE and the nodes with HEADERS; each op that is there has a number."""
-        ops: list[str] = []
-        for part in parts:
-            if isinstance(part, Copied):
-                ops += picked(table.op_names, table.ops[part.first : part.last])
-            else:
-                ops.append(headers[part].op)
-        names, numbers = distinct(ops)
-        self.ops.extend(picked(self._ids(names), numbers))
-
     def _add_batches(self, batches: Sequence[Batch]) -> None:
         """Adds BATCHES as if they were one: where large nodes lie between small ones, they are short."""
         first, names = len(self.names), _joined([batch.names for batch in batches])
@@ -498,15 +393,6 @@ class Table:
     def record(self, row: int) -> Record:
         """The record of ROW."""
         return record_at(self.source, self.starts[row], self.ends[row])
-
-    def records(self, rows: Iterable[int]) -> Iterator[Record]:
-        """The records of ROWS, in their order; small ones that lie close together are read at once."""
-        for near in close_together(rows, self.starts, self.ends):
-            start = self.starts[near[0]]
-            data = self.source.read(start, self.ends[near[-1]] - start) if len(near) > 1 else b""
-            for row in near:
-                first, last = self.starts[row], self.ends[row]
-                yield record_at(self.source, first, last, data[first - start : last - start] or None)
 
     def op(self, row: int) -> str:
         """The op of ROW."""

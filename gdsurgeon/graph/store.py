@@ -7,7 +7,7 @@ take over a second and some hundred bytes a node for a million nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -123,17 +123,13 @@ class Store:
     Args:
         source: the bytes, a binary GraphDef.
         finder: finds some nodes without an index.
-        index: returns the index of all nodes, or None if the nodes must be read for it.
     """
 
     MOST_NAMES_TO_SEARCH = 24
 
-    def __init__(
-        self, source: Source, finder: Finder | None = None, index: Callable[[], Table | None] = lambda: None
-    ) -> None:
+    def __init__(self, source: Source, finder: Finder | None = None) -> None:
         self.source = source
         self._finder = finder
-        self._make_index = index
 
     @property
     def name(self) -> str:
@@ -143,7 +139,7 @@ class Store:
     @cached_property
     def table(self) -> Table:
         """The index of all nodes."""
-        return self._make_index() or Table.read(self.source)
+        return Table.read(self.source)
 
     @property
     def has_table(self) -> bool:
@@ -204,19 +200,6 @@ class Store:
         names = self.table.names
         counts = Counter(names) if len(self.table.rows) != len(names) else {}
         return frozenset(name for name, count in counts.items() if count > 1)
-
-    def records(self, names: Iterable[str]) -> list[Record | None]:
-        """Returns the result of `record` for each of `names`; efficient if many are close together.
-
-        Raises:
-            InputError: several nodes have one of the names.
-        """
-        wanted = list(names)
-        if self._finder is not None or self._repeated:
-            return [self.record(name) for name in wanted]
-        rows = list(map(self.table.rows.get, wanted))
-        found = self.table.records(row for row in rows if row is not None)
-        return [None if row is None else next(found) for row in rows]
 
     def users(self, name: str) -> Iterable[str]:
         """Returns the nodes that have `name` as an input or control input, and perhaps other nodes."""

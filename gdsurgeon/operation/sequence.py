@@ -20,13 +20,10 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.store import Store
 from gdsurgeon.operation.forms import Form, TextForm
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
-from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
@@ -241,18 +238,7 @@ def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> 
     if model.container is not None:
         container = model.container.reopened(source)
         return Model(container.graph, container)
-    graph = Graph(source)
-    graph.store = Store(source, index=partial(_index, model.graph.store, form, source))
-    return Model(graph, None)
-
-
-def _index(before: Store, form: Form, source: Source) -> Table | None:
-    """Returns the index of `source`, which is `form`, if the file before the edit has an index."""
-    if not before.has_table:
-        return None
-    from gdsurgeon.compare.written import WrittenFinder
-
-    return WrittenFinder(before.table, ChunkSource(form.chunks, source.name)).table(source)
+    return Model(Graph(source), None)
 
 
 def what_became(steps: Sequence[Step], name: str) -> str:

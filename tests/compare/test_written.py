@@ -11,9 +11,8 @@ from support.graphs import FLOAT, VERSIONS, const, function, graph, identity, li
 
 from gdsurgeon.compare.comparison import compare_files, compare_written
 from gdsurgeon.compare.intent import Facts
-from gdsurgeon.compare.written import WrittenFinder, as_written
+from gdsurgeon.compare.written import as_written
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks
@@ -144,62 +143,11 @@ def test_an_unknown_field_of_a_function(changed: Any) -> None:
     assert not comparison.inside["f"].is_empty
 
 
-def columns(table: Table) -> dict[str, object]:
-    """All that there is to ask of TABLE."""
-    rows = range(len(table.names))
-    return {
-        "names": table.names,
-        "ops": [table.op(row) for row in rows],
-        "counts": table.op_counts,
-        "places": [*zip(table.starts, table.ends, strict=True)],
-        "inputs": [[*table.inputs(row)] for row in rows],
-        "kinds": [table.kinds(row, row + 1) for row in rows],
-        "users": [[*table.users(row)] for row in rows],
-        "readers": [*table.readers()],
-        "rows": [table.rows.get(name) for name in table.names],
-        "forward": [*table.forward_edges()],
-        "unread": table.unread,
-        "layout": table.layout,
-        "colocated": [[*table.colocated(name)] for name in table.names],
-        "plain": [read for at, read in enumerate(table.plain_reads()) if at not in table.odd_edges],
-    }
-
-
 def random_record(rng: random.Random, name: str, names: list[str]) -> bytes:
     spelt = [rng.choice(["{}", "{}", "{}:0", "{}:1", "^{}"]).format(rng.choice(names)) for _ in range(rng.randrange(4))]
     inputs = sorted(spelt, key=lambda text: text[0] == "^")
     more = {"_class": [f"loc:@{rng.choice(names)}"]} if rng.random() < 0.2 else {}
     return node(name, rng.choice(["Neg", "Mul", "Pack", f"Op{rng.randrange(3)}"]), inputs, **more)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_the_index_of_what_is_written_is_put_together_from_that_of_the_file(seed: int) -> None:
-    rng = random.Random(seed)
-    names = [f"n{i}" for i in range(rng.randrange(2, 40))]
-    records = [random_record(rng, name, names) for name in names]
-    ends = [*accumulate(map(len, records))]
-    whole = graph(*records, trailer=VERSIONS)
-    chunks: list[Chunk] = []
-    there = [*names, "new"]
-    for name, record, end in zip(names, records, ends, strict=True):
-        kind = rng.choice(["kept"] * 6 + ["again", "after"] + ["gone"] * (seed % 3 == 2))
-        if kind == "kept":
-            chunks.append(SourceSpan(whole.source, end - len(record), end))
-        elif kind != "gone":
-            chunks.append(random_record(rng, name, there))
-        if kind == "after":
-            chunks.append(random_record(rng, f"{name}/new", there))
-    if seed % 2:
-        chunks.append(random_record(rng, "new", there))
-    if seed % 5 == 4:
-        rng.shuffle(chunks)
-    chunks.append(SourceSpan(whole.source, ends[-1], whole.source.size))
-    source = ChunkSource(chunks, "written")
-    found = WrittenFinder(whole.store.table, source).table(source)
-    read = Table.read(source)
-    assert (found is None) == (bool(read.unresolved) or bool(whole.store.table.unresolved))
-    if found is not None:
-        assert columns(found) == columns(read)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -240,17 +188,3 @@ def test_nodes_that_exchange_their_names_and_are_alike_have_done_so() -> None:
     found.rename({found["a"]: "b", found["b"]: "a"})
     facts = compare_written(found.pristine(), found.chunks(), {"a": "b", "b": "a"}).facts
     assert facts == Facts(renamed={"a": "b", "b": "a"})
-
-
-def test_the_index_of_a_node_that_is_there_twice_is_read() -> None:
-    source = ChunkSource([SourceSpan(WHOLE.source, 0, len(PARTS["a"])), PARTS["a"]], "written")
-    assert WrittenFinder(WHOLE.store.table, source).table(source) is None
-
-
-@pytest.mark.parametrize("name", ["", "a:1", "^a"])
-def test_the_index_of_a_node_that_no_input_can_name_is_read(name: str) -> None:
-    odd = node(name, "Neg", ["a"], T=FLOAT)
-    whole = graph(PARTS["a"], odd, trailer=b"")
-    kept = SourceSpan(whole.source, 0, whole.source.size)
-    source = ChunkSource([kept, identity("z", "a:1"), identity("w", "a", "^a")], "written")
-    assert WrittenFinder(whole.store.table, source).table(source) is None

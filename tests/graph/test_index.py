@@ -135,60 +135,6 @@ def test_a_doubled_name_is_refused_when_it_is_asked_for(make: Any, more: list[by
     assert name == "u" or "b" in graph
 
 
-class Counting(BytesSource):
-    """Bytes that count how often, and how much of them, was read."""
-
-    times = size = 0
-
-    def read(self, offset: int, size: int) -> bytes:
-        self.times, self.size = self.times + 1, self.size + size
-        return super().read(offset, size)
-
-
-def small_and_large() -> Counting:
-    """Small nodes with a large one among them, that begins or ends what is read at once."""
-    small = [identity(f"n{i}", f"n{i - 1}" if i else "w") for i in range(40)]
-    return Counting(graphs.graph_bytes(*small[:20], const("w", [1.0] * 5000), *small[20:]))
-
-
-ROWS = {
-    "all": range(41),
-    "downwards": range(40, -1, -1),
-    "each second": range(0, 41, 2),
-    "there and back": [3, 4, 5, 20, 21, 4, 3, 3, 40],
-    "one": [20],
-    "none": [],
-}
-
-
-@pytest.mark.parametrize("rows", ROWS)
-def test_records_that_are_read_at_once_are_those_that_are_read_one_by_one(rows: str) -> None:
-    table = Table.read(small_and_large())
-    assert list(table.records(ROWS[rows])) == [table.record(row) for row in ROWS[rows]]
-
-
-def test_small_records_that_lie_together_are_read_at_once_and_large_ones_are_not_read() -> None:
-    source = small_and_large()
-    table = Table.read(source)
-    source.times = source.size = 0
-    assert len(list(table.records(range(41)))) == 41
-    assert source.times == 3
-    assert source.size < 41 * 100
-
-
-@pytest.mark.parametrize("make", [by_search, by_table])
-def test_records_by_many_names(make: Any) -> None:
-    data = graphs.graph_bytes(const("a", [1]), identity("b", "a"), identity("c", "b"))
-    store = make(data, ["a", "b", "c", "z"]).store if make is by_search else make(data).store
-    assert store.records(["c", "z", "a", "b"]) == [store.record(name) for name in ("c", "z", "a", "b")]
-    assert store.records(["z"]) == [None]
-    twice = by_table(data + graphs.graph_bytes(const("a", [1]))).store
-    assert twice.records(["b"]) == [twice.record("b")]
-    with pytest.raises(InputError) as caught:
-        twice.records(["b", "a"])
-    check_error(caught.value, "ambiguous-name", {"node": "a"})
-
-
 def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_is_named_so() -> None:
     data = graphs.graph_bytes(
         const("value", [1, 2]),
