@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
@@ -14,7 +14,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.errors import EditError, Json, NotValidatedError, ValidationError, quoted
+from gdsurgeon.errors import EditError, Json, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -28,17 +28,12 @@ from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import agrees, difference
-from gdsurgeon.proof.subject import fetching
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
-    ComparedPair,
     Failure,
-    FeedSource,
-    Fetch,
     Session,
     Trial,
-    TrialRun,
     nodes_of,
 )
 from gdsurgeon.runtime.compare import Comparison
@@ -52,8 +47,6 @@ CHUNK_TENSORS = 2000
 UNKNOWN_BYTES = 1 << 20
 """The assumed size of a tensor with an unknown shape."""
 MOST_GUILTY = 20
-_LOOKED_AT = "looked at "
-"""The prefix of the names of runs, so that results of earlier runs stay available as feeds."""
 
 
 class TensorPair(NamedTuple):
@@ -173,7 +166,9 @@ class DivergenceSearch:
         """Returns a tensor of the other model with its counterpart in the model; None if it has none, or it is fed."""
         ref = parse_tensor(tensor)
         mine = self._moved.get(tensor) or format_input(self._renamed.get(ref.node, ref.node), ref.port)
-        return TensorPair(mine, tensor) if _has(self.change.before, mine) and mine not in self.model_feeds else None
+        node = self.change.before.find(parse_tensor(mine).node)
+        exists = node is not None and parse_tensor(mine).port < len(node.outputs)
+        return TensorPair(mine, tensor) if exists and mine not in self.model_feeds else None
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
         """Yields the pairs in order, in chunks that fit into memory and can be fetched in one run."""
@@ -216,7 +211,7 @@ class DivergenceSearch:
         """
         for chunk in self._chunks():
             differing = self._differing(chunk) or {}
-            # Of the tensors that differ those are to blame above which none does.
+            # A different tensor is the cause if no tensor upstream differs.
             bad = {pair.after for pair in differing}
             for pair, comparison in differing.items():
                 if not any(read.after in bad for read in self._frontier(pair)[0]):
@@ -279,43 +274,28 @@ class DivergenceSearch:
 
         None if the other model refuses them; without `read` it must run.
         """
-        fetches = dict.fromkeys([*pairs, *(read or ())])
-        mine = self._run(ORIGINAL, [pair.before for pair in fetches])
-        other = self._run(EDITED, [pair.after for pair in pairs])
-        other.fed = {**other.fed, **{p.after: Fetch(mine.name, p.before) for p in read or ()}}
-        other.optional = "end" if read is not None else ""
-        trial = Trial(
-            self.executor,
-            "",
-            [mine, other],
-            [ComparedPair(p.before, p.after, Fetch(mine.name, p.before), Fetch(other.name, p.after)) for p in pairs],
-            {},
-            lead=other.name,
-            rtol=self.rtol,
-            atol=self.atol,
-            judged=False,
-            shown=False,
-        )
-        outputs = trial.run().proof.outputs
-        self.found.compared += len(outputs)
-        compared = [(pair, output.comparison) for pair, output in zip(pairs, outputs, strict=False)]
-        return {p: c for p, c in compared if c and not agrees(c, self.rtol, self.atol)} if outputs else None
+        executor, places = self.executor, {pair: i for i, pair in enumerate(dict.fromkeys([*pairs, *(read or ())]))}
+        mine, theirs = "inner tensors of the model", "inner tensors of the other model"
+        text = "{} does not run when inner tensors are fetched: {}"
+        try:
+            executor.wait(executor.run(ORIGINAL, mine, self.model_feeds, [pair.before for pair in places]))
+        except Refused as refused:
+            raise NotValidatedError(text.format(self.change.name, printable(refused.text))) from refused
+        fed = {**self.feeds, **{pair.after: Result(mine, places[pair]) for pair in read or ()}}
+        try:
+            executor.wait(executor.run(EDITED, theirs, fed, [pair.after for pair in pairs]))
+        except Refused as refused:
+            if read is not None:
+                return None
+            raise ValidationError(text.format(self.change.called, printable(refused.text))) from refused
+        self.found.compared += len(pairs)
+        indices = [(places[pair], i) for i, pair in enumerate(pairs)]
+        found = executor.comparisons(executor.compare(mine, theirs, indices, rtol=self.rtol, atol=self.atol))
+        executor.drop(mine)
+        executor.drop(theirs)
+        return {p: c for p, c in zip(pairs, found, strict=True) if not agrees(c, self.rtol, self.atol)}
 
-    def _run(self, key: str, tensors: list[str]) -> TrialRun:
-        """Returns a run of a graph on its feeds, for `tensors`."""
-        is_other = key == EDITED
-        graph = self.change.after if is_other else self.change.before
-        feeds: Mapping[str, FeedSource] = self.feeds if is_other else self.model_feeds
-        name = self.change.called if is_other else self.change.name
-        error = ValidationError if is_other else NotValidatedError
-        return TrialRun(
-            fetching(self.executor, key, graph, tensors, _LOOKED_AT + key),
-            feeds,
-            blame=lambda refusal: error(f"{name} does not run when inner tensors are fetched: {refusal.text}"),
-            reported_as=None,
-        )
-
-    # -- what is to blame ---------------------------------------------------------------------------------------
+    # -- the cause ------------------------------------------------------------------------------------------------
 
     def _blame_ends(self) -> None:
         """Reports the outputs themselves if no tensor before them differs."""
@@ -373,12 +353,6 @@ def _defined(node: Node) -> list[Output]:
     return [output for output in node.outputs if output.index not in undefined]
 
 
-def _has(graph: Graph, tensor: str) -> bool:
-    ref = parse_tensor(tensor)
-    node = graph.find(ref.node)
-    return node is not None and ref.port < len(node.outputs)
-
-
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
     """Returns the tensors of these nodes that can be fetched, each with the number of its run."""
     plan = plan_with(executor.settings, graph, nodes_of(tensors))
@@ -427,16 +401,15 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         )
     given: set[str] = set()
     for _ in range(MOST_ROUNDS):
-        starts = _Starts(search, guilty, given)
         try:
-            piece = _piece(search, guilty, starts)
+            piece, starts = _piece(search, guilty, given)
         except EditError as error:
             text = f"the subgraph around {quoted(guilty.node)} cannot be cut out: {error.message}"
             raise NotValidatedError(text, code="not-reduced") from error
         text = _difference(search, piece)
         if text:
             return piece._replace(text=text)
-        wider = {pair.after for pair in starts.pairs}
+        wider = {pair.after for pair in starts}
         if wider <= given or not wider:
             break
         given |= wider
@@ -447,63 +420,39 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
     )
 
 
-class _Starts:
-    """The tensors at which the part begins, in each graph, and their values."""
+def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -> tuple[Reduced, list[TensorPair]]:
+    """Returns the part downstream of the nearest compared tensors, except `without`, and the pairs of these tensors.
 
-    def __init__(self, search: DivergenceSearch, guilty: Guilty, without: set[str]) -> None:
-        known = [pair for pair in search.pairs if pair.after not in without]
-        graph = search.change.before
-        mine = {pair.before: pair for pair in known}
-        theirs = {pair.after: pair for pair in known}
-        self.mine = [mine[name] for name in frontier(graph, guilty.tensor.before, mine)[0]]
-        self.theirs = [theirs[name] for name in frontier(search.change.after, guilty.tensor.after, theirs)[0]]
-        self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
-        self.values = _values(search, self.pairs)
-
-
-def _values(search: DivergenceSearch, pairs: list[TensorPair]) -> dict[TensorPair, Tensor]:
-    if not pairs:
-        return {}
-    executor, result = search.executor, "inputs of the piece"
-    try:
-        executor.wait(executor.run(ORIGINAL, result, search.model_feeds, [pair.before for pair in pairs]))
-    except Refused as refused:
-        raise NotValidatedError(
-            f"the inputs of the subgraph cannot be computed in one run: {refused.text}", code="not-reduced"
-        ) from refused
-    values = {pair: executor.tensor(result, i) for i, pair in enumerate(pairs)}
-    executor.drop(result)
-    return values
-
-
-def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced:
-    mine = _side(
-        search.change.before,
-        guilty.tensor.before,
-        {p.before: starts.values[p] for p in starts.mine},
-        _tensors(search, search.model_feeds),
+    Raises:
+        EditError: the part cannot be cut out.
+        NotValidatedError: the values of the tensors cannot be computed in one run.
+    """
+    executor, change = search.executor, search.change
+    known = [pair for pair in search.pairs if pair.after not in without]
+    mine, theirs = {pair.before: pair for pair in known}, {pair.after: pair for pair in known}
+    starts = [mine[name] for name in frontier(change.before, guilty.tensor.before, mine)[0]]
+    others = [theirs[name] for name in frontier(change.after, guilty.tensor.after, theirs)[0]]
+    pairs = list(dict.fromkeys((*starts, *others)))
+    values: dict[TensorPair, Tensor] = {}
+    if pairs:
+        result = "inputs of the piece"
+        try:
+            executor.wait(executor.run(ORIGINAL, result, search.model_feeds, [pair.before for pair in pairs]))
+        except Refused as refused:
+            text = f"the inputs of the subgraph cannot be computed in one run: {refused.text}"
+            raise NotValidatedError(text, code="not-reduced") from refused
+        values = {pair: executor.tensor(result, i) for i, pair in enumerate(pairs)}
+        executor.drop(result)
+    feeds, own_feeds = (
+        {name: executor.fetched(value) for name, value in fed.items()} for fed in (search.model_feeds, search.feeds)
     )
-    theirs = _side(
-        search.change.after,
-        guilty.tensor.after,
-        {p.after: starts.values[p] for p in starts.theirs},
-        _tensors(search, search.feeds),
-    )
-    graph, other = from_bytes(mine, "model"), from_bytes(theirs, "other")
-    scope = free_scope(graph.names(), "other")
-    import_graph(graph, other, scope=scope)
-    ref = parse_tensor(guilty.tensor.after)
-    return Reduced(
-        read_chunks(graph.chunks()),
-        graph.node_count,
-        guilty.tensor.before,
-        format_input(f"{scope}/{ref.node}", ref.port),
-        "",
-    )
-
-
-def _tensors(search: DivergenceSearch, feeds: Mapping[str, Tensor | Result]) -> dict[str, Tensor]:
-    return {name: search.executor.fetched(value) for name, value in feeds.items()}
+    model = _side(change.before, guilty.tensor.before, {pair.before: values[pair] for pair in starts}, feeds)
+    other = _side(change.after, guilty.tensor.after, {pair.after: values[pair] for pair in others}, own_feeds)
+    graph = from_bytes(model, "model")
+    scope, ref = free_scope(graph.names(), "other"), parse_tensor(guilty.tensor.after)
+    import_graph(graph, from_bytes(other, "other"), scope=scope)
+    end = format_input(f"{scope}/{ref.node}", ref.port)
+    return Reduced(read_chunks(graph.chunks()), graph.node_count, guilty.tensor.before, end, ""), pairs
 
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
@@ -513,7 +462,7 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     fixed = {**starts, **drawn}
     read, between = frontier(graph, end, fixed)
     nodes = {graph[parse_tensor(end).node], *between}
-    for node in nodes:  # what the piece only waits for is no part of it
+    for node in nodes:  # other control inputs are not part of the piece
         if any(control not in nodes for control in node.controls):
             graph.set_controls(node, [control for control in node.controls if control in nodes])
     values = {name: value for name, value in fixed.items() if name in read}

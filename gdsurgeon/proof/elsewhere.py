@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, prod
 from typing import NamedTuple
@@ -25,15 +26,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.engines import TITLES
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
-from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, nothing_to_run
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of, nothing_to_run
 from gdsurgeon.runtime.compare import Likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
 from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
-from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import counted, listed, named
 from gdsurgeon.wire.write import read_chunks
 
@@ -42,7 +42,6 @@ RTOL, ATOL = 1e-3, 1e-4
 
 RTOL is relative to the largest element.
 """
-HERE, THERE = "TensorFlow", "the engine"
 
 
 @dataclass
@@ -150,8 +149,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
 
     Raises:
         EditError: the engine does not load or run the graph; the code is ``not-loadable``, and the facts are ``engine``
-            and
-            ``why``.
+            and ``why``.
         UsageError: the given place does not contain an engine.
         ValidationError: the engine does not answer in time.
         NotValidatedError: the engine is not available, TensorFlow does not run the graph, or nothing can be compared.
@@ -159,38 +157,34 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
     title, name = TITLES[request.engine], printable(graph.source_name)
     if request.engine not in PACKAGES:
         raise NotValidatedError(f"gdsurgeon cannot run {title}; it only knows its list of ops", code="no-engine")
+    package = PACKAGES[request.engine]
     here = _in_tensorflow(executor, graph, overrides, request.outputs)
     try:
         with engine_at(request.engine, request.place) as (opened, reads):
-            settings = executor.settings._replace(
-                release=opened, reads=(*executor.settings.reads, *reads), op_libraries=(), device="cpu"
-            )
+            reads = (*executor.settings.reads, *reads)
+            settings = executor.settings._replace(release=opened, reads=reads, op_libraries=(), device="cpu")
             with Executor(settings) as other:
                 other.called[ORIGINAL] = name
                 found = EngineRun(f"{title} {other.runtime_version()}")
-                return _InEngine(other, here, request, found).run()
+                _run_samples(other, here, request, found)
+                return found
     except NotThere as missing:
         line = "{run_in} {path}: {why}; expected is a wheel of {package}, or a folder with one"
         facts = {"path": printable(request.place or ""), "why": printable(missing.reason)}
-        text = Line(line, package=PACKAGES[request.engine], **facts)
-        raise UsageError(text, code="wrong-format", facts=facts) from missing
+        raise UsageError(Line(line, package=package, **facts), code="wrong-format", facts=facts) from missing
     except TensorFlowMissing as missing:
         where = f" from {printable(request.place)}" if request.place is not None else ""
-        raise NotValidatedError(
-            Line(
-                "{title} cannot run on this machine{where}: {why}",
-                title=title,
-                where=where,
-                why=printable(missing.reason),
-            ),
-            code="no-engine",
-            advice="get-engine",
-            facts={"package": PACKAGES[request.engine]},
-        ) from missing
+        line = "{title} cannot run on this machine{where}: {why}"
+        text = Line(line, title=title, where=where, why=printable(missing.reason))
+        raise NotValidatedError(text, code="no-engine", advice="get-engine", facts={"package": package}) from missing
 
 
 def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outputs: Sequence[str]) -> Subject:
-    """Returns the graph in TensorFlow, ready to run. Raises NotValidatedError if it cannot run."""
+    """Returns the graph in TensorFlow, ready to run; random outputs do not run, because engines sample other numbers.
+
+    Raises:
+        NotValidatedError: the graph cannot run.
+    """
     name = printable(graph.source_name)
     check_names(overrides, [node.name for node in input_nodes(graph)])
     executor.progress(Event("proving"))
@@ -198,9 +192,12 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     executor.load_source(ORIGINAL, graph)
     try:
         await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
-        subject = Subject(executor, ORIGINAL, graph, plan=_plan(executor, graph, outputs), overrides=overrides,
-                          options=SubjectOptions(HERE, defaults=False))  # fmt: skip
-        if not subject.plan.fetches:
+        tensors = [graph.tensor(output).name for output in outputs]
+        plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
+        plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), beside=[])
+        options = SubjectOptions("TensorFlow", defaults=False)
+        subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+        if not plan.fetches:
             raise nothing_to_run(subject, name)
         subject.initialize()
     except ValidationError as error:
@@ -210,103 +207,70 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     return subject
 
 
-def _plan(executor: Executor, graph: Graph, outputs: Sequence[str]) -> FetchPlan:
-    """Returns the outputs that run; random outputs do not run, because two engines sample other numbers."""
-    nodes = [graph.tensor(name).node.name for name in outputs]
-    plan = plan_with(executor.settings, graph, list(dict.fromkeys(nodes)) or None)
-    wanted = {graph.tensor(name).name for name in outputs} or set(plan.fetches)
-    return replace(plan.only(wanted - plan.random), beside=[])
-
-
-class _InEngine:
-    """A graph in an engine and in TensorFlow."""
-
-    def __init__(self, other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
-        self.other = other
-        self.here = here
-        self.request = request
-        self.found = found
-        self.name = printable(here.graph.source_name)
-
-    def run(self) -> EngineRun:
-        """Loads, runs and compares the graph. Raises the errors of `run_in_engine`."""
-        here, found = self.here, self.found
-        self._in_engine("load", self._load)
-        for sample in range(here.calls):
-            here.executor.progress(Event("running", sample + 1, here.calls))
-            try:
-                self._sample(sample)
-            except EditError as error:
-                if not sample or not here.hold_batch():
-                    raise
-                found.notes.append(f"with a batch of two: {error.message}")
-                self._sample(sample)
-            found.samples += 1
-        found.notes += [f"{printable(name)} was not compared: {reason}" for name, reason in here.plan.reasons]
-        if here.plan.random:
-            by_chance = listed(sorted(map(printable, here.plan.random)), 3)
-            found.notes.append(f"{by_chance}: random, not compared")
-        if not any(output.shows for output in found.outputs.values()):
-            raise NotValidatedError(
-                f"{found.called} runs {self.name}, but nothing can be compared: TensorFlow returns only NaN "
-                "or no elements",
-                code="nothing-comparable",
-                advice="give-others",
-            )
-        return found
-
-    def _load(self) -> None:
-        graph = self.here.graph
-        self.other.load_bytes(ORIGINAL, read_chunks(graph.chunks()))
-        self.other.loaded(ORIGINAL)
-
-    def _in_engine(self, what: str, work: object) -> None:
-        """Calls `work`, which uses the engine. Raises EditError if the engine refuses."""
-        assert callable(work)
-        try:
-            work()
-        except Refused as refused:
-            done = "load" if refused.code == NOT_LOADED else what
-            line = f"{self.found.called} does not {done} {self.name}: {printable(refused.text)}"
-            raise self._refusal(line, refused.text) from refused
-        except ValidationError as error:
-            if error.code in ("crashed", "bad-message"):
-                raise self._refusal(error.message, error.message) from error
+@contextmanager
+def _in_engine(found: EngineRun, name: str, what: str) -> Iterator[None]:
+    """Raises EditError if the engine refuses to load or run the graph `name`, or crashes; `what` is the action."""
+    try:
+        yield
+    except (Refused, ValidationError) as error:
+        if isinstance(error, Refused):
+            why = error.text
+            action = "load" if error.code == NOT_LOADED else what
+            message = f"{found.called} does not {action} {name}: {printable(why)}"
+        elif error.code in ("crashed", "bad-message"):
+            why = message = error.message
+        else:
             raise
+        raise EditError(message, code="not-loadable", facts={"engine": found.called, "why": why}) from error
 
-    def _refusal(self, message: str, why: str) -> EditError:
-        return EditError(message, code="not-loadable", facts={"engine": self.found.called, "why": why})
 
-    def _sample(self, sample: int) -> None:
-        """Runs both on one feed, and compares the outputs."""
-        here = self.here
+def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
+    """Loads, runs and compares the graph, and records the results in `found`. Raises the errors of `run_in_engine`."""
+    name = printable(here.graph.source_name)
+    with _in_engine(found, name, "load"):
+        other.load_bytes(ORIGINAL, read_chunks(here.graph.chunks()))
+        other.loaded(ORIGINAL)
+    for sample in range(here.calls):
+        here.executor.progress(Event("running", sample + 1, here.calls))
         try:
-            feeds, begun = here.start(sample, {})
-            here.wait(begun)
-        except ValidationError as error:
-            raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
-        bound = {name: here.executor.fetched(value) for name, value in feeds.items()}
-        if not sample:
-            self.found.feeds = here.describe_feeds(feeds)
-        try:
-            for group in range(len(here.plan.groups)):
-                self._group(sample, group, bound)
-        finally:
-            here.finish(sample)
+            _run_sample(other, here, request, found, sample)
+        except EditError as error:
+            if not sample or not here.hold_batch():
+                raise
+            found.notes.append(f"with a batch of two: {error.message}")
+            _run_sample(other, here, request, found, sample)
+        found.samples += 1
+    found.notes += [f"{printable(output)} was not compared: {reason}" for output, reason in here.plan.reasons]
+    if here.plan.random:
+        found.notes.append(f"{listed(sorted(map(printable, here.plan.random)), 3)}: random, not compared")
+    if not any(output.shows for output in found.outputs.values()):
+        text = f"{found.called} runs {name}, but nothing can be compared: TensorFlow returns only NaN or no elements"
+        raise NotValidatedError(text, code="nothing-comparable", advice="give-others")
 
-    def _group(self, sample: int, group: int, feeds: dict[str, Tensor]) -> None:
-        here, names = self.here, self.here.plan.groups[group]
-        fed: Feeds = dict(feeds)
-        self._in_engine("run", lambda: self.other.wait(self.other.run(ORIGINAL, THERE, fed, names)))
-        given = [self.other.tensor(THERE, place) for place in range(len(names))]
-        here.executor.put(THERE, given)
-        result = here.result(sample, group)
-        rtol, atol = self.request.rtol or 0.0, self.request.atol or 0.0
-        found = here.executor.likenesses(result, THERE, rtol=rtol, atol=atol)
-        shapes = [here.executor.tensor(result, place) for place in range(len(names))]
-        for name, tensor, each in zip(names, shapes, found, strict=True):
-            output = self.found.outputs.setdefault(name, EngineOutput(name, tensor.dtype, tensor.shape))
-            output.note(each, self.request.agrees(each))
+
+def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: EngineRun, sample: int) -> None:
+    """Runs TensorFlow and the engine on one feed, and compares the outputs."""
+    there = "the engine"
+    try:
+        feeds = here.start(sample, {})[0]
+    except ValidationError as error:
+        raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
+    fed = {name: here.executor.fetched(value) for name, value in feeds.items()}
+    if not sample:
+        found.feeds = here.describe_feeds(feeds)
+    try:
+        for group, names in enumerate(here.plan.groups):
+            with _in_engine(found, printable(here.graph.source_name), "run"):
+                other.wait(other.run(ORIGINAL, there, fed, names))
+            here.executor.put(there, [other.tensor(there, place) for place in range(len(names))])
+            result = here.result(sample, group)
+            likenesses = here.executor.likenesses(result, there, rtol=request.rtol or 0.0, atol=request.atol or 0.0)
+            for place, (name, likeness) in enumerate(zip(names, likenesses, strict=True)):
+                tensor = here.executor.tensor(result, place)
+                output = found.outputs.setdefault(name, EngineOutput(name, tensor.dtype, tensor.shape))
+                output.note(likeness, request.agrees(likeness))
+    finally:
+        here.finish(sample)
 
 
 def told(output: EngineOutput) -> str:
@@ -414,15 +378,12 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
     there: Subject | None = None
     largest = 0.0
     for sample in range(here.calls):
-        feeds, begun = here.start(sample, {})
-        here.wait(begun)
-        bound = {name: executor.fetched(value) for name, value in feeds.items()}
+        bound: Feeds = {name: executor.fetched(value) for name, value in here.start(sample, {})[0].items()}
         if there is None:
             options = SubjectOptions(RELEASED, bound=frozenset(bound))
             there = Subject(other, EDITED, graph, plan=plan, options=options)
             there.initialize()
-        _, begun = there.start(sample, dict(bound))
-        there.wait(begun)
+        there.start(sample, bound)
         largest = max(largest, *(_difference(here, there, sample, group) for group in range(len(plan.groups))))
         here.finish(sample)
         there.finish(sample)

@@ -289,8 +289,7 @@ def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences", defaults=False))
     if {*subject.feedable} <= fed.keys():
         return fed
-    feeds, runs = subject.start(0, {name: value for name, value in fed.items() if name in subject.feedable})
-    subject.wait(runs)
+    feeds, _ = subject.start(0, {name: value for name, value in fed.items() if name in subject.feedable})
     subject.finish(0)
     return fed | feeds
 

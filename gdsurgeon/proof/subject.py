@@ -231,21 +231,21 @@ class Subject:
     def begin(self, sample: int, bound: Feeds) -> Started:
         """Begins the runs of a sample in the likeliest shapes, without waiting; see `start`."""
         self.shapes = {spec.name: spec.shapes[0] for spec in self.specs}
-        return self._begin(sample, self.shapes, bound, None)
+        return self._begin(sample, self.shapes, bound)
 
-    def start(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None) -> Started:
-        """Begins the runs of a sample, one for each group of fetches; the first sample finds shapes that fit.
+    def start(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
+    ) -> tuple[Feeds, list[RunSummary]]:
+        """Does the runs of a sample, one for each group of fetches; the first sample finds shapes that fit.
 
         Args:
             sample: its number, which determines the feeds.
             bound: feeds from other code.
             alongside: is called with the feeds after the runs have begun, to begin other runs on the same feeds. The
-                first run
-                of a graph is slow, and two graphs can have their first runs at the same time. It is called again if
-                    other feeds
-                must be tried.
+                first run of a graph is slow, and two graphs can have their first runs at the same time. It is called
+                again if other feeds must be tried.
 
-        Returns the feeds and the runs; `result` has the names of the results.
+        Returns the feeds and the summaries of the runs; `result` has the names of the results.
 
         Raises:
             NotValidatedError: the graph does not run on any generated feed.
@@ -254,27 +254,37 @@ class Subject:
         if not self._settled:
             return self._settle(sample, bound, alongside)
         if sample in self._ways:
-            known, self.specs, self._wide, self.batch = self._ways[sample]
-            return self._begin(sample, known, bound, alongside)
-        shapes = self._doubled(bound) if sample % 2 and self._varies_batch else None
-        if shapes is not None:
+            shapes, self.specs, self._wide, self.batch = self._ways[sample]
+            return self._done(sample, shapes, bound, alongside)
+        doubled = self._doubled(bound) if sample % 2 and self._varies_batch else None
+        if doubled is not None:
             try:
-                begun = self._begin(sample, shapes, bound, alongside)
-                self.wait(begun[1])
-                self._keep_way(sample, shapes, 2)
-                return begun
+                done = self._done(sample, doubled, bound, alongside)
+                self._keep_way(sample, doubled, 2)
+                return done
             except Refused:
                 self._varies_batch = False
         while True:
-            begun = self._begin(sample, self.shapes, bound, alongside)
             try:
-                self.wait(begun[1])
+                done = self._done(sample, self.shapes, bound, alongside)
+                self._keep_way(sample, self.shapes, 1)
+                return done
             except Refused as refused:
                 if self._is_its_own_doing(refused) or not self._give_way(refused.text, sample):
                     raise
-            else:
-                self._keep_way(sample, self.shapes, 1)
-                return begun
+
+    def _done(
+        self,
+        sample: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        bound: Feeds,
+        alongside: Callable[[Feeds], None] | None,
+    ) -> tuple[Feeds, list[RunSummary]]:
+        """Does the runs in `shapes`. Raises Refused."""
+        feeds, runs = self._begin(sample, shapes, bound)
+        if alongside is not None:
+            alongside(feeds)
+        return feeds, self.wait(runs)
 
     def _keep_way(self, sample: int, shapes: Mapping[str, tuple[int, ...]], batch: int) -> None:
         self.batch = batch
@@ -296,18 +306,17 @@ class Subject:
         }
         return self.shapes | free if free else None
 
-    def _begin(
-        self,
-        sample: int,
-        shapes: Mapping[str, tuple[int, ...]],
-        bound: Feeds,
-        alongside: Callable[[Feeds], None] | None,
-    ) -> Started:
+    def _begin(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Started:
         feeds = self._feeds(sample, shapes, bound) | bound
-        feeds |= self._draw(sample, feeds)
-        runs = self._run(sample, feeds)
-        if alongside is not None:
-            alongside(feeds)
+        draws = [name for name in self.plan.draws if name not in feeds]
+        if draws:  # random ops run once; their values are then fed to every compared graph
+            result = f"{self.name} {sample} draws"
+            self.executor.wait(self.executor.run(self.key, result, feeds, draws))
+            feeds |= {name: Result(result, i) for i, name in enumerate(draws)}
+        runs = [
+            self.executor.run(self.key, self.result(sample, group), feeds, names)
+            for group, names in enumerate(self.plan.groups)
+        ]
         return feeds, runs
 
     def result(self, sample: int, group: int) -> str:
@@ -339,7 +348,10 @@ class Subject:
         """Returns feeds as text."""
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
 
-    def _settle(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None) -> Started:
+    def _settle(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
+    ) -> tuple[Feeds, list[RunSummary]]:
+        """Does the runs of the first sample in the first shapes that TensorFlow accepts."""
         problem, tried = "", 0
         if self._untried is None:
             self._untried = deque(_combinations(self.specs))
@@ -347,8 +359,7 @@ class Subject:
             tried += 1
             shapes = self.shapes = self._untried.popleft()
             try:
-                feeds, runs = self._begin(sample, shapes, bound, alongside)
-                self.wait(runs)
+                done = self._done(sample, shapes, bound, alongside)
             except Refused as refused:
                 if self._is_its_own_doing(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
@@ -363,7 +374,7 @@ class Subject:
                 continue
             self._settled = True
             self._keep_way(sample, shapes, 1)
-            return feeds, runs
+            return done
         self._untried = None
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
@@ -427,21 +438,6 @@ class Subject:
 
     def _seed(self, sample: int, name: str) -> int:
         return input_seed(self.executor.settings.seed + sample, name + self.options.salt)
-
-    def _draw(self, sample: int, feeds: Feeds) -> Feeds:
-        """Runs the random ops once; their values are then fed to every compared graph."""
-        draws = [name for name in self.plan.draws if name not in feeds]
-        if not draws:
-            return {}
-        result = f"{self.name} {sample} draws"
-        self.executor.wait(self.executor.run(self.key, result, feeds, draws))
-        return {name: Result(result, i) for i, name in enumerate(draws)}
-
-    def _run(self, sample: int, feeds: Feeds) -> list[Pending[RunSummary]]:
-        return [
-            self.executor.run(self.key, self.result(sample, group), feeds, names)
-            for group, names in enumerate(self.plan.groups)
-        ]
 
 
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:

@@ -532,8 +532,7 @@ class Trial:
         for turned in [True, False] if run.turned and sample % 2 == 0 and run.fed else [False]:
             try:
                 bound = self._bound(run, sample, turned=turned)
-                _, runs = run.subject.start(sample, bound, alongside)
-                self._summaries[run.name] = run.subject.wait(runs)
+                _, self._summaries[run.name] = run.subject.start(sample, bound, alongside)
                 break
             except Refused as refused:
                 problem = _RunRefused(run, printable(refused.text), None, refused.node)

@@ -28,9 +28,7 @@ def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
     executor.load_bytes("shaped", m.bytes())
     executor.loaded("shaped")
     subject = Subject(executor, "shaped", m.graph(), overrides=Overrides())
-    _, runs = subject.start(0, {})
-    for run in runs:
-        executor.wait(run)
+    subject.start(0, {})
     return subject.shapes
 
 

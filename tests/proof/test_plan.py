@@ -171,8 +171,8 @@ def test_what_is_fetched_runs(executor: Executor, records: list[bytes], shapes: 
     executor.loaded("planned")
     subject = Subject(executor, "planned", found, overrides=Overrides())
     subject.initialize()
-    _, pending = subject.start(0, {})
-    pairs = zip(subject.plan.groups, [executor.wait(run) for run in pending], strict=True)
+    _, runs = subject.start(0, {})
+    pairs = zip(subject.plan.groups, runs, strict=True)
     outputs = {name: each for names, run in pairs for name, each in zip(names, run.outputs, strict=True)}
     assert {name: outputs[name].shape for name in shapes} == shapes
 
