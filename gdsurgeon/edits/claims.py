@@ -50,7 +50,7 @@ class SameOutputs(Claim):
         judged: whether a difference is an error; otherwise differences are measured, and the graph must only run.
         deployed: whether the graphs are also compared after TensorFlow optimizes them, within a tolerance. Outputs that
             differ by rounding must be bit-identical without the kernels of oneDNN, which do not depend only on the
-                node.
+            node.
         idle: random nodes of the original whose values do not matter; outputs that depend only on them are not random.
         as_graphs: whether the comparison of the graphs is enough if no output can be compared by execution.
         finite: tensors of the original; if one of them is infinite or NaN, the claim states nothing.

@@ -140,10 +140,8 @@ def node_times(metadata: bytes) -> list[NodeTime]:
     """Returns the computing time of each node, slowest first, then by name.
 
     The time is from the start to the end of the kernel's Compute. On a GPU this is only the time to launch the kernel.
-    If
-    the trace lists the kernels on the GPU, their time is used instead. TensorFlow's own nodes (_SOURCE, _SINK,
-    _arg_x_0_0
-    for a feed) are left out. A node has an entry for each device.
+    If the trace lists the kernels on the GPU, their time is used instead. TensorFlow's own nodes (_SOURCE, _SINK,
+    _arg_x_0_0 for a feed) are left out. A node has an entry for each device.
 
     Args:
         metadata: a serialised RunMetadata; b'' has no nodes.
@@ -176,8 +174,7 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
     """Returns the largest number of bytes in use at the same time, by 'device/allocator'.
 
     Feeds, constants and variables do not count, because the run does not allocate them. Times are in microseconds.
-    Memory
-    that is freed in a microsecond counts as used in it, so the result is an upper bound.
+    Memory that is freed in a microsecond counts as used in it, so the result is an upper bound.
 
     Args:
         metadata: a serialised RunMetadata.

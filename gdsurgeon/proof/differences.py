@@ -167,8 +167,7 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     """Returns a line for each difference between node `a` of one graph and node `b` of the other graph.
 
     `name_in_b` returns the name in the graph of `b` of a tensor of the other graph. Constants of any size are compared,
-    but
-    their values are not printed.
+    but their values are not printed.
     """
     spelling = Spelling(name_in_b)
     changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
@@ -236,8 +235,7 @@ def run_apart(
     results.
 
     Feeds seldom reach the places at which Relu and Relu6, Less and LessEqual, or two roundings differ. A node in
-    isolation
-    can be tested anywhere, also in loops and functions. After DLFuzz and differential testing.
+    isolation can be tested anywhere, also in loops and functions. After DLFuzz and differential testing.
 
     Args:
         executor: runs the nodes.

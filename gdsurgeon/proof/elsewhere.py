@@ -334,8 +334,7 @@ def check_released(
 
     Raises:
         ValidationError: the release does not load or run the graph, or returns other values; the facts contain the
-            version
-            as ``released``.
+            version as ``released``.
         UsageError: `path` does not contain a release.
         NotValidatedError: its libraries cannot be loaded here.
     """

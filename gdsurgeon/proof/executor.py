@@ -68,8 +68,7 @@ class Executor(Closing):
     """A worker process and the graphs in it. The start does not block: TensorFlow loads in the other process.
 
     Failures of the process (a crash, no answer, no TensorFlow) are raised as errors for users. If TensorFlow refuses a
-    graph
-    or run, `Refused` is raised, and the caller decides what that means.
+    graph or run, `Refused` is raised, and the caller decides what that means.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -129,8 +128,7 @@ class Executor(Closing):
         """Begins to load the file of `graph`, without its edits; see `with_restoring`.
 
         `device` is by default that of the settings. With `optimize`, TensorFlow optimizes the graph (Grappler) as in
-        deployment;
-        otherwise it runs the graph as written.
+        deployment; otherwise it runs the graph as written.
         """
         if self.is_barred(key, graph):
             return

@@ -251,8 +251,7 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
     """Changes a few elements of a few sources slightly, and compares the change of the targets with the gradients.
 
     Sources for which two step sizes disagree are skipped. With `weights`, the targets must not depend on constants
-    without a
-    gradient.
+    without a gradient.
 
     Raises:
         ValidationError: a gradient is not the derivative, or a derivative without a gradient is not zero.

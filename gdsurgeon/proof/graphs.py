@@ -70,8 +70,7 @@ def as_written() -> OtherAttrs:
     """Returns the attributes of function calls that are not optimized separately.
 
     By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
-    then
-    rounded differently from the same nodes outside a function.
+    then rounded differently from the same nodes outside a function.
     """
     return OtherAttrs(CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)})
 

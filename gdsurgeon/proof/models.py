@@ -24,7 +24,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.isolated import recorded
-from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
+from gdsurgeon.proof.plan import FetchPlan, Obstacle, plan_with
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.same_outputs import counterpart_pairs, deciding, edited_plan, edited_run, original_run
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -321,7 +321,7 @@ def _plan(session: Session, outputs: Sequence[str]) -> FetchPlan:
     draws = nodes_of(session.plan(ORIGINAL).draws)
     plan = session.plan(ORIGINAL, outputs, undrawable=(name for name in draws if not session.has_after(name)))
     barred = session.barred(plan.fetches)
-    plan.skipped += [Skipped(name, reason) for name, reason in barred.items()]
+    plan.skipped += [Obstacle(reason, name=name) for name, reason in barred.items()]
     return plan.only({*plan.fetches} - barred.keys())
 
 

@@ -48,27 +48,21 @@ from gdsurgeon.proof.settings import Settings
 
 
 class Obstacle(NamedTuple):
-    """The reason why a node cannot run, and the code of advice, if any helps.
+    """The reason why a node cannot run.
 
-    `reaches` is the op by which the node accesses outside resources, '' for other reasons. `no_value` is true if the
-    node can
-    run, but v1 control flow may leave it without a value, or with several.
+    Attributes:
+        reason: the reason.
+        advice: the code of advice, if any helps.
+        reaches: the op by which the node accesses outside resources; '' for other reasons.
+        no_value: whether the node can run, but v1 control flow may leave it without a value, or with several.
+        name: the name of an output that does not run.
     """
 
     reason: str
     advice: str = ""
     reaches: str = ""
     no_value: bool = False
-
-
-class Skipped(NamedTuple):
-    """An output that does not run, and the `Obstacle`."""
-
-    name: str
-    reason: str
-    advice: str = ""
-    reaches: str = ""
-    no_value: bool = False
+    name: str = ""
 
 
 class Assigned(NamedTuple):
@@ -119,7 +113,7 @@ class FetchPlan:
     draws: list[str] = field(default_factory=list)
     random: set[str] = field(default_factory=set)
     random_ops: list[str] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[Obstacle] = field(default_factory=list)
     barred: Obstacle | None = None
     beside: list[str] = field(default_factory=list)
     chance: list[str] = field(default_factory=list)
@@ -356,7 +350,7 @@ class Planner:
             if obstacle is None:
                 wanted.append(number)
             elif obstacle.reason:
-                plan.skipped.append(Skipped(node.name, *obstacle))
+                plan.skipped.append(obstacle._replace(name=node.name))
         by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
         by_chance = [n for n in by_chance if self.top.name(n) not in idle]
         beside = self._mark_random(wanted, by_chance, undrawable, plan)
@@ -436,8 +430,7 @@ class Planner:
         """Returns fetches that can share a run.
 
         Two readers of one TensorArray cannot share a run, because a read clears the array. Fetches that change
-        variables cannot
-        share a run with other fetches, because the order is not determined.
+        variables cannot share a run with other fetches, because the order is not determined.
         """
         reached = {writer: self._downstream_with_origin([writer]) for writer in self.writers}
         by_writers: dict[frozenset[int], list[int]] = {}

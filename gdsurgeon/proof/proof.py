@@ -156,85 +156,139 @@ class MemoryUse(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Proof(Data):
-    """The results of the execution of an edited graph.
+class Ran(Data):
+    """What ran, and on which feeds.
 
     Attributes:
         level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` if the graph did not change.
         equations: the equations that were tested.
         parts: the names of added graphs that were compared with their copies.
+        as_graphs: claims that follow from the comparison of the graphs because nothing could be compared by execution:
+            the equation of each, and the reason.
         samples: the number of feeds.
+        batches: the batch sizes of the samples.
         device: where the graphs ran; '' if nothing ran.
         runtime: the version of TensorFlow, and whether its process was not isolated.
         is_locked_in: whether its process was isolated.
+        optimized: whether TensorFlow optimized the graphs.
         feeds: the feeds by name, as text.
-        outputs: the outputs of the last different sample, otherwise of the first sample.
+        made: how the feeds were generated, and why, by name.
         skipped: (output, reason) for outputs that did not run.
         unproven: skipped outputs that access resources outside the graph, with the reason; the proof fails without
             them.
         warnings: one line each.
         seconds: the wall time of the proof.
-        rtol, atol: the tolerance for floats; 0 and 0: bit for bit.
-        of_largest: the tolerance as a part of the largest element of each tensor; 0: none.
-        memory: the memory of the gradients, if they have a budget.
-        largest_difference: the largest absolute difference of all compared outputs and samples.
-        is_exact: whether all compared tensors are bit-identical.
-        needed: the least tolerance, as rtol and atol, with which all compared floats agree.
-        largest_part: the largest difference as a part of the largest element of its tensor.
-        batches: the batch sizes of the samples.
-        elements: the number of compared elements of each output, in all samples.
-        numbers: the same, without samples in which every element is NaN.
-        made: how the feeds were generated, and why, by name.
-        chance: the random ops that the outputs depend on.
-        drawn: random ops that ran once, and whose values were fed to both graphs.
-        enclosed: random ops in a loop or a function.
-        optimized: whether TensorFlow optimized the graphs.
+        pieces: the proofs of several edits that were proven separately; this proof is their sum.
         served: the result of tf.saved_model.load, if functions of signatures changed.
         released: the result in a different release, if it was requested.
-        judged: whether a difference is an error; otherwise differences are only measured.
-        pieces: the proofs of several edits that were proven separately; this proof is their sum.
-        onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
-        deployed: how the optimized graphs compare, if an edit claims this.
-        as_graphs: claims that follow from the comparison of the graphs because nothing could be compared by execution:
-            the equation of each, and the reason.
     """
 
     level: str
     equations: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
+    as_graphs: dict[str, str] = field(default_factory=dict)
     samples: int = 0
+    batches: list[int] = field(default_factory=list)
     device: str = ""
     runtime: str = ""
     is_locked_in: bool = True
+    optimized: bool = False
     feeds: dict[str, str] = field(default_factory=dict)
-    outputs: list[OutputProof] = field(default_factory=list)
+    made: dict[str, str] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unproven: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    pieces: list[Piece] = field(default_factory=list)
+    served: str = ""
+    released: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Closeness(Data):
+    """How close the outputs are.
+
+    Attributes:
+        outputs: the outputs of the last different sample, otherwise of the first sample.
+        judged: whether a difference is an error; otherwise differences are only measured.
+        rtol, atol: the tolerance for floats; 0 and 0: bit for bit.
+        of_largest: the tolerance as a part of the largest element of each tensor; 0: none.
+        is_exact: whether all compared tensors are bit-identical.
+        largest_difference: the largest absolute difference of all compared outputs and samples.
+        largest_part: the largest difference as a part of the largest element of its tensor.
+        needed: the least tolerance, as rtol and atol, with which all compared floats agree.
+        elements: the number of compared elements of each output, in all samples.
+        numbers: the same, without samples in which every element is NaN.
+        onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
+    """
+
+    outputs: list[OutputProof] = field(default_factory=list)
+    judged: bool = True
     rtol: float = 0.0
     atol: float = 0.0
-    largest_difference: float = 0.0
     of_largest: float = 0.0
     is_exact: bool = True
+    largest_difference: float = 0.0
     largest_part: float = 0.0
-    memory: MemoryUse | None = None
     needed: float = 0.0
-    batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    made: dict[str, str] = field(default_factory=dict)
+    onednn_difference: float = 0.0
+
+    @property
+    def compared(self) -> list[OutputProof]:
+        """The outputs that were compared."""
+        return [output for output in self.outputs if output.comparison is not None]
+
+    def note(self, outputs: Iterable[OutputProof]) -> None:
+        """Records the largest difference and the number of compared elements of a sample."""
+        for output in outputs:
+            found = output.comparison
+            if found is not None:
+                self.largest_difference = max(self.largest_difference, found.max_abs or 0.0)
+                self.needed = max(self.needed, found.needed or 0.0)
+                self.is_exact = self.is_exact and found.equal
+                self.largest_part = max(self.largest_part, part_of_largest(found) or 0.0)
+                self.elements[output.after] = self.elements.get(output.after, 0) + found.count
+                self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if found.nan else found.count)
+
+
+@dataclass(eq=False, repr=False)
+class Randomness(Data):
+    """What was random.
+
+    Attributes:
+        chance: the random ops that the outputs depend on.
+        drawn: random ops that ran once, and whose values were fed to both graphs.
+        enclosed: random ops in a loop or a function.
+    """
+
     chance: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
-    optimized: bool = False
-    served: str = ""
-    released: str = ""
-    judged: bool = True
-    pieces: list[Piece] = field(default_factory=list)
-    onednn_difference: float = 0.0
+
+    def note_chance(self, plan: FetchPlan) -> None:
+        """Records the random ops of `plan`."""
+        self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
+        self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
+
+
+@dataclass(eq=False, repr=False)
+class Measured(Data):
+    """What was measured of the optimized graphs.
+
+    Attributes:
+        memory: the memory of the gradients, if they have a budget.
+        deployed: how the optimized graphs compare, if an edit claims this.
+    """
+
+    memory: MemoryUse | None = None
     deployed: Deployed | None = None
-    as_graphs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False, repr=False)
+class Proof(Measured, Randomness, Closeness, Ran):
+    """The results of the execution of an edited graph: what ran, how close it is, what was random and measured."""
 
     def __repr__(self) -> str:
         told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
@@ -257,16 +311,6 @@ class Proof(Data):
         """The device, and that the process was not isolated if this is so."""
         return self.device if self.is_locked_in else f"{self.device}, without a sandbox"
 
-    @property
-    def compared(self) -> list[OutputProof]:
-        """The outputs that were compared."""
-        return [output for output in self.outputs if output.comparison is not None]
-
-    def note_chance(self, plan: FetchPlan) -> None:
-        """Records the random ops of `plan`."""
-        self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
-        self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
-
     def check_whole(self) -> None:
         """Raises NotValidatedError if outputs did not run because they access resources outside the graph."""
         if self.unproven:
@@ -275,18 +319,6 @@ class Proof(Data):
             line = Line("{count} cannot be run: {name}: {reason}", count=count, name=printable(name), reason=reason)
             facts: Mapping[str, Json] = {"output": list(self.unproven)}
             raise NotValidatedError(line, code="reaches-outside", facts=facts, advice="do-without-running")
-
-    def note(self, outputs: Iterable[OutputProof]) -> None:
-        """Records the largest difference and the number of compared elements."""
-        for output in outputs:
-            if output.comparison is not None:
-                self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
-                self.needed = max(self.needed, output.comparison.needed or 0.0)
-                self.is_exact = self.is_exact and output.comparison.equal
-                self.largest_part = max(self.largest_part, part_of_largest(output.comparison) or 0.0)
-                count = output.comparison.count
-                self.elements[output.after] = self.elements.get(output.after, 0) + count
-                self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
 
     def as_json(self) -> dict[str, Json]:
         """Returns the proof for the report."""
@@ -338,45 +370,40 @@ class Piece(NamedTuple):
         return {"called": self.called, **{key: told[key] for key in kept}, "statement": self.shown}
 
 
+_LARGEST = ("samples", "rtol", "atol", "of_largest", "largest_part", "onednn_difference")
+_JOINED = ("equations", "parts", "skipped", "warnings", "chance", "drawn", "enclosed")
+_BY_NAME = ("feeds", "made", "unproven", "as_graphs")
+"""The fields of `Proof` of which `merged` keeps the largest value, all items, or all entries."""
+
+
 def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
     """Returns several proofs as one; each output counts once for each tensor that it was compared with.
 
     With `apart`, the proofs belong to different edits: equal names are different outputs, and measured differences of
-    one
-    edit do not matter for the others.
+    one edit do not matter for the others.
     """
-    first = proofs[0]
-    out = replace(first, outputs=[*first.outputs], skipped=[*first.skipped], warnings=[*first.warnings])
+    out = replace(proofs[0], outputs=[*proofs[0].outputs])
+    for name in _LARGEST:
+        setattr(out, name, max(getattr(proof, name) for proof in proofs))
+    for name in _JOINED:
+        items = [item for proof in proofs for item in getattr(proof, name)]
+        setattr(out, name, items if name in ("equations", "parts") else list(dict.fromkeys(items)))
+    for name in _BY_NAME:
+        setattr(out, name, {key: value for proof in proofs for key, value in getattr(proof, name).items()})
     for proof in proofs[1:]:
         known = set() if apart else {(o.before, o.after) for o in out.outputs}
-        out.equations, out.parts = [*out.equations, *proof.equations], [*out.parts, *proof.parts]
-        out.samples = max(out.samples, proof.samples)
-        out.batches = sorted({*out.batches, *proof.batches})
-        out.elements = proof.elements | out.elements
-        out.numbers = proof.numbers | out.numbers
-        out.feeds = out.feeds | proof.feeds
-        out.made = out.made | proof.made
-        out.unproven = out.unproven | proof.unproven
-        out.as_graphs = out.as_graphs | proof.as_graphs
-        out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
-        out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
-        out.enclosed = list(dict.fromkeys([*out.enclosed, *proof.enclosed]))
-        moved = {(o.before, o.after): o.moved for o in proof.outputs if o.moved is not None}
+        moved = {} if apart else {(o.before, o.after): o.moved for o in proof.outputs if o.moved is not None}
         for output in out.outputs:
-            output.moved = moved.get((output.before, output.after), output.moved) if not apart else output.moved
+            output.moved = moved.get((output.before, output.after), output.moved)
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
-        out.skipped += [item for item in proof.skipped if item not in out.skipped]
-        out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
-        out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
-        out.of_largest = max(out.of_largest, proof.of_largest)
-        out.largest_part = max(out.largest_part, proof.largest_part)
-        out.is_exact = out.is_exact and proof.is_exact
-        out.onednn_difference = max(out.onednn_difference, proof.onednn_difference)
+        out.elements, out.numbers = proof.elements | out.elements, proof.numbers | out.numbers
         out.deployed = worse(out.deployed, proof.deployed)
+    out.batches = sorted({batch for proof in proofs for batch in proof.batches})
+    out.is_exact = all(proof.is_exact for proof in proofs)
     out.judged = (any if apart else all)(proof.judged for proof in proofs)
-    held = [proof for proof in proofs if proof.judged] if apart and out.judged else proofs
-    out.needed = max(proof.needed for proof in held)
-    out.largest_difference = max(proof.largest_difference for proof in held)
+    counted_proofs = [proof for proof in proofs if proof.judged] if apart and out.judged else proofs
+    out.needed = max(proof.needed for proof in counted_proofs)
+    out.largest_difference = max(proof.largest_difference for proof in counted_proofs)
     return out
 
 

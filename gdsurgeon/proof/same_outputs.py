@@ -23,7 +23,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.graphs import as_written, load_with, of_one_seed
-from gdsurgeon.proof.plan import Assigned, FetchPlan, Skipped, plan_with
+from gdsurgeon.proof.plan import Assigned, FetchPlan, Obstacle, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
@@ -171,7 +171,7 @@ def same_outputs_plan(session: Session, claim: SameOutputs) -> tuple[FetchPlan, 
         name: why for name, why in claim.except_for.items() if name in plan.fetches and not session.has_after(name)
     }
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
-    plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
+    plan.skipped = skipped + [Obstacle(reason, name=name) for name, reason in barred.items()]
 
     def is_paired(tensor: str) -> bool:
         """Returns whether a tensor is compared: each output, and other tensors that have a counterpart."""

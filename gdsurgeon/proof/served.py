@@ -114,8 +114,7 @@ def served_by_objects(
     """Runs the functions that the objects of a staged model name for the signatures `keys`, next to its graph.
 
     `check_served` shows more, but needs TensorFlow's Python package, whose import takes most of its time. This is
-    enough if
-    only signatures changed.
+    enough if only signatures changed.
 
     Args:
         executor: runs them.

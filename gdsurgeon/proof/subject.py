@@ -75,8 +75,7 @@ class SubjectOptions(NamedTuple):
         salt: changes the values, compared with inputs of the same name.
         batches: whether every other sample is a batch of two if the shapes allow it.
         defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
-            keep
-            their default in all samples, unless the user gives values.
+            keep their default in all samples, unless the user gives values.
     """
 
     name: str = ""
@@ -390,8 +389,7 @@ class Subject:
         """Changes the feeds after TensorFlow refused them for `reason`; returns False if there are no others.
 
         First all floats become positive; then inputs with a default keep it; then numbers become small integers: below
-        the limit
-        in the reason, below 2, or 0.
+        the limit in the reason, below 2, or 0.
         """
         said = _OUT_OF_RANGE.search(reason)
         limit = max(int(said["most"]), 1) if said is not None else 0

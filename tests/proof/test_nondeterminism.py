@@ -102,7 +102,7 @@ EDITS: dict[str, Edit] = {
 def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
     executor: Executor, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(plan, "drawing_nodes", lambda _: [])  # nobody knows that it is random
+    monkeypatch.setattr(plan, "random_nodes", lambda _: [])  # nobody knows that it is random
     monkeypatch.setattr(trial, "REPEATS", 50)  # once in 2 ** 50 no run is like the first
     monkeypatch.setattr(trial, "CONTROLS", 20)  # once in 2 ** 40 all runs of the original are
     assert all(output.comparison is not None for output in proven(executor, by_turns(), EDITS[name]).compared)
