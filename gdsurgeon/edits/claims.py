@@ -85,7 +85,7 @@ class SameGiven(Claim):
             tensor that is also in `given` is the value that the original computes; its consumers read the given value.
         statement: the claim as an equation, for people.
         copies: nodes of the original and nodes of the edited graph that get the same feeds.
-        beside: tensors of the edited graph that the same run must compute.
+        fetched: tensors of the edited graph that the same run must compute.
         constants: expected values (serialised AttrValues) of constants of the edited graph.
         parts: added graphs; each one is compared with its copy in the edited graph.
         sites: tensors among `outputs` that are inner tensors at which the edit changed the computation.
@@ -97,7 +97,7 @@ class SameGiven(Claim):
     outputs: tuple[tuple[str, str], ...]
     statement: str
     copies: Mapping[str, str] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
+    fetched: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
     sites: tuple[str, ...] = ()

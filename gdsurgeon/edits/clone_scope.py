@@ -114,7 +114,7 @@ def clone_scope(
         outputs=tuple((output.name, copied.output(output).name) for output in served),
         statement=f"{after[:-1]}(x) == {before[:-1]}(x)",
         copies={old.name: new.name for old, new in copied.nodes.items()},
-        beside=tuple(output.name for output in served),
+        fetched=tuple(output.name for output in served),
         as_graphs=True,
     )
     notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *notes]

@@ -287,7 +287,7 @@ class Coverage(NamedTuple):
 
     @property
     def unreached(self) -> list[str]:
-        """One phrase for each place of which a side was not reached: its node and that side."""
+        """One phrase for each place with a side that was not reached: the node and the side."""
         words = {(True, False): "above", (False, True): "below", (False, False): "below or above"}
         return [f"{place.node} {words[sides]} {place.limit:g}" for place, sides in self.sides.items() if sides in words]
 

@@ -115,11 +115,11 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
         body = comparison.inside.get(name)
         inner = listed_differences(body, name) if body is not None else []
         out += inner or [GraphDifference("", name, ["the function differs"], node=False)]
-    out += [_beside(where, what, was, now) for what, (was, now) in facts.beside.items()]
+    out += [_outside_nodes(where, what, was, now) for what, (was, now) in facts.beside.items()]
     return out
 
 
-def _beside(where: str, what: str, was: Value, now: Value) -> GraphDifference:
+def _outside_nodes(where: str, what: str, was: Value, now: Value) -> GraphDifference:
     change = "is only in the second" if was is None else "is only in the first" if now is None else "differs"
     has_value = what in ("signature", "versions") or what.startswith("gradient")
     return GraphDifference(where, what, [change], node=False, has_value=has_value)

@@ -42,7 +42,7 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.write import read_chunks
 
 CHUNK_BYTES = 256 << 20
-"""The number of bytes of tensors of each graph in memory at a time, as far as shapes are known."""
+"""The number of bytes of tensors of each graph in memory at a time, estimated from the known shapes."""
 CHUNK_TENSORS = 2000
 UNKNOWN_BYTES = 1 << 20
 """The assumed size of a tensor with an unknown shape."""
@@ -354,7 +354,7 @@ def _defined(node: Node) -> list[Output]:
 
 
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
-    """Returns the tensors of these nodes that can be fetched, each with the number of its run."""
+    """Returns the fetchable tensors of the nodes of `tensors`, each with the number of its run."""
     plan = plan_with(executor.settings, graph, nodes_of(tensors))
     return {name: i for i, group in enumerate(plan.groups) for name in group if name not in plan.random}
 
@@ -421,7 +421,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
 
 
 def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -> tuple[Reduced, list[TensorPair]]:
-    """Returns the part downstream of the nearest compared tensors, except `without`, and the pairs of these tensors.
+    """Returns the part downstream of the nearest compared tensors, except `without`, and the pairs at its start.
 
     Raises:
         EditError: the part cannot be cut out.

@@ -194,7 +194,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
         await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
-        plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), beside=[])
+        plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_draws=[])
         options = SubjectOptions("TensorFlow", defaults=False)
         subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
         if not plan.fetches:
@@ -369,7 +369,7 @@ def check_released(
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
     """Runs the graph in both releases. Raises ValidationError if outputs differ by more than the tolerance."""
     plan = plan_with(executor.settings, graph)
-    plan = replace(plan.only(set(plan.fetches) - plan.random), beside=[])
+    plan = replace(plan.only(set(plan.fetches) - plan.random), inputs_of_draws=[])
     if not plan.fetches:
         return "loads it, but nothing can be compared"
     here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions("here"))

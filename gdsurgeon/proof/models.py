@@ -64,7 +64,7 @@ class Recording:
     outputs: list[dict[str, Tensor]] = field(default_factory=list)
 
     def note(self, executor: Executor, sample: int, feeds: Mapping[str, Tensor | Result], subject: Subject) -> None:
-        """Records the feeds and the outputs of a sample, as far as they are needed."""
+        """Records the feeds and the outputs of a sample that will be saved."""
         if self.feeds_path is not None:
             fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             self.feeds[sample:] = [fed | _defaults(executor, feeds, subject)]
@@ -151,7 +151,9 @@ def model_trial(
     deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
     plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
     plan = plan.only(tensors) if tensors else plan
-    inside = {tensor for tensor in plan.fetches if parse_tensor(tensor).node not in own or tensor in plan.beside}
+    inside = {
+        tensor for tensor in plan.fetches if parse_tensor(tensor).node not in own or tensor in plan.inputs_of_draws
+    }
     options = SubjectOptions(defaults=False)  # recorded outputs belong to the defaults
     subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
     if plan.fetches and golden.samples:

@@ -185,7 +185,7 @@ def _relation(step: Step) -> Relation | None:
             same, also = claim, {output.name: False for node in nodes for output in node.outputs}
             out.tensors = also | out.tensors
         elif isinstance(claim, SameGiven):
-            if claim.copies or claim.beside or claim.as_written or claim.of_largest:
+            if claim.copies or claim.fetched or claim.as_written or claim.of_largest:
                 return None
             out.given |= claim.given
             out.parts += claim.parts

@@ -95,10 +95,10 @@ class FetchPlan:
             are inputs of signatures.
         draws: outputs of random ops: they run once, and every compared graph is fed the same values.
         random: fetches that depend on other random ops, in a loop or a function; they run, but are never compared.
-        random_ops: the names of those ops.
+        random_ops: the names of the ops that `random` depends on.
         skipped: outputs that do not run.
         barred: why the model cannot be restored.
-        beside: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
+        inputs_of_draws: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
         chance: the names of all random ops upstream of the fetches, seeded or not.
         enclosed: those of them in a loop or a function, which cannot run once.
         keeps_state: whether the fetches depend on state that a run can change for the next run.
@@ -115,7 +115,7 @@ class FetchPlan:
     random_ops: list[str] = field(default_factory=list)
     skipped: list[Obstacle] = field(default_factory=list)
     barred: Obstacle | None = None
-    beside: list[str] = field(default_factory=list)
+    inputs_of_draws: list[str] = field(default_factory=list)
     chance: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
     keeps_state: bool = False
@@ -353,9 +353,9 @@ class Planner:
                 plan.skipped.append(obstacle._replace(name=node.name))
         by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
         by_chance = [n for n in by_chance if self.top.name(n) not in idle]
-        beside = self._mark_random(wanted, by_chance, undrawable, plan)
-        plan.beside = [name for number in beside for name in self._tensors(number)]
-        wanted += beside
+        read = self._mark_random(wanted, by_chance, undrawable, plan)
+        plan.inputs_of_draws = [name for number in read for name in self._tensors(number)]
+        wanted += read
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
         chance = [number for number in self.random if above[number]]

@@ -288,7 +288,7 @@ class Measured(Data):
 
 @dataclass(eq=False, repr=False)
 class Proof(Measured, Randomness, Closeness, Ran):
-    """The results of the execution of an edited graph: what ran, how close it is, what was random and measured."""
+    """The results of the execution of an edited graph, in four records."""
 
     def __repr__(self) -> str:
         told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
@@ -373,7 +373,7 @@ class Piece(NamedTuple):
 _LARGEST = ("samples", "rtol", "atol", "of_largest", "largest_part", "onednn_difference")
 _JOINED = ("equations", "parts", "skipped", "warnings", "chance", "drawn", "enclosed")
 _BY_NAME = ("feeds", "made", "unproven", "as_graphs")
-"""The fields of `Proof` of which `merged` keeps the largest value, all items, or all entries."""
+"""Fields of `Proof`: `merged` keeps the largest value, all items, or all entries."""
 
 
 def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
@@ -489,5 +489,5 @@ def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[st
 
 
 def stated(equations: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """Returns `equations_of` as one line; '' if there are none."""
+    """Returns `equations_of` as one line; '' without an equation."""
     return ", ".join(equations_of(equations, parts))

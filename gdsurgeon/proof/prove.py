@@ -149,7 +149,7 @@ def _proven(session: Session, claim: Claim) -> Trial:
 
 
 def _shown_by_graphs(session: Session, claim: Claim, error: NotValidatedError) -> Trial:
-    """Returns the proof of a claim of which nothing could be compared by execution.
+    """Returns the proof of a claim if nothing could be compared by execution.
 
     Raises `error` if the comparison of the graphs does not show the claim, or values are random.
     """

@@ -279,7 +279,7 @@ def counterpart_pairs(
     for name in plan.fetches:
         node, after = parse_tensor(name).node, session.after(name)
         pair = ComparedPair(name, after, Fetch(ORIGINAL, name), Fetch(EDITED, after), reasons.get(name, ""))
-        pair.inside, pair.site = node in inside or name in plan.beside, node in sites
+        pair.inside, pair.site = node in inside or name in plan.inputs_of_draws, node in sites
         out.append(pair)
     return out
 

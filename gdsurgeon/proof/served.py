@@ -73,7 +73,7 @@ def check_served(
         overrides: the user's feeds.
         folders: of the model.
         keys: of signatures whose functions changed; empty: the model must only load.
-        loader: of these folders.
+        loader: of the same folders.
 
     Returns:
         The result in words.
@@ -147,7 +147,7 @@ def served_by_objects(
 def _runs(
     executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str]
 ) -> tuple[list[_Run], dict[str, str]]:
-    """Returns the runs of a graph for the signatures `keys`, and why some of these cannot run."""
+    """Returns the runs of a graph for the signatures `keys`, and the reasons for signatures that cannot run."""
     runs: list[_Run] = []
     not_run: dict[str, str] = {}
     for key in keys:
@@ -256,7 +256,7 @@ def _run(
     assert serving is not None
     served = serving.signatures[key]
     plan = plan_with(executor.settings, graph, nodes_of((*served.outputs.values(), *more)))
-    plan = replace(plan, groups=[[*served.tensors, *more]], beside=[])
+    plan = replace(plan, groups=[[*served.tensors, *more]], inputs_of_draws=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(

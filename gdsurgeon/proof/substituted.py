@@ -366,11 +366,11 @@ def _edited(session: Session, reference: _Reference, key: str = EDITED, graph: G
     if lost:
         text = f"the result differs: its output {quoted(lost[0])} is missing"
         raise ValidationError(text, code="differs", facts={"node": lost[0]})
-    tensors += [*claim.given.values(), *claim.beside]
+    tensors += [*claim.given.values(), *claim.fetched]
     tensors += [edited for part in claim.parts for edited in part.inputs.values()]
     plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
-    plan = plan.only({*tensors, *plan.beside})
+    plan = plan.only({*tensors, *plan.inputs_of_draws})
     replaced = {session.after(name): change.before.find(name) for name in claim.given}
     own = {
         name: input_spec(node)

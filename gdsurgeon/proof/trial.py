@@ -502,7 +502,7 @@ class Trial:
     ) -> None:
         """Repeats all runs if the tensors that other runs feed to `run` can have other shapes.
 
-        A preprocessing graph may accept images of any size, of which the model accepts one.
+        A preprocessing graph may accept images of any size, but the model accepts one size.
 
         Raises:
             GdsurgeonError: `error`, if they cannot, or TensorFlow refuses all shapes.
