@@ -202,7 +202,7 @@ class Subject:
         return varied
 
     def settle_anew(self) -> bool:
-        """Searches for other shapes, because a consumer of the results refuses the current ones; returns False if no shapes are left."""
+        """Searches for shapes that a consumer of the results accepts; returns False if no shapes are left."""
         self._settled = self._settled and not self._untried
         self._ways = self._ways if self._settled else {}
         return not self._settled
