@@ -1,4 +1,4 @@
-"""add-gradients: nodes in a scope of their own give, under the names asked for, gradients that begin at the targets."""
+"""add-gradients: nodes in a new scope return, under the requested names, gradients that start at the targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PASSES_GRADIENTS = frozenset(
     Relu Relu6 Reshape Sigmoid Sin Softmax Split Square Sub Sum Tanh Transpose
     """.split()
 )
-"""Ops through which a gradient flows to whatever floating tensor they read."""
+"""Ops through which a gradient flows to each floating-point input."""
 
 
 def violations(
@@ -37,7 +37,7 @@ def violations(
     **plan: object,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    del plan  # what is kept, and what is computed again, is for values and memory to show
+    del plan  # recomputation shows only in values and memory
     before, after, facts = comparison.before, comparison.after, comparison.facts
     added = set(facts.added)
     under = scope.strip("/") or _scope(added, names)
@@ -50,7 +50,7 @@ def violations(
     for number, y in enumerate(ys):
         seeds.append(f"{under}/grad_ys_{number}")
         yield from _seed(after, seeds[-1], y, grad_ys[number] if grad_ys else None)
-    beginnings = _behind(after, seeds, added)
+    beginnings = _downstream(after, seeds, added)
     sources = [*xs, *(_weights(before, ys) if weights else ())]
     for number, x in enumerate(dict.fromkeys(source.removesuffix(":0") for source in sources)):
         ref = parse_tensor(x)
@@ -67,13 +67,13 @@ def violations(
 
 
 def _scope(added: Iterable[str], names: Sequence[str]) -> str:
-    """The scope that was chosen: ``gradients``, with a number where that is in use."""
+    """Returns the chosen scope: ``gradients``, with a number if it is in use."""
     found = {name.partition("/")[0] for name in added if name not in names}
     return min(found) if len(found) == 1 else "gradients"
 
 
 def _seed(after: Graph, name: str, y: str, given: str | None) -> Iterator[str]:
-    """Whether the gradients of the target Y begin with what was GIVEN, or with ones."""
+    """Yields a line unless the gradients of the target `y` start with the tensor `given`, or with ones."""
     node = after.find(name)
     if node is None:
         yield f"the gradients do not start at {quoted(y)}"
@@ -82,7 +82,7 @@ def _seed(after: Graph, name: str, y: str, given: str | None) -> Iterator[str]:
 
 
 def _is_same(after: Graph, seed: Node, given: str) -> bool:
-    """Whether SEED reads the tensor GIVEN, or output of a node that computes it again."""
+    """Returns whether `seed` reads the tensor `given`, or the output of a node that recomputes it."""
     (read,) = seed.inputs
     ref = parse_tensor(given)
     original = after.find(ref.node)
@@ -96,8 +96,8 @@ def _is_same(after: Graph, seed: Node, given: str) -> bool:
     )
 
 
-def _behind(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
-    """The nodes that were ADDED and depend on one of SEEDS."""
+def _downstream(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
+    """Returns the `added` nodes that depend on one of `seeds`."""
     readers: dict[str, list[str]] = {}
     for name in added:
         node = after.find(name)
@@ -107,7 +107,7 @@ def _behind(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
 
 
 def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
-    """The node with the name STEM, or with the highest number behind it: results give way to other nodes."""
+    """Returns the node with the name `stem`, or with the highest number after it: results are numbered last."""
     for name in sorted((name for name in own if is_numbered(name, stem)), key=len):
         node = after.find(name)
         if node is not None and node.op == "Identity":
@@ -116,7 +116,7 @@ def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
 
 
 def _weights(graph: Graph, ys: Sequence[str]) -> list[str]:
-    """Weights to which a gradient is sure to flow, in the order of the file."""
+    """Returns weights that certainly have a gradient, in file order."""
 
     def above(node: Node) -> Iterable[Node]:
         return (read.node for read in node.inputs if node.op in _PASSES_GRADIENTS)

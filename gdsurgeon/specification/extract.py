@@ -95,7 +95,7 @@ def _read_by(rows: Rows, tensors: Sequence[Tensor], kept: set[int]) -> list[Tens
 
 
 def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequence[str]) -> tuple[Intent, list[str]]:
-    """Returns the expected changes if the rows `kept` stay, with placeholders for `inputs`; and faults of these."""
+    """Returns the expected changes if the rows `kept` stay, with placeholders for `inputs`; and their faults."""
     before, after, intent = rows.graph, comparison.after, Intent()
     faults = []
     starts = [rows.tensor(text) for text in dict.fromkeys(inputs)]

@@ -1,4 +1,4 @@
-"""The function of a fusion: it computes what the nodes do that it is made of, and is told apart from others."""
+"""The function of a fusion: its body consists of the fused nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gdsurgeon.ops.kinds import COLOCATION_ATTR
 
 
 class Inside(NamedTuple):
-    """What is to be in a function.
+    """The expected content of a function.
 
     Attributes:
-        graph: that the nodes are of.
+        graph: the graph of the nodes.
         nodes: their names.
         args: the tensors that they read from outside, in the order of the function's arguments.
         results: the tensors that the function returns.
-        effects: nodes that are to have run when the function has, besides those with state.
-        functions: what functions that the nodes call are called now.
+        effects: nodes that must run with each call, in addition to stateful nodes.
+        functions: the new names of the functions that the nodes call.
     """
 
     graph: Graph
@@ -40,13 +40,13 @@ class Inside(NamedTuple):
 
 
 def violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool]) -> Iterator[str]:
-    """What is not as it should be about the function NAME of a graph, a line each.
+    """Yields the differences of a function from its expected content.
 
     Args:
         after: the graph.
-        name: of the function.
-        inside: what it computes.
-        attrs: the attrs that it has.
+        name: the name of the function.
+        inside: the expected content.
+        attrs: the expected attrs.
     """
     function = after.functions.get(name)
     if function is None:

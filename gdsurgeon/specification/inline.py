@@ -1,4 +1,4 @@
-"""inline: in the place of a call are the nodes of its function, that read, wait and run where the call did."""
+"""inline: the nodes of a function replace its call, with the same inputs, control inputs and effects."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
-from gdsurgeon.compare.intent import Altered, FunctionChanges, Intent, Rewired
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
+from gdsurgeon.specification.rows import Rows
 from gdsurgeon.specification.selected import Selecting, selected
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
-_HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
+_FORWARDING = frozenset(("Identity", "IdentityN", "NoOp"))
 
 
 def violations(
@@ -30,9 +31,9 @@ def violations(
     """See `gdsurgeon.specification.specify.violations`."""
     del rtol, atol  # of the proof
     before, facts = comparison.before, comparison.facts
-    table = before.store.table
-    callers = {number for number, op in enumerate(table.op_names) if op in CALLS or op in before.functions}
-    found = [before[table.names[row]] for row, number in enumerate(table.ops) if number in callers] if callers else []
+    rows = Rows(before)
+    ops = {op for op in rows.table.op_names if op in CALLS or op in before.functions}
+    found = [before[rows.names[row]] for row in rows.of_op(ops)]
     chosen = [node for node in found if not functions or function_of(node)[0] in functions]
     if nodes is not None:
         names = set(selected(before, nodes))
@@ -45,16 +46,16 @@ def violations(
         if node not in work.inner and (name in comparison.after or not _may_be_left_out(node))
     }
     kept = {name for name in calls.of if name in comparison.after}
-    beside = kept | {name for name in facts.added if name not in made}
+    helpers = kept | {name for name in facts.added if name not in made}
     intent = Intent(
-        added=[*made, *beside],
+        added=[*made, *helpers],
         removed=[name for name in calls.of if name not in kept],
         functions=FunctionChanges(removed=_unused(before, comparison.after, calls)),
     )
-    seen = _Seen(comparison.after, calls, beside)
-    for name in beside:
+    seen = _Seen(comparison.after, calls, helpers)
+    for name in helpers:
         node = comparison.after.find(name)
-        if node is not None and (node.op not in _HANDS_ON or node.device):
+        if node is not None and (node.op not in _FORWARDING or node.device):
             yield f"{quoted(name)} was added, but is a {node.op}"
     for work in calls.all:
         for node in calls.nodes(work):
@@ -66,16 +67,16 @@ def violations(
 
 
 class _Seen:
-    """The graph as it is now, seen through the nodes that hand something on and were made BESIDE the bodies' own."""
+    """The graph after the edit. The `helpers` are added nodes that are not copies: they forward tensors and order."""
 
-    def __init__(self, after: Graph, calls: InlinedCalls, beside: set[str]) -> None:
-        self._after, self._calls, self._beside = after, calls, beside
-        self._made = beside | {name for work in calls.all for name in work.copies.values()}
+    def __init__(self, after: Graph, calls: InlinedCalls, helpers: set[str]) -> None:
+        self._after, self._calls, self._helpers = after, calls, helpers
+        self._made = helpers | {name for work in calls.all for name in work.copies.values()}
         given = (n for w in calls.of.values() for n in (*w.call.controls, *(read.node for read in w.call.inputs)))
         self._given = {node.name for node in given}
 
     def copy(self, work: Inlined, old: Node) -> Iterator[str]:
-        """What is wrong with the node of a body that was put in the place of a call."""
+        """Yields the faults of the copy of a node of a function body."""
         name = work.copies[old]
         new = self._after.find(name)
         if new is None:
@@ -102,10 +103,10 @@ class _Seen:
         yield from self._late(name, waits, wanted)
 
     def _is_gated(self, node: Node) -> bool:
-        return any(control.name in self._beside for control in node.controls)
+        return any(control.name in self._helpers for control in node.controls)
 
     def around(self, work: Inlined, before: Graph, intent: Intent) -> Iterator[str]:
-        """What is wrong with those who read a call of the file, or waited for it."""
+        """Yields the faults of the users of a call of the file."""
         name = work.name
         users = [before[user] for user in before.store.users(name) if user not in self._calls.of]
         is_read = False
@@ -116,15 +117,14 @@ class _Seen:
             for slot in slots if now is not None and len(now.inputs) == len(user.inputs) else ():
                 assert now is not None
                 yield from self._read(user.name, now.inputs[slot], None, user.inputs[slot])
-                intent.rewired.append(Rewired(user.name, slot, user.inputs[slot].name, now.inputs[slot].name))
+                intent.rewire([(user.name, slot)], user.inputs[slot].name, now.inputs[slot].name)
             if now is not None and any(control.name == name for control in user.controls):
                 yield from self._late(user.name, self._waits(now.controls), self._calls.awaited(None, user.controls))
                 kept = {control.name for control in user.controls if control.name not in self._calls.of}
                 waits = {control.name for control in now.controls}
                 if not kept <= waits or not waits - kept <= self._made | self._given:
                     yield f"{quoted(user.name)} has the control inputs {sorted(waits)}"
-                intent.changed.append(user.name)
-                intent.altered.append(Altered(user.name, "controls", tuple(c.name for c in now.controls)))
+                intent.alter(user.name, {"controls": tuple(c.name for c in now.controls)})
         is_read = is_read or any(r.node.name == name for o in self._calls.of.values() for r in o.call.inputs)
         if is_read:
             return
@@ -138,10 +138,10 @@ class _Seen:
         yield from self._late(name, waits, work.effects() if work.results() else self._calls.awaited(None, [work.call]))
 
     def _read(self, name: str, now: Output, inside: Inlined | None, read: Output) -> Iterator[str]:
-        """Whether a node that read READ reads the same NOW, and no sooner."""
+        """Yields a line unless the input `now` is the counterpart of `read`, with the same orderings."""
         wanted, gates = self._calls.resolved(inside, read)
         passed: list[Node] = []
-        while now.node.name in self._beside and now.index < len(now.node.inputs):
+        while now.node.name in self._helpers and now.index < len(now.node.inputs):
             passed += [*now.node.controls, *(handed.node for handed in now.node.inputs)]
             now = now.node.inputs[now.index]
         if now.name != wanted:
@@ -149,12 +149,12 @@ class _Seen:
         yield from self._late(name, self._waits([*passed, now.node]), gates)
 
     def _waits(self, nodes: Iterable[Node]) -> set[str]:
-        """What is waited for by way of NODES."""
-        seen = closure(nodes, lambda node: _above(node) if node.name in self._beside else ())
-        return {node.name for node in seen} - self._beside
+        """Returns the nodes that `nodes` are or forward orderings from."""
+        seen = closure(nodes, lambda node: _above(node) if node.name in self._helpers else ())
+        return {node.name for node in seen} - self._helpers
 
     def _late(self, name: str, waits: set[str], wanted: set[str]) -> Iterator[str]:
-        """A line where something may run before what is WANTED first is over."""
+        """Yields a line if a node may run before the nodes `wanted`, given its dependencies `waits`."""
         left = wanted - waits
         if not left:
             return
@@ -165,18 +165,18 @@ class _Seen:
 
 
 def _may_be_left_out(node: Node) -> bool:
-    """Whether a node has no effects, and may be left out. That nothing lacks it shows in what other nodes read."""
+    """Returns whether a node has no effects, and may be left out if it has no consumers."""
     definition = node.op_def
     return definition is not None and not definition.is_stateful and node.op not in PLACEHOLDERS | CONTROL_FLOW
 
 
 def _above(node: Node) -> list[Node]:
-    """What a node reads or waits for."""
+    """Returns the producers of all inputs of a node."""
     return [*(read.node for read in node.inputs), *node.controls]
 
 
 def _unused(before: Graph, after: Graph, calls: InlinedCalls) -> list[str]:
-    """The functions that the calls came to call, and nobody does any more."""
+    """Returns the functions that only the inlined calls called, directly or indirectly."""
     library = before.functions
     inlined = set(library.reachable((function_of(work.call)[0] for work in calls.all), gradients=True))
     others = [f.signature.name for f in library if f.signature.name not in inlined]

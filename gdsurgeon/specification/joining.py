@@ -66,7 +66,7 @@ class ImportedGraph:
         part: the imported graph.
         replaced: nodes of `part` that were not copied, with the tensors that replace them.
         names: required names of copies. All others keep their names, with a number if the name is taken.
-        taken: taken names besides those of the other graph.
+        taken: taken names that the other graph does not have.
 
     Attributes:
         names: the names of the copies.

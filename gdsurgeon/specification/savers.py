@@ -69,7 +69,7 @@ def restoring_rows(rows: Rows, serving: Serving) -> set[int]:
 
 
 def loader_rows(rows: Rows) -> set[int]:
-    """Returns the nodes that a loader of the model feeds and runs, and the groups of which these consist."""
+    """Returns the nodes that a loader of the model feeds and runs, and the members of groups among them."""
     runs = rows.graph.serving.runs if rows.graph.serving is not None else []
 
     def grouped(row: int) -> Iterator[int]:
@@ -196,7 +196,7 @@ def add_saver(before: Graph, saved: Sequence[Saved], intent: Intent, stem: str =
 def expect_saver(expected: Expected, found: Surroundings, saved: Sequence[Saved], stem: str = "saver") -> None:
     """Adds the saver of `add_saver` to the expected surroundings, and the list of its variables.
 
-    `found` are the surroundings after the edit. They tell which variables are trained if no other record does.
+    `found` are the surroundings after the edit. They determine which variables are trained if no other record does.
     """
     graph, was, values = expected.graph, expected.was, expected.values
     scope = free_scope(graph.store.names, stem)

@@ -1,4 +1,4 @@
-"""The surroundings that a model is to have after an edit: those before it by today's names, and what was asked for."""
+"""The expected surroundings of a model: those before the edit with the new names, and the requested changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdsurgeon.specification.specify import SPECIFIED
 
 
 class Expected(NamedTuple):
-    """What the surroundings are to be.
+    """The expected surroundings.
 
     Attributes:
         graph: before the edit, as it is in its file.
@@ -40,14 +40,14 @@ class Expected(NamedTuple):
             del self.values[place]
 
     def move(self, old: Place, new: Place) -> None:
-        """Has the places that begin with OLD begin with NEW."""
+        """Replaces the beginning `old` of places by `new`."""
         for place in [place for place in self.values if place[: len(old)] == old]:
             moved = (*new, *place[len(old) :])
             self.values[moved] = self.values.pop(place)
 
 
 class Around(NamedTuple):
-    """How the surroundings are written besides what an edit asks for.
+    """How the surroundings are written, independent of the edit.
 
     Attributes:
         touched: keys of signatures that are computed by other nodes: their functions, and the dtypes and shapes of
@@ -60,18 +60,18 @@ class Around(NamedTuple):
 
 
 def unchanged(before: Surroundings, graph: Graph, now: Graph, intent: Intent) -> Expected:
-    """The surroundings BEFORE an edit of GRAPH, which is NOW as it is written, by the names that INTENT gives."""
+    """Returns the surroundings `before` the edit with the names of `intent`; `graph` and `now` as in `Expected`."""
     values = respelt(before, names_after(graph, intent), lambda name: intent.renamed_functions.get(name, name))
     expected = Expected(graph, now, before, values, set())
     if not before.get(("tags",)) and any(place[0] == "saver" and place not in values for place in before):
-        expected.drop(("saver",))  # of a MetaGraph: it cannot do without a node that is gone
+        expected.drop(("saver",))  # of a MetaGraph: the saver needs all its nodes
     return expected
 
 
 def wrong_surroundings(
     expected: Expected, found: Surroundings, asked: Asked | None, how: Around
 ) -> Iterator[Difference | str]:
-    """What differs between the surroundings FOUND after an edit and those that are expected.
+    """Yields the differences between the surroundings `found` after an edit and the expected ones.
 
     Args:
         expected: those before the edit, see `unchanged`; they become those that were asked for.
@@ -92,7 +92,7 @@ def wrong_surroundings(
 
 
 def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
-    """What gives the name that a node, a tensor or ``^node`` of GRAPH has after an edit; None: it is gone."""
+    """Returns a function that returns the new name of a node, a tensor or ``^node``; None if it is removed."""
     added, removed = frozenset(intent.added), frozenset(intent.removed)
 
     def after(text: str) -> str | None:
@@ -101,7 +101,7 @@ def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
         if graph.find(node) is None:
             return None
         if node in added and node not in intent.renamed:
-            return text  # another node has taken the name, and is served in its place
+            return text  # a new node has the name and replaces the node
         if node in removed:
             return None
         now = node if node in added else intent.renamed.get(node, node)
@@ -115,7 +115,7 @@ def _node(text: str) -> str:
 
 
 def _settle_signatures(expected: Expected, touched: Collection[str]) -> None:
-    """Frees what the graph decides of signatures TOUCHED; the objects are to have the signatures that there are."""
+    """Frees the dtypes and shapes of the signatures `touched`; the objects must have the present signatures."""
     values, free = expected.values, expected.free
     keys = {place[1] for place in values if place[0] == "signature"}
     for place in [place for place in values if place[0] == "signature" and place[1] in touched]:
