@@ -28,18 +28,18 @@ def change_signatures(
     inputs: Sequence[Named] = (),
     outputs: Sequence[Named] = (),
 ) -> EditResult:
-    """Changes the signatures of the model that GRAPH is part of.
+    """Changes the signatures of the model of the graph.
 
     Args:
-        graph: stays as it is, but for `Graph.serving`.
+        graph: only `Graph.serving` changes.
         renamed: pairs (``KEY``, new key), or (``KEY/name``, new name) for an input or output.
-        removed: keys; or ``KEY/name`` of single inputs and outputs.
-        inputs, outputs: what is added to the signatures of their keys, which need not be there yet.
+        removed: keys, or ``KEY/name`` of single inputs and outputs.
+        inputs, outputs: tensors to add to the signatures of their keys, which can be new.
 
     Raises:
-        EditError: GRAPH is part of no model with signatures; there is no such key or name; one is taken; or a signature
-            would give nothing, or something that depends on what it does not take.
-        NothingToDo: nothing is asked for that is not so already.
+        EditError: the graph is not part of a model with signatures; no such key or name; a name is taken; or a
+            signature would have no outputs, or outputs that depend on a placeholder that is not an input.
+        NothingToDo: the signatures are already as requested.
     """
     if graph.serving is None:
         message = f"{printable(graph.source_name)} is a plain GraphDef, which has no signatures"
@@ -47,28 +47,39 @@ def change_signatures(
     before = dict(graph.serving.signatures)
     after = dict(before)
     for item in removed:
-        _remove(after, item)
+        key, name = _found(after, item)
+        if name:
+            sides = [{n: t for n, t in side.items() if n != name} for side in after[key][:2]]
+            after[key] = Served(sides[0], sides[1], after[key].method)
+        else:
+            del after[key]
     for old, new in pairs_of(renamed):
-        _rename(after, old, new)
+        key, name = _found(after, old)
+        if name:
+            sides = [_respelt(side, name, new, key) for side in after[key][:2]]
+            after[key] = Served(sides[0], sides[1], after[key].method)
+            continue
+        if new in after:
+            raise EditError(f"the signature {quoted(new)} exists already", code="name-taken", signature=new)
+        if not new:
+            message = f"the new name of the signature {quoted(key)} is empty"
+            raise EditError(message, code="bad-name", signature=key, name=new)
+        after[new] = after.pop(key)
     for key in dict.fromkeys(item.key for item in (*inputs, *outputs)):
         after[key] = with_added(after.get(key, Served({}, {}, PREDICT)), key, inputs, outputs)
     if after == before:
         raise NothingToDo("nothing would change: the signatures are already as requested")
-    touched = {key: resolved(graph, key, served) for key, served in after.items() if before.get(key) != served}
+    changed = {key: resolved(graph, key, served) for key, served in after.items() if before.get(key) != served}
 
-    graph.serving = graph.serving._replace(signatures=after | touched)
-    lines = [told(key, served) for key, served in touched.items()]
-    lines += [Entry("removed", f"signature {key}") for key in before if key not in after]
-    claim = SameGiven({}, pairs(touched), equation(())) if touched else SameOutputs(even_alone=True)
-    return EditResult(Intent(), (claim,), told=lines)
+    graph.serving = graph.serving._replace(signatures=after | changed)
+    summary = [told(key, served) for key, served in changed.items()]
+    summary += [Entry("removed", f"signature {key}") for key in before if key not in after]
+    claim = SameGiven({}, pairs(changed), equation(())) if changed else SameOutputs(even_alone=True)
+    return EditResult(Intent(), (claim,), told=summary)
 
 
 def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
-    """The key that ITEM is, and the name of an input or output of it, where it names one.
-
-    Raises:
-        EditError: there is none.
-    """
+    """Returns the key in `item`, a key or ``KEY/name``, and the name, which can be ''. Raises EditError."""
     if item in signatures and item != INIT:
         return item, ""
     key, slash, name = item.partition("/")
@@ -78,43 +89,9 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
     names = (*signatures[key].inputs, *signatures[key].outputs)
     if name not in names:
         near = nearest(name, names)
-        raise EditError(
-            f"the signature {quoted(key)} has no input or output {quoted(name)}.{suggestion(near)}".rstrip("."),
-            code="no-such-tensor",
-            signature=key,
-            name=name,
-            near=near,
-        )
+        message = f"the signature {quoted(key)} has no input or output {quoted(name)}.{suggestion(near)}".rstrip(".")
+        raise EditError(message, code="no-such-tensor", signature=key, name=name, near=near)
     return key, name
-
-
-def _remove(signatures: dict[str, Served], item: str) -> None:
-    key, name = _found(signatures, item)
-    if not name:
-        del signatures[key]
-        return
-    served = signatures[key]
-    signatures[key] = served._replace(
-        inputs={other: tensor for other, tensor in served.inputs.items() if other != name},
-        outputs={other: tensor for other, tensor in served.outputs.items() if other != name},
-    )
-
-
-def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
-    key, name = _found(signatures, old)
-    if not name:
-        if new in signatures:
-            message = f"the signature {quoted(new)} exists already"
-            raise EditError(message, code="name-taken", signature=new)
-        if not new:
-            message = f"the new name of the signature {quoted(key)} is empty"
-            raise EditError(message, code="bad-name", signature=key, name=new)
-        signatures[new] = signatures.pop(key)
-        return
-    served = signatures[key]
-    signatures[key] = served._replace(
-        inputs=_respelt(served.inputs, name, new, key), outputs=_respelt(served.outputs, name, new, key)
-    )
 
 
 def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
@@ -128,7 +105,7 @@ DEFAULT_KEY = "serving_default"
 
 
 class Named(NamedTuple):
-    """A tensor of a signature: what callers call it, which it is, and the key of the signature."""
+    """A tensor of a signature: its name for callers, the tensor, and the key of the signature."""
 
     name: str
     tensor: str
@@ -136,7 +113,7 @@ class Named(NamedTuple):
 
 
 def signature_of(graph: Graph, serving: Serving, key: str) -> Served:
-    """The signature KEY of those that are called. Raises EditError: there is none."""
+    """Returns the signature `key`. Raises EditError if it does not exist."""
     found = serving.called.get(key)
     if found is None:
         missing = no_signature(key, serving.called)
@@ -145,7 +122,7 @@ def signature_of(graph: Graph, serving: Serving, key: str) -> Served:
 
 
 def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Sequence[Named]) -> Served:
-    """SERVED, the signature KEY, with what of INPUTS and OUTPUTS is of that key. Raises EditError: a name is taken."""
+    """Returns the signature `key` with its further `inputs` and `outputs`. Raises EditError if a name is taken."""
     sides = []
     for what, items, named in (("input", inputs, served.inputs), ("output", outputs, served.outputs)):
         side = dict(named)
@@ -164,11 +141,11 @@ def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Seque
 
 
 def resolved(graph: Graph, key: str, served: Served) -> Served:
-    """SERVED, the signature KEY, with its tensors as GRAPH spells them.
+    """Returns the signature `key` with the names of its tensors in the graph.
 
     Raises:
-        EditError: there is no such tensor, or it cannot be fed or fetched; the signature gives nothing, or something
-            that depends on a placeholder that it does not take.
+        EditError: no such tensor, or it cannot be fed or fetched; the signature has no outputs, or outputs that depend
+            on a placeholder that is not an input.
     """
     if not served.outputs:
         message = f"the signature {quoted(key)} has no outputs: name at least one"
@@ -210,7 +187,7 @@ def _dense(graph: Graph, text: str, done: str) -> Output:
 
 
 def told(key: str, served: Served) -> Entry:
-    """A signature as an entry of the summary."""
+    """Returns a signature as an entry of the summary."""
     return Entry("signature", f"{printable(key)}({_side(served.inputs)}) -> {_side(served.outputs)}")
 
 
@@ -220,6 +197,6 @@ def _side(named: Mapping[str, str]) -> str:
 
 
 def pairs(signatures: Mapping[str, Served]) -> tuple[tuple[str, str], ...]:
-    """The tensors that SIGNATURES give, each with itself: they are what they were."""
+    """Returns the outputs of signatures, each with itself: their values do not change."""
     tensors = dict.fromkeys(tensor for served in signatures.values() for tensor in served.outputs.values())
     return tuple((tensor, tensor) for tensor in tensors)

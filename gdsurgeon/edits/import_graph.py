@@ -108,7 +108,7 @@ def _frozen(other: Graph) -> Graph:
 
 
 def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:
-    """Returns the run of a loader that initialises the tables in `part` of `other`; None if there are none.
+    """Returns the run of a loader that initialises the tables in `part` of `other`; None without tables.
 
     Raises:
         EditError: `graph` is part of a model, whose loaders would not run it.

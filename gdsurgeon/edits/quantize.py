@@ -105,7 +105,7 @@ def quantize(
 
     Raises:
         UsageError: unknown dtype, or `keep` is not a valid regular expression.
-        EditError: `keep` matches no name, or constants overflow or underflow; all of these are listed. The graph is
+        EditError: `keep` matches no name, or constants overflow or underflow; the details list them. The graph is
             unchanged.
         NothingToDo: no constant would become smaller.
         NotValidatedError: NumPy is not installed.

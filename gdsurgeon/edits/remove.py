@@ -139,7 +139,7 @@ class _Bypass:
         self.equal: set[Output] = set()
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
-        """Returns the replacement of each output. Raises EditError if there is none."""
+        """Returns the replacement of each output. Raises EditError if no input can replace an output."""
         out = {output: self._end(output) for output in outputs}
         for output, new in out.items():
             if code := mismatch(output, new):

@@ -181,7 +181,7 @@ def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shap
 
 
 def _not_checked(graph: Graph, nodes: Iterable[Node]) -> Iterator[str]:
-    """Yields a line for function calls and v1 while loops, inside of which shapes are not checked."""
+    """Yields a line for function calls and v1 while loops: shapes inside them are not checked."""
     nodes = list(nodes)
     definitions = {op: op_def(op) for op in {node.op for node in nodes}}
     calling = {op for op, definition in definitions.items() if definition is not None and definition.takes_functions}

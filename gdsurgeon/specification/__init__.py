@@ -1,1 +1,1 @@
-"""What a request means, said once more: by code that shares nothing with the edit that carries it out."""
+"""The meaning of each request, implemented again by code that shares nothing with the edit."""
