@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
+from support.aside import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
 from support.patience import LONG_ENOUGH
 from support.remembering import RememberingDifferentiator

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.limiting import within_memory
 from support.patience import LONG_ENOUGH, within
+from support.system import within_memory
 
 from gdsurgeon.container.checkpoint.bundle import HEADER_KEY, Bundle, header_of
 from gdsurgeon.container.checkpoint.open import open_checkpoint

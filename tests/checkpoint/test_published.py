@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.bundles import values
 from support.desk import Desk
-from support.published import ABSENT, FOLDER
+from support.published import FOLDER, needs_models
 
 from gdsurgeon.container.checkpoint.bundle import Bundle
 from gdsurgeon.container.checkpoint.edit import as_it_is, edit, relinked
@@ -16,7 +16,7 @@ from gdsurgeon.container.checkpoint.table import Table
 from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.wire.source import BytesSource
 
-pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+pytestmark = needs_models
 COMPRESSED = ("serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm")
 """Those whose index is in Snappy."""
 INDICES = sorted(FOLDER.rglob("*.index"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.counting import is_linear
+from support.system import is_linear
 
 from gdsurgeon.container.checkpoint import slices
 from gdsurgeon.container.checkpoint.slices import Extents, Piece, extents, parse_slice_spec, slice_key, spell, stretched

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.bundles import SMALL, files_of, values
 from support.desk import Desk, check_said, finished
-from support.disk_fault import Fault
+from support.system import Fault
 
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 

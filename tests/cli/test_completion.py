@@ -14,10 +14,10 @@ import click
 import pexpect
 import pytest
 from support import graphs
-from support.counting import calls
 from support.desk import Desk
 from support.graphs import FLOAT, const, graph_bytes, node, placeholder
 from support.paths import ROOT
+from support.system import calls
 
 from gdsurgeon.cli import complete
 from gdsurgeon.cli.main import main

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, check_said, finished
-from support.disk_fault import Fault
 from support.graphs import node
 from support.hostile import HEAVY, PLAIN
 from support.renaming import EARLIER, QUICK, RENAME_TWO, TO_OUT, renamed
+from support.system import Fault
 
 from gdsurgeon.wire.text import to_text
 

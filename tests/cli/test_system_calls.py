@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from support.desk import Desk, Ran, check_said, finished
 from support.hostile import HEAVY
-from support.kernel_calls import can_trace, counted_calls
 from support.renaming import EARLIER, RENAME_TWO, renamed
+from support.system import can_trace, counted_calls
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
 EACH_CALL = "GDSURGEON_EACH_CALL" in os.environ

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import check_failed, check_said
-from support.disk_fault import Fault
+from support.system import Fault
 from support.validating import EARLIER, Bench, of_all_kinds, scaled
 
 from gdsurgeon.cli.main import Terminated

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.counting import calls
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.system import calls
 
 from gdsurgeon.compare import copies as module
 from gdsurgeon.compare.comparison import compare_written

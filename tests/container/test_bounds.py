@@ -7,7 +7,7 @@ import os
 import pytest
 from support.desk import Desk, check_error
 from support.graphs import graph_bytes, node
-from support.limiting import within_memory
+from support.system import within_memory
 
 from gdsurgeon.container.load import load, open_model
 from gdsurgeon.errors import InputError

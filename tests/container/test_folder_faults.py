@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from support.desk import Desk, Ran, check_said
-from support.kernel_calls import can_trace, counted_calls
 from support.meta_graphs import put, read
 from support.renaming import QUICK
+from support.system import can_trace, counted_calls
 
 RENAME = ("rename", "model", "x=pixels", *QUICK)
 PLACES = {"in-place": ("-i", "--backup", ".bak"), "new": ("-o", "out")}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, check_failed, check_said, finished
-from support.disk_fault import Fault
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
+from support.system import Fault
 
 from gdsurgeon.wire.folder import Folder
 

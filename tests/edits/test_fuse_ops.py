@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.expecting import account, refused
 from support.fusing import GRADS, chain, check_calls, fused, split, tanh, tanh_grad2
 from support.graphs import (
@@ -37,6 +36,7 @@ from support.graphs import (
     unary,
 )
 from support.running import run
+from support.system import is_linear
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 import gdsurgeon as gds

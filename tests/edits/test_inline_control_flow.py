@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -28,6 +27,7 @@ from support.graphs import (
 )
 from support.inlining import F1, LESS_ONE, same
 from support.running import run
+from support.system import is_linear
 from support.v1_control_flow import LOOP, while_loop
 
 from gdsurgeon.edits.inline import inline

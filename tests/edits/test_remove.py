@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.expecting import check_graph, expect, refused
 from support.graphs import (
     FLOAT,
@@ -25,6 +24,7 @@ from support.graphs import (
     placeholder,
 )  # fmt: skip
 from support.removing import chain, named
+from support.system import is_linear
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameGiven, SameOutputs

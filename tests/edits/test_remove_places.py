@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.expecting import expect, refused
 from support.graphs import (
     BOOL,
@@ -25,6 +24,7 @@ from support.graphs import (
 )  # fmt: skip  # fmt: skip
 from support.removing import chain, named
 from support.running import run
+from support.system import is_linear
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.compare.intent import Rewired

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.expecting import refused
 from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar, unary
 from support.rewriting import X, binary, done, rewritten, stays
+from support.system import is_linear
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import HINTS

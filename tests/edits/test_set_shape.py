@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.ask_tensorflow import Answers, ShapesTold
+from support.aside import Answers, ShapesTold
 from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.counting import calls, is_linear
 from support.graphs import BOOL, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
+from support.system import calls, is_linear
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify

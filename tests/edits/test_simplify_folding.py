@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.evaluating import Evaluations, array, by_tensorflow
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar, unary
 from support.running import run
 from support.simplifying import simplified, stays
+from support.system import is_linear
 from support.v1_control_flow import while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.evaluating import array, by_tensorflow
 from support.expecting import account, refused
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from support.running import run
 from support.simplifying import simplified, stays
+from support.system import is_linear
 
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify

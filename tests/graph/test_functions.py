@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
-from support.counting import is_linear
 from support.drawing import pick_some
 from support.expecting import refused
 from support.graphs import FLOAT, const, func, function, graph, library, node
+from support.system import is_linear
 
 from gdsurgeon.edits.functions import plan_function_merge
 from gdsurgeon.errors import InputError

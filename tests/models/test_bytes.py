@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.published import ABSENT, BINARY, EXECUTABLE, FOLDER, NOT_EXECUTABLE, Model
+from support.published import BINARY, EXECUTABLE, FOLDER, NOT_EXECUTABLE, Model, needs_models
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
@@ -16,7 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
-pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+pytestmark = needs_models
 
 COLOCATION = b"loc:@"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
+from support.published import EXECUTABLE, FOLDER, NOT_EXECUTABLE, needs_models
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
@@ -20,12 +20,7 @@ from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.models,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
-]
+pytestmark = [*needs_models, pytest.mark.slow, pytest.mark.tensorflow]
 
 
 class Run(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from support import loaders
 from support.desk import Desk
 from support.graphs import FLOAT, INT32, node, placeholder
-from support.published import ABSENT, FOLDER
+from support.published import FOLDER, needs_models
 from support.renaming import QUICK
 
 import gdsurgeon as gds
@@ -19,7 +19,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
-pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+pytestmark = needs_models
 
 SAVED = ("rust_regression_sm", "serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm")
 META = ("od_hand_ssd.meta", "scisharp_cond_test.meta", "scisharp_xor.meta")

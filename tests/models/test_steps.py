@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk
-from support.published import ABSENT, FOLDER
+from support.published import FOLDER, needs_models
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.models,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
-]
+pytestmark = [*needs_models, pytest.mark.slow, pytest.mark.tensorflow]
 
 WORDS = "silence, unknown, yes, no, up, down, left, right, on, off, stop, go"
 JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {

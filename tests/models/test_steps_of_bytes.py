@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import Desk
-from support.published import ABSENT, FOLDER
+from support.published import FOLDER, needs_models
 from support.running import run
 from support.stepping import Array, wav
 
@@ -16,11 +16,7 @@ import gdsurgeon as gds
 from gdsurgeon.feeds.texts import example
 from gdsurgeon.runtime.tensor import from_numpy
 
-pytestmark = [
-    pytest.mark.models,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
-]
+pytestmark = [*needs_models, pytest.mark.tensorflow]
 
 TONE = wav((np.sin(np.arange(12000) / 9)[:, None] * 20000).round(), 16000)
 PIXELS = np.random.default_rng(0).integers(0, 256, (2, 784))

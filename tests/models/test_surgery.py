@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.patience import within
-from support.published import ABSENT, EXECUTABLE, FOLDER
+from support.published import EXECUTABLE, FOLDER, needs_models
 from support.workers import lent_worker
 
 import gdsurgeon as gds
@@ -26,12 +26,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.runtime.tensor import Tensor
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.models,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
-]
+pytestmark = [*needs_models, pytest.mark.slow, pytest.mark.tensorflow]
 
 Report = dict[str, Any]
 

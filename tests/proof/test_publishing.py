@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.failing import command, crashing, renaming, simple
+from support.failing import command, crashing, renaming, simple, telling
 from support.graphs import attr
 from support.operating import operated, refused
-from support.telling import telling
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of

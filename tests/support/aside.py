@@ -1,4 +1,4 @@
-"""Processes that live through many tests and are asked line by line: JSON objects on standard input and output."""
+"""Processes that answer many tests line by line: JSON objects on standard input and output."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
@@ -101,3 +102,30 @@ def serve(does: Mapping[str, Callable[[Request], Answer]]) -> None:
                 answer = {"failed": traceback.format_exc()}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
+
+
+RANDOM_GRAPHS = 40
+
+
+class Answers:
+    """What TensorFlow says of the graphs in a folder, by their names without suffix; see `tensorflow_shapes`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
+        return found
+
+
+class ShapesTold(Aside):
+    """A process that tells shapes."""
+
+    def __init__(self) -> None:
+        # The convolutions of oneDNN give their input back where their output is empty.
+        super().__init__("support.tensorflow_shapes", TF_ENABLE_ONEDNN_OPTS="0")
+
+    def of(self, folder: Path, random_graphs: int = 0) -> Answers:
+        """The answers on each graph in FOLDER, and on so many random ones, which are made there first."""
+        self.ask("examine", folder=str(folder), random=random_graphs)
+        return Answers(folder)

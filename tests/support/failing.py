@@ -1,19 +1,35 @@
-"""Edits of which the proof fails, or the process that runs it."""
+"""Edits whose proof fails, edits that declare all their changes, and processes that run edits."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gdsurgeon as gds
+from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from support.graphs import Builder, body_node
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
-from support.telling import telling
+
+
+def telling(edit: Callable[[Graph], EditResult]) -> Callable[[Graph], EditResult]:
+    """EDIT, with a result that says whatever it has done to the graph besides, as if that had been asked for."""
+
+    def told(graph: Graph) -> EditResult:
+        result = edit(graph)
+        intent = result.intent
+        facts = compare_written(graph.pristine(), graph.chunks(), intent.renamed).facts
+        intent.added, intent.removed, intent.rewired = facts.added, facts.removed, facts.rewired
+        intent.changed, intent.functions = list(facts.altered), facts.functions
+        result.asked = None
+        return result
+
+    return told
 
 
 def children(pid: int | str = "self") -> list[int]:

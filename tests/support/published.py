@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
+
 from support.paths import MODELS
 
 FOLDER = MODELS
@@ -84,3 +86,6 @@ NOT_EXECUTABLE: dict[str, Model] = {
 }
 
 BINARY = sorted(name for name, model in (EXECUTABLE | NOT_EXECUTABLE).items() if not model.text)
+
+needs_models = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+"""Marks of tests that read the published graphs."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from support import graphs
 from support.desk import check_error
-from support.limiting import within_memory
 from support.patience import LONG_ENOUGH, within
+from support.system import within_memory
 
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.text import LONG, to_binary

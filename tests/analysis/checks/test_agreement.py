@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.agreement import disagreement
-from support.importer import Importer
+from support.importer import Importer, disagreement
 from support.random_nodes import nodes_of
 
 from gdsurgeon.graph.load import from_bytes
@@ -67,7 +66,7 @@ def test_a_disagreement_is_seen(importer: Importer, monkeypatch: pytest.MonkeyPa
     assert disagreement(importer, data) == ""
     sound = from_bytes(b"\n\x09\n\x01n\x12\x04NoOp")
     if said == "TensorFlow":
-        monkeypatch.setattr("support.agreement.from_bytes", lambda _: sound)
+        monkeypatch.setattr("support.importer.from_bytes", lambda _: sound)
     else:
         monkeypatch.setattr(importer, "refusal", lambda _: "")
     assert disagreement(importer, data).startswith(f"{said} alone: ")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
+from support.aside import RANDOM_GRAPHS, Answers, ShapesTold
 from support.graphs import FLOAT, INT32, const, graph, identity, node, placeholder, scalar
 from support.published import ABSENT, EXECUTABLE, FOLDER
 from support.shape_cases import CASES, Case, P

@@ -1,15 +1,25 @@
-"""Published graphs that are exported again in sixteen ways: nearly every node is found again."""
+"""Comparisons of published graphs: with graphs that have one small change, and with graphs that are exported again."""
 
 from __future__ import annotations
 
 import pytest
-from support.published import ABSENT, FOLDER
+from support.published import EXECUTABLE, FOLDER, needs_models
 from support.re_exports import CHANGES, exported
+from support.small_changes import unnamed
 
+import gdsurgeon as gds
 from gdsurgeon.compare.match import match
 from gdsurgeon.container.load import load
+from gdsurgeon.wire.write import read_chunks
 
-pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+pytestmark = needs_models
+
+
+@pytest.mark.parametrize("name", EXECUTABLE)
+def test_a_small_change_is_named(name: str) -> None:
+    data = read_chunks(gds.load(str(FOLDER / name)).chunks())
+    assert unnamed(data, 1 if len(data) > 1 << 20 else 3) == []
+
 
 EXACT = [kind for kind in CHANGES if "more" not in kind and "less" not in kind and "front" not in kind]
 
