@@ -7,6 +7,7 @@
     generate.py tanh STEPS PATH     a chain of Tanh
     generate.py consumers N PATH    N slices of one tensor, squared and added up
     generate.py tiny 0 PATH         4 nodes: a MatMul and a Softmax
+    generate.py checkpoint BYTES PREFIX   a checkpoint
 
 Every graph is one that TensorFlow loads. `rename_of` names the node in its middle that the bench
 renames.
@@ -271,8 +272,26 @@ def write(pieces: Iterable[Piece], out: BinaryIO) -> None:
     out.writelines(waiting)
 
 
+def write_checkpoint(prefix: str, size: int) -> None:
+    """Writes a checkpoint of ten tensors of float32."""
+    from gdsurgeon.container.checkpoint.bundle import Item, build_bundle
+    from gdsurgeon.container.checkpoint.edit import BundleOutput
+    from gdsurgeon.container.checkpoint.table import checksum
+    from gdsurgeon.ops.dtypes import FLOAT32
+
+    data = random.Random(1).randbytes(size // 10 // 4 * 4)
+    crc, shape = checksum([data]), (len(data) // 4,)
+    files = build_bundle([Item(f"layer_{n}/kernel", FLOAT32, shape, (data,), crc) for n in range(10)])
+    with BundleOutput(prefix, *files) as output:
+        output.stage()
+        output.publish()
+
+
 def main() -> None:
     kind, size, path = sys.argv[1:]
+    if kind == "checkpoint":
+        write_checkpoint(path, int(size))
+        return
     with open(path, "wb", buffering=CHUNK) as out:
         write(KINDS[kind](int(size)), out)
 

@@ -81,7 +81,6 @@ class Row:
     work: str
     contenders: list[Contender]
     target: Target | Growth | None = None
-    later: Target | None = None
 
 
 class Workshop:
@@ -111,7 +110,7 @@ class Workshop:
         prefix = os.path.join(self.folder, f"checkpoint_{size}")
         if not os.path.exists(f"{prefix}.index"):
             self.say(f"generating {prefix}")
-            self.runner.run((sys.executable, helper("generate_checkpoint.py"), prefix, str(size)))
+            self.runner.run((sys.executable, helper("generate.py"), "checkpoint", str(size), prefix))
         return prefix
 
     def edit(self, model: Model, command: str, *arguments: str, note: str = "") -> Contender:
@@ -131,7 +130,7 @@ class Workshop:
 
     def run(self, column: str, note: str, path: str, elements: int, runs: int) -> Contender:
         """TensorFlow running a graph, start-up included."""
-        return Contender(column, (sys.executable, helper("run_graph.py"), path, str(elements), str(runs)), note)
+        return Contender(column, (sys.executable, helper("run_graph.py"), "run", path, str(elements), str(runs)), note)
 
     def rename(self, model: Model, validate: str | None = None, note: str = "") -> Contender:
         path, (old, new) = self.path(model), model.renaming
@@ -164,13 +163,15 @@ class Workshop:
         path = self.path(model)
         out = f"{path}.tensorflow.pb"
         if not os.path.exists(out):
-            self.runner.run((sys.executable, helper("gradients.py"), "make", path, out, *GRADIENTS[model.kind]))
+            self.runner.run(
+                (sys.executable, helper("run_graph.py"), "make-gradients", path, out, *GRADIENTS[model.kind])
+            )
         return out
 
     def backward(self, column: str, note: str, path: str, feed: str) -> Contender:
         """TensorFlow running the gradients in a graph: it measures that itself, start-up left out."""
         figures = f"{path}.json"
-        command = (sys.executable, helper("gradients.py"), "run", path, figures, feed)
+        command = (sys.executable, helper("run_graph.py"), "time-gradients", path, figures, feed)
         return Contender(column, command, note, figures=figures)
 
     def simplified(self, model: Model, *options: str) -> str:
@@ -184,7 +185,7 @@ class Workshop:
     def timed(self, column: str, note: str, path: str, run: Sequence[str]) -> Contender:
         """TensorFlow running a graph as RUN says (feed, fetch, optimiser): it measures that itself."""
         figures = f"{path}.{run[-1]}.json"
-        command = (sys.executable, helper("run_times.py"), path, figures, *run)
+        command = (sys.executable, helper("run_graph.py"), "time", path, figures, *run)
         return Contender(column, command, note, figures=figures)
 
     def peer(self, way: str, model: Model, column: str, note: str = "") -> Contender:
@@ -208,7 +209,6 @@ def edit_row(
     shop: Workshop,
     model: Model,
     target: Target | None,
-    later: Target | None = None,
     with_import: bool = False,
 ) -> Row:
     """The edit alone, against a file copy and the peers."""
@@ -221,7 +221,7 @@ def edit_row(
     ]
     if with_import:
         contenders.append(shop.peer("import", model, TENSORFLOW, "and import_graph_def"))
-    return Row(f"rename one node in {model}", contenders, target, later)
+    return Row(f"rename one node in {model}", contenders, target)
 
 
 def structure_row(shop: Workshop, model: Model, target: Target | None = None) -> Row:
@@ -475,14 +475,13 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
     big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
     chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
     mobilenet, resnet, densenet = map(Model, KERAS)
-    first, later = Target(seconds=1.5, megabytes=300), Target(seconds=0.4, megabytes=30)
     towers = Model("towers", sizes.short_chain)
     tanh, images, memory = Model("tanh", 1000), "image=32,224,224,3", ("--checkpoints", "memory")
     plain = f"{TENSORFLOW} {OWN_GRADIENTS}"
     return {
         "rename-big": lambda: edit_row(shop, big, Target(times=1.3, megabytes=40)),
         "rename-medium": lambda: edit_row(shop, medium, Target(plus=0.08)),
-        "rename-chain": lambda: edit_row(shop, chain, first, later, with_import),
+        "rename-chain": lambda: edit_row(shop, chain, Target(seconds=0.4, megabytes=30), with_import),
         "rename-short-chain": lambda: edit_row(shop, short_chain, None),
         "structure-big": lambda: structure_row(shop, big),
         "structure-chain": lambda: structure_row(shop, chain, Target(seconds=3.0)),

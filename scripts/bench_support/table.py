@@ -73,17 +73,15 @@ def verdict(outcome: Outcome) -> str:
     text = met(row.target.met(outcome.results))
     if isinstance(row.target, Growth):
         return f"{text}: {row.target.detail(outcome.results)}"
-    return f"{text}; later: {met(row.later.met(outcome.results))}" if row.later else text
+    return text
 
 
 def line(outcome: Outcome, floor: int) -> list[str]:
     row = outcome.row
     if row is None:
         return [outcome.name, *("" for _ in COLUMNS), "", "?"]
-    target = str(row.target or "")
-    if row.later:
-        target += f" (later {row.later})"
-    return [row.work, *(cell(outcome, column, floor) for column in COLUMNS), target, verdict(outcome)]
+    cells = (cell(outcome, column, floor) for column in COLUMNS)
+    return [row.work, *cells, str(row.target or ""), verdict(outcome)]
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
@@ -136,8 +134,6 @@ def row_json(outcome: Outcome) -> dict[str, Any]:
         "target": str(row.target) if row.target else None,
         "met": row.target.met(results) if row.target else None,
         "growth": row.target.slope(results[:3]) if isinstance(row.target, Growth) else None,
-        "later_target": str(row.later) if row.later else None,
-        "later_met": row.later.met(results) if row.later else None,
         "contenders": [contender_json(result, results) for result in results],
     }
 
