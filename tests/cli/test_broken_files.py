@@ -111,8 +111,7 @@ def test_bad_file_is_refused(desk: Desk, bad: Bad) -> None:
         desk.put(name, data)
     for arguments in (TO_OUT, ("inspect", "model.pb"), ("add-preprocessing", "plain.pb", "model.pb", *QUICK)):
         ran = desk.run(*arguments)
-        assert ran.code == 3
-        check_said(ran, "model.pb", *bad.words)
+        check_said(ran, "model.pb", *bad.words, code=3)
         assert not any(c in ran.out.decode() + ran.err for c in "\0\x1b")
     assert desk.files() == {"model.pb": bad.data, "out.pb": EARLIER, "plain.pb": PLAIN}
 

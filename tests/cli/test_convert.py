@@ -173,8 +173,7 @@ def test_what_is_refused(files: Desk, words: tuple[str, ...], exit_code: int, co
 def test_json_and_the_result_cannot_share_standard_output(files: Desk) -> None:
     for words in (("m.pb", "-o", "-"), ("-",)):
         ran = files.run("convert", *words, "--json", data=MODEL)
-        assert ran.code == 2
-        check_said(ran, "--json and the result cannot both be written to standard output")
+        check_said(ran, "--json and the result cannot both be written to standard output", code=2)
 
 
 def test_a_mistake_keeps_the_output_from_appearing(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +181,7 @@ def test_a_mistake_keeps_the_output_from_appearing(files: Desk, monkeypatch: pyt
     monkeypatch.setattr(convert, "to_text", lambda data, kind: real(data, kind).replace(b'"/cpu:0"', b'"/cpu:1"'))
     files.put("o.pbtxt", b"earlier")
     ran = files.run("convert", "m.pb", "-o", "o.pbtxt")
-    assert ran.code == 5
-    check_said(ran, "node 'y'")
+    check_said(ran, "node 'y'", code=5)
     assert files.files()["o.pbtxt"] == b"earlier" and not files.temporary_files()
 
 
@@ -196,8 +194,7 @@ def test_binary_is_not_written_to_a_terminal(files: Desk, monkeypatch: pytest.Mo
     done(files, "m.pb", "-o", "t.pbtxt")
     monkeypatch.setattr(convert.OutputFile, "is_terminal", lambda _: True)
     ran = files.run("convert", "t.pbtxt", "-o", "-")
-    assert ran.code == 2
-    check_said(ran, "binary, and the output is a terminal")
+    check_said(ran, "binary, and the output is a terminal", code=2)
 
 
 def test_in_the_library(files: Desk) -> None:

@@ -209,8 +209,7 @@ def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ..
     validation = Validation(desk)
     os.kill(validation.child, number)
     ran = validation.finished()
-    assert ran.code == 5
-    check_said(ran, *words)
+    check_said(ran, *words, code=5)
     assert desk.temporary_files() == []
 
 

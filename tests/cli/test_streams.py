@@ -49,16 +49,14 @@ def test_full_device(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
     with open("/dev/full", "wb") as full:
         ran = desk.forked(*WRITERS[writer].split(), stdout=full)
-    assert ran.code == 6, ran
-    check_said(ran, "<stdout>", "no space left on device")
+    check_said(ran, "<stdout>", "no space left on device", code=6)
 
 
 @to_every_writer
 def test_closed_standard_output(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, f"$g {WRITERS[writer]} >&-")
-    assert ran.code == 6, ran
-    check_said(ran, "<stdout>", "closed")
+    check_said(ran, "<stdout>", "closed", code=6)
 
 
 @to_every_writer
@@ -95,8 +93,7 @@ def test_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: str)
 
 def test_closed_standard_input_that_is_needed(desk: Desk) -> None:
     ran = shell(desk, "$g rename - y=q --validate structure -o out.pb <&-")
-    assert ran.code == 3
-    check_said(ran, "standard input is closed")
+    check_said(ran, "standard input is closed", code=3)
 
 
 def test_error_with_nobody_to_read_it(desk: Desk) -> None:
@@ -265,8 +262,7 @@ def test_in_a_pipe_an_error_names_the_command_and_the_model(desk: Desk) -> None:
 def test_a_pipe_into_which_nothing_is_written(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, "$g rename model.pb y=q --validate none -q | $g inspect -")
-    assert ran.code == 0
-    check_said(ran, "Error: inspect: <stdin> is empty", "Hint: the command before the pipe", "-o -")
+    check_said(ran, "Error: inspect: <stdin> is empty", "Hint: the command before the pipe", "-o -", code=0)
 
 
 def test_outside_of_a_pipe_nothing_is_said_of_the_command(desk: Desk) -> None:

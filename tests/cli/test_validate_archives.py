@@ -32,8 +32,7 @@ def test_outputs_and_feeds_come_back(bench: Bench) -> None:
         assert proof["samples"] == 2 and proof["largest_difference"] == 0
         assert {o["edited"] for o in proof["outputs"] if o["compared"]} >= {"nans", "brains", "texts", "whole", "less"}
         ran = bench.run("other.pb", "--golden", "out.npz", *arguments)
-        assert ran.code == 5
-        check_said(ran, "other.pb differs from out.npz", "brains: 4 of 4 elements differ")
+        check_said(ran, "other.pb differs from out.npz", "brains: 4 of 4 elements differ", code=5)
 
 
 def test_archives_of_two_models(bench: Bench) -> None:
@@ -76,8 +75,7 @@ def test_recorded_outputs_that_do_not_fit(bench: Bench, name: str) -> None:
     bench.put(m=scaled())
     bench.archive("bad.npz", **values)
     ran = bench.run("m.pb", "--golden", "bad.npz", "--samples", "1")
-    assert ran.code == code
-    check_said(ran, words)
+    check_said(ran, words, code=code)
 
 
 def test_every_sample_of_recorded_outputs_has_its_partners(bench: Bench) -> None:
@@ -109,19 +107,16 @@ def test_broken_archives(bench: Bench, option: str) -> None:
     bench.put(m=scaled())
     bench.desk.put("bad.npz", b"PK nonsense")
     ran = bench.run("m.pb", option, "bad.npz")
-    assert ran.code == 2
-    check_said(ran, "bad.npz cannot be read")
+    check_said(ran, "bad.npz cannot be read", code=2)
     ran = bench.run("m.pb", option, "nowhere.npz")
-    assert ran.code == 2
-    check_said(ran, "nowhere.npz", "no such file")
+    check_said(ran, "nowhere.npz", "no such file", code=2)
 
 
 def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     bench.archive("none.npz", x=np.zeros((0, 4), "f4"))
     ran = bench.run("m.pb", "other.pb", "--feeds", "none.npz")
-    assert ran.code == 7
-    check_said(ran, "nothing could be compared", "no elements")
+    check_said(ran, "nothing could be compared", "no elements", code=7)
     bench.archive("out.npz", y=np.zeros((0, 4), "f4"))
     assert bench.run("m.pb", "--golden", "out.npz", "--feeds", "none.npz").code == 7
 

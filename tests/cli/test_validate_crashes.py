@@ -48,8 +48,7 @@ def test_a_graph_that_hangs(bench: Bench) -> None:
 def test_a_graph_that_waits_for_ever_is_not_run(bench: Bench) -> None:
     bench.put(m=hanging())
     ran = bench.run("m.pb")
-    assert ran.code == 7
-    check_said(ran, "'y'", "may wait forever")
+    check_said(ran, "'y'", "may wait forever", code=7)
 
 
 def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +56,7 @@ def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.Mon
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     own_worker.put(giant=giant())
     ran = own_worker.run("giant.pb")
-    assert ran.code == 5
-    check_said(ran, "giant.pb")
+    check_said(ran, "giant.pb", code=5)
 
 
 def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +65,7 @@ def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("gdsurgeon.operation.validate.require_sound", lambda graph: Sound())
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):
         ran = bench.run(*arguments)
-        assert ran.code == 5
-        check_said(ran, "SIG")
+        check_said(ran, "SIG", code=5)
         assert workers(bench) == set()
 
 

@@ -272,8 +272,9 @@ def check_failed(ran: Ran, exit_code: int, code: str, **facts: Any) -> None:
     check_said(ran)
 
 
-def check_said(ran: Ran, *words: str) -> None:
-    """One line of error that holds WORDS (details and a hint count in), and no traceback."""
+def check_said(ran: Ran, *words: str, code: int | None = None) -> None:
+    """Checks the exit code, and that one line of error, with its details and hint, has WORDS; and no traceback."""
+    assert code in (None, ran.code), ran
     assert "Traceback" not in ran.err, ran.err
     assert "internal error" not in ran.err, ran.err
     assert len(ran.errors) == 1, ran.err
