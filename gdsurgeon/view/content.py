@@ -25,7 +25,7 @@ from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue
 
-PLUMBING = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered"))
+HIDDEN = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered"))
 """Attrs that are shown as something else, or are of no interest to a person."""
 
 
@@ -41,7 +41,7 @@ class Content(Data):
             among them.
         controls: the rows of the nodes that each waits for.
         outputs: dtype and shape of what each gives, ``float32 [?,224,224,3]``.
-        attrs: key and value, as people write them, but for `PLUMBING`.
+        attrs: key and value, as people write them, but for `HIDDEN`.
         devices: where each asks to run, '' for anywhere.
         calls: the functions that each calls.
         parameters: the number of trainable elements of each node: elements of floating-point and 8-bit constants, and
@@ -115,8 +115,8 @@ def short_tensor(text: str) -> str:
     return dtype + shape
 
 
-class _Settled(NamedTuple):
-    """What follows from the op and the attrs of a node: attrs as text, functions called, dtypes of outputs."""
+class _Facts(NamedTuple):
+    """Facts that follow from the op and the attrs of a node: attrs as text, functions called, dtypes of outputs."""
 
     attrs: tuple[tuple[str, str], ...]
     calls: tuple[str, ...]
@@ -124,14 +124,13 @@ class _Settled(NamedTuple):
 
 
 class _Reader:
+    """Reads the nodes of a graph. Facts of equal nodes are computed once."""
+
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._library = graph.functions
         self._top = topology_of(graph)
         self._shapes = infer_shapes(graph)
-        # Many nodes have the same op and attrs: facts that follow from these are computed once.
-        self._texts: dict[bytes, str] = {}
-        self._functions: dict[bytes, tuple[str, ...]] = {}
-        self._settled: dict[object, _Settled] = {}
+        self._facts: dict[object, _Facts] = {}
         self._outputs: dict[object, Sequence[str]] = {}
         self._is_served = _served(graph, self._top)
 
@@ -140,13 +139,13 @@ class _Reader:
         numbers = list(top.numbers())
         row_of = dict(zip(numbers, range(len(numbers)), strict=True))
         constants: dict[int, Node] = {}
-        held = Values(constants)
+        values = Values(constants)
         out = Content(
             title=title,
             names=[top.name(number) for number in numbers],
             ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
             order=[], is_weight=bytearray(len(numbers)), faults={},
-            value=held.text, statistics=held.statistics,
+            value=values.text, statistics=values.statistics,
         )  # fmt: skip
         for row, number in enumerate(numbers):
             node = top.node(number)
@@ -159,77 +158,55 @@ class _Reader:
                 out.faults[row] = "reads a node that does not exist"
             self._describe(row, number, node, out)
             is_counted = row not in out.faults and self._is_served[number]
-            out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)
+            out.parameters.append(_parameters(node, values.header(row)) if is_counted else 0)
             node.release()  # a million headers are a gigabyte
         out.order = depth_first(out)
         find_weights(out)
         return out
 
     def _describe(self, row: int, number: int, node: Node, out: Content) -> None:
-        """Enters what NODE, that NUMBER has, says of itself."""
+        """Adds the columns of a node that need only the node."""
+        facts, outputs, device = _Facts((), (), ()), (), ""  # type: tuple[_Facts, Sequence[str], str]
+        op = self._top.op(number)  # a node with an illegal name is not found by its name
         try:
-            op, device = node.op, node.device
-            attrs, calls, dtypes = self._settle(node)
-            outputs = self._outputs_of(node, dtypes)
+            facts, device = self._facts_of(node), node.device
+            shaped = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(facts.dtypes)])
+            if shaped not in self._outputs:
+                self._outputs[shaped] = tuple([tensor_text(dtype, shape) for dtype, shape in shaped])
+            outputs = self._outputs[shaped]
         except GdsurgeonError as error:
             out.faults[row] = str(error)
-            # By its number, as a node that has an illegal name is not found by that.
-            op, device, outputs, attrs, calls = self._top.op(number), "", (), (), ()
+            facts, device = _Facts((), (), ()), ""
         out.ops.append(op)
         out.devices.append(device)
         out.outputs.append(outputs)
-        out.attrs.append(attrs)
-        out.calls.append(calls)
+        out.attrs.append(facts.attrs)
+        out.calls.append(facts.calls)
         out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
 
-    def _settle(self, node: Node) -> _Settled:
-        attrs = tuple([(key, node.attr_bytes(key) or b"") for key in sorted(node.attr_keys) if key not in PLUMBING])
-        found = self._settled.get((node.op, attrs))
+    def _facts_of(self, node: Node) -> _Facts:
+        attrs = tuple([(key, node.attr_bytes(key) or b"") for key in sorted(node.attr_keys) if key not in HIDDEN])
+        found = self._facts.get((node.op, attrs))
         if found is None:
-            texts = tuple([(key, self._text(data)) for key, data in attrs])
-            found = _Settled(texts, self._calls(node.op, attrs), tuple(node.output_dtypes or ()))
-            self._settled[node.op, attrs] = found
+            values = [(key, _decoded(data)) for key, data in attrs]
+            named = [func.name for _, value in values for func in functions_in(value)] if self._library else ()
+            calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in self._library)
+            texts = tuple([(key, format_attr(value)) for key, value in values])
+            found = self._facts[node.op, attrs] = _Facts(texts, calls, tuple(node.output_dtypes or ()))
         return found
 
-    def _outputs_of(self, node: Node, dtypes: Sequence[int]) -> Sequence[str]:
-        key = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(dtypes)])
-        found = self._outputs.get(key)
-        if found is None:
-            found = self._outputs[key] = tuple([tensor_text(dtype, shape) for dtype, shape in key])
-        return found
 
-    def _text(self, data: bytes) -> str:
-        found = self._texts.get(data)
-        if found is None:
-            found = self._texts[data] = format_attr(_decoded(data))
-        return found
-
-    def _calls(self, op: str, attrs: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
-        """The functions of the library that a node calls: its op, and those that its attrs name."""
-        library = self._graph.functions
-        if not library:
-            return ()
-        named = (name for _, data in attrs for name in self._named(data))
-        return tuple(name for name in dict.fromkeys((op, *named)) if name in library)
-
-    def _named(self, data: bytes) -> tuple[str, ...]:
-        if data[:1] not in _FUNCTION_TAGS:
-            return ()
-        found = self._functions.get(data)
-        if found is None:
-            found = self._functions[data] = tuple(func.name for func in functions_in(_decoded(data)))
-        return found
-
-    def _parameters(self, node: Node, constant: TensorHeader | None) -> int:
-        if constant is not None:
-            return constant.elements if _can_be_trained(constant.dtype) else 0
-        if not is_variable(node.op):
-            return 0
-        shape, dtype = node.attr("shape"), node.plain_attr("dtype")
-        sizes = shape_of(shape.shape) if shape is not None else None
-        if sizes is None or min(sizes, default=0) < 0 or not isinstance(dtype, int):
-            return 0
-        return prod(sizes) if _can_be_trained(dtype) else 0
+def _parameters(node: Node, constant: TensorHeader | None) -> int:
+    """Returns the number of trainable elements of a constant or a variable."""
+    if constant is not None:
+        return constant.elements if _can_be_trained(constant.dtype) else 0
+    if not is_variable(node.op):
+        return 0
+    shape, dtype = node.attr("shape"), node.plain_attr("dtype")
+    sizes = shape_of(shape.shape) if shape is not None else None
+    if sizes is None or min(sizes, default=0) < 0 or not isinstance(dtype, int) or not _can_be_trained(dtype):
+        return 0
+    return prod(sizes)
 
 
 def _decoded(data: bytes) -> AttrValue:
@@ -248,10 +225,6 @@ def _served(graph: Graph, top: Topology) -> bytearray:
     texts = {text for served in serving.signatures.values() for text in served.outputs.values()} if serving else set()
     outputs = [found for text in texts if (found := graph.find(parse_tensor(text).node)) is not None]
     return top.upstream([top.id_of(node) for node in outputs]) if outputs else bytearray(b"\1") * top.size
-
-
-_FUNCTION_TAGS = (b"\x52", b"\x0a")
-"""With what an AttrValue begins that is a function, or a list."""
 
 
 def _can_be_trained(dtype: int) -> bool:

@@ -1,4 +1,4 @@
-"""What diff prints of two graphs, for people."""
+"""The differences of two graphs: lines for people, JSON, Markdown for a pull request, and notes on a page."""
 
 from __future__ import annotations
 
@@ -7,27 +7,36 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from textwrap import wrap
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.analysis.queries.attr_text import format_element
 from gdsurgeon.analysis.queries.signature import TensorInfo
 from gdsurgeon.compare.changes import WIRING, Change, Detail, EndChange, SignatureChange
-from gdsurgeon.compare.difference import Difference, Hunk, Hunks, ValueChange
+from gdsurgeon.compare.difference import Difference, Hunks, ValueChange
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.text import counted, first_lines, ops, size
 
 WIDTH = 80
 LONGEST_NAME = 60
-"""Characters of a name that are shown: of a longer one the beginning and the end."""
+"""The maximum number of characters of a name; the middle of a longer name is left out."""
 LONGEST_PATH = 46
-"""The same of the path of a model, behind which its size stands."""
+"""The same for the path of a model, which is followed by its size."""
 MOST_LINES = 8
 """The maximum number of lines for each kind of difference; the others are counted."""
 ARROW = "->"
 
+MARKER = "<!-- gdsurgeon diff -->"
+"""The first line of a comment, by which a script finds its earlier comment."""
+MOST_ROWS = 20
+LONGEST = 60_000
+"""Characters of a comment, which may have 65,536."""
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+
 
 class Counts(NamedTuple):
-    """How many nodes are what; partners that are only renamed are among those that are the same."""
+    """The number of nodes for each kind of difference; nodes that are only renamed are also in `same`."""
 
     same: int
     renamed: int
@@ -39,202 +48,176 @@ class Counts(NamedTuple):
 
 
 def counts(difference: Difference) -> Counts:
-    """How many nodes of DIFFERENCE are what."""
-    matching = difference.matching
+    """Returns the number of nodes for each kind of difference."""
+    matching, changes, values = difference.matching, difference.changes, difference.values
     if matching is None:
         return Counts(difference.a.node_count, 0, 0, 0, 0, 0, 0)
-    rewired = sum(change.is_rewired_only for change in difference.changes)
-    touched = {change.i for change in difference.changes} | {change.i for change in difference.values}
-    same = sum(1 for _ in matching.pairs()) - len(touched)
-    changed = len(difference.changes) - rewired
-    values = len(difference.values)
-    return Counts(
-        same, len(difference.renamed), changed, rewired, values, len(difference.added), len(difference.removed)
-    )
+    added, removed = len(difference.added), len(difference.removed)
+    same = matching.a.size - removed - len({change.i for change in changes} | {change.i for change in values})
+    rewired = sum(change.is_rewired_only for change in changes)
+    return Counts(same, len(difference.renamed), len(changes) - rewired, rewired, len(values), added, removed)
 
 
 def count_text(found: Counts) -> str:
     """``2,710 equal, 12 renamed, 3 changed, 7 added``."""
-    parts = [f"{found.same:,} equal"]
-    labels = (
-        ("renamed", found.renamed),
-        ("changed", found.changed),
-        ("rewired", found.rewired),
-        ("with a different value", found.values),
-        ("added", found.added),
-        ("removed", found.removed),
-    )
-    return ", ".join(parts + [f"{count:,} {label}" for label, count in labels if count])
+    labels = {"values": "with a different value"}
+    parts = [f"{count:,} {labels.get(what, what)}" for what, count in found._asdict().items() if count]
+    return ", ".join([f"{found.same:,} equal", *parts[bool(found.same) :]])
+
+
+# -- for people ------------------------------------------------------------------------------------------------
 
 
 def lines(difference: Difference, *, short: bool = False, whole: bool = False) -> list[str]:
-    """The two files, the number of nodes that differ, and the differences.
+    """Returns the two files, the number of nodes that differ, and the differences.
 
     Args:
         difference: of the two files.
         short: without the differences.
-        whole: all of them, instead of `MOST_LINES` of each kind.
+        whole: all differences, instead of `MOST_LINES` of each kind.
     """
-    a, b = difference.a, difference.b
     out = [
         f"{sign} {shown(graph.source_name, LONGEST_PATH)}  {size(graph.file_bytes)}, "
         f"{counted(graph.node_count, 'node')}"
-        for sign, graph in (("---", a), ("+++", b))
+        for sign, graph in (("---", difference.a), ("+++", difference.b))
     ]
     if difference.is_empty:
         what = "identical bytes" if difference.matching is None else "no differences"
-        notes = [*wrapped("note", [note for note in [_unread(difference)] if note])]
-        return [*out, f"  {what}", *notes]
-    out += wrapped("nodes", [count_text(counts(difference))])
-    if short:
-        return out
-    for label, texts in sections(difference, sys.maxsize if whole else MOST_LINES):
-        out += wrapped(label, texts)
+        return [*out, f"  {what}", *_wrapped("note", _not_compared(difference))]
+    out += _wrapped("nodes", [count_text(counts(difference))])
+    for label, texts in () if short else sections(difference, sys.maxsize if whole else MOST_LINES):
+        out += _wrapped(label, texts)
     return out
 
 
-def wrapped(label: str, texts: Iterable[str]) -> Iterator[str]:
-    """TEXTS under LABEL, which stands before the first."""
-    for place, text in enumerate(texts):
-        head = f"  {label if not place else '':<10}"
+def _wrapped(label: str, texts: Iterable[str]) -> Iterator[str]:
+    """Yields `texts` with `label` before the first."""
+    for number, text in enumerate(texts):
+        head = f"  {label if not number else '':<10}"
         yield from wrap(
             text, WIDTH, initial_indent=head, subsequent_indent=" " * 16, break_long_words=False, break_on_hyphens=False
         )
 
 
-def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[str, Sequence[str]]]:
-    """What became of the nodes, by label; MOST lines each."""
+def sections(difference: Difference, most: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yields each kind of difference, with at most `most` lines."""
     for side in ("input", "output"):
-        ends = [end_text(end) for end in difference.ends if end.side == side]
-        yield side, first_lines(ends, most)
-    yield "signature", first_lines([signature_text(change) for change in difference.signatures], most)
+        yield side, first_lines([_end_text(end) for end in difference.ends if end.side == side], most)
+    yield "signature", first_lines(list(map(_signature_text, difference.signatures)), most)
     yield "metadata", first_lines([item.text for item in difference.around], most)
-    yield "renamed", first_lines([_renaming(*item) for item in difference.renamings().items()], most)
+    renamed = (
+        f"{f' {ARROW} '.join(shown(name) if name else '(root)' for name in pair)}"
+        + (f"  ({counted(count, 'node')})" if count > 1 else "")
+        for pair, count in difference.renamings().items()
+    )
+    yield "renamed", first_lines(list(renamed), most)
     found = sorted(difference.hunks, key=lambda h: (-len(h.places), -h.added.total() - h.removed.total()))
-    for label in ("replaced", "added", "removed"):
-        yield label, first_lines([hunk_text(difference, hunks) for hunks in found if _label(hunks) == label], most)
+    for label, is_removed, is_added in (("replaced", True, True), ("added", False, True), ("removed", True, False)):
+        texts = [_hunk_text(difference, h) for h in found if (bool(h.removed), bool(h.added)) == (is_removed, is_added)]
+        yield label, first_lines(texts, most)
     yield "changed", first_lines(list(_changed(difference)), most)
-    yield "rewired", first_lines(list(_rewired(difference)), most)
+    rewired = (
+        f"{shown(difference.names(change.i, change.j)[1])}  {_what(detail)}: {_before(detail)} {ARROW} "
+        f"{shown(detail.after)}"
+        for change in difference.changes
+        for detail in change.details
+        if detail.what in WIRING
+    )
+    yield "rewired", first_lines(list(rewired), most)
     yield "value", first_lines(list(_small_values(difference)), most)
-    weights = _weights(difference)
-    yield "weights", [text for text in (weights, _unread(difference)) if text]
+    yield "weights", [*_weights(difference), *_not_compared(difference)]
     yield "function", first_lines(list(_functions(difference)), most)
 
 
 def shown(name: str, most: int = LONGEST_NAME) -> str:
-    """NAME for people: of one of more than MOST characters the beginning and the end."""
+    """Returns `name` without its middle if it has more than `most` characters."""
     text = printable(name)
-    if len(text) <= most:
-        return text
     half = (most - 3) // 2
-    return f"{text[:half]}...{text[-half:]}"
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
-def _renaming(pair: tuple[str, str], count: int) -> str:
-    old, new = (shown(name) if name else "(root)" for name in pair)
-    return f"{old} {ARROW} {new}" + (f"  ({counted(count, 'node')})" if count > 1 else "")
+def _renamed(old: str, new: str) -> str:
+    return shown(old) if old == new else f"{shown(old)} {ARROW} {shown(new)}"
 
 
-def end_text(end: EndChange) -> str:
-    """An input or output that differs."""
+def _end_text(end: EndChange) -> str:
     before, after = end.before, end.after
     if before is None or after is None:
-        known = before or after
+        sign, known = ("+", after) if before is None else ("-", before)
         assert known is not None
-        return f"{'-' if after is None else '+'} {_tensor(known)}"
-    names = shown(before.name) + (f" {ARROW} {shown(after.name)}" if before.name != after.name else "")
+        return f"{sign} {shown(known.name)}  {known.spelt}"
     types = before.spelt + (f" {ARROW} {after.spelt}" if before.spelt != after.spelt else "")
-    return f"~ {names}  {types}"
+    return f"~ {_renamed(before.name, after.name)}  {types}"
 
 
-def _tensor(info: TensorInfo) -> str:
-    return f"{shown(info.name)}  {info.spelt}"
-
-
-def signature_text(change: SignatureChange) -> str:
-    """What differs of a signature."""
+def _signature_text(change: SignatureChange) -> str:
+    sign = "-" if not change.after else "+" if not change.before else "~"
     if not change.side:
-        return f"{'-' if not change.after else '+'} {shown(change.key)}"
-    what = f"{shown(change.key)} {change.side} {shown(change.name)}"
-    if not change.before or not change.after:
-        return f"{'-' if not change.after else '+'} {what}  {shown(change.before or change.after)}"
-    return f"~ {what}  {shown(change.before)} {ARROW} {shown(change.after)}"
+        return f"{sign} {shown(change.key)}"
+    tensors = f" {ARROW} ".join(shown(tensor) for tensor in (change.before, change.after) if tensor)
+    return f"{sign} {shown(change.key)} {change.side} {shown(change.name)}  {tensors}"
 
 
-def _label(hunks: Hunks) -> str:
-    return "replaced" if hunks.added and hunks.removed else "added" if hunks.added else "removed"
-
-
-def hunk_text(difference: Difference, hunks: Hunks) -> str:
-    """``52 x FusedBatchNormV3 -> AddV2 x 2, Const, ...  e.g. block_1/bn``."""
-    times = f"{len(hunks.places):,} x  " if len(hunks.places) > 1 else ""
-    sides = [ops(counts) for counts in (hunks.removed, hunks.added) if counts]
-    example = "e.g. " if times else ""
-    return f"{times}{f' {ARROW} '.join(sides)}  ({example}{shown(hunk_name(difference, hunks))})"
-
-
-def hunk_name(difference: Difference, hunks: Hunks) -> str:
-    """The name of a node of the first of HUNKS: one that is no constant, where there is one."""
+def _hunk_text(difference: Difference, hunks: Hunks) -> str:
+    """``52 x FusedBatchNormV3 -> AddV2 x 2, Const, ...  e.g. block_1/bn``: the name of a node, not of a constant."""
     matching, hunk = difference.matching, hunks.places[0]
     assert matching is not None
     side, nodes = (matching.b, hunk.added) if hunk.added else (matching.a, hunk.removed)
-    return side.names[next((node for node in nodes if not side.is_constant[node]), nodes[0])]
+    name = side.names[next((node for node in nodes if not side.is_constant[node]), nodes[0])]
+    what = f" {ARROW} ".join(ops(counts) for counts in (hunks.removed, hunks.added) if counts)
+    many = len(hunks.places) > 1
+    return f"{f'{len(hunks.places):,} x  ' if many else ''}{what}  ({'e.g. ' if many else ''}{shown(name)})"
 
 
-def detail_text(detail: Detail) -> str:
-    """``strides: [1,1,1,1] -> [1,2,2,1]``."""
-    what = {"attr": detail.key, "shape": "shape", "dtype": "dtype"}.get(detail.what, detail.what)
-    return f"{printable(what)}: {shown(detail.before)} {ARROW} {shown(detail.after)}"
-
-
-def _changed(difference: Difference) -> Iterator[str]:
-    """What is different about nodes other than what they read, that which is so of many first."""
-    matching = difference.matching
-    groups: dict[tuple[str, tuple[Detail, ...]], list[Change]] = defaultdict(list)
-    for change in difference.changes:
-        details = tuple(detail for detail in change.details if detail.what not in WIRING)
-        if details and matching is not None:
-            groups[matching.b.forms[change.j].op, details].append(change)
-    for (op, details), found in sorted(groups.items(), key=lambda item: -len(item[1])):
-        name = shown(difference.names(found[0].i, found[0].j)[1])
-        what = ", ".join(map(detail_text, details))
-        yield f"{len(found):,} x {op}  {what}  (e.g. {name})" if len(found) > 1 else f"{name} ({op})  {what}"
-
-
-def _rewired(difference: Difference) -> Iterator[str]:
-    for change in difference.changes:
-        for detail in change.details:
-            if detail.what in WIRING:
-                name = shown(difference.names(change.i, change.j)[1])
-                what = f"input {detail.key}" if detail.what == "input" else "control input"
-                yield f"{name}  {what}: {_before(detail)} {ARROW} {shown(detail.after)}"
+def _what(detail: Detail) -> str:
+    """Returns the name of the property of a detail: that of an attr is its key."""
+    names = {"attr": detail.key, "input": f"input {detail.key}", "control": "control input"}
+    return names.get(detail.what, detail.what)
 
 
 def _before(detail: Detail) -> str:
-    """The tensor that was read, with its present name if a different node has the old one."""
+    """Returns the value before, with its present name if a different node has that name after."""
     return shown(detail.before) + (f" (now {shown(detail.now)})" if detail.now else "")
 
 
+def _grouped(items: Iterable[tuple[Key, Item]]) -> list[tuple[Key, list[Item]]]:
+    """Returns the items with the same key, the largest group first."""
+    groups: dict[Key, list[Item]] = defaultdict(list)
+    for key, item in items:
+        groups[key].append(item)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _changed(difference: Difference) -> Iterator[str]:
+    """Yields the changes of nodes except their inputs, equal changes in one line."""
+    matching = difference.matching
+    assert matching is not None or not difference.changes
+    keyed = (
+        ((matching.b.forms[change.j].op, details), change)
+        for change in difference.changes
+        if (details := tuple(detail for detail in change.details if detail.what not in WIRING)) and matching
+    )
+    for (op, details), found in _grouped(keyed):
+        name = shown(difference.names(found[0].i, found[0].j)[1])
+        texts = (f"{printable(_what(each))}: {shown(each.before)} {ARROW} {shown(each.after)}" for each in details)
+        what = ", ".join(texts)
+        yield f"{len(found):,} x {op}  {what}  (e.g. {name})" if len(found) > 1 else f"{name} ({op})  {what}"
+
+
 def _small_values(difference: Difference) -> Iterator[str]:
-    """Constants that training has not set, those that have become the same together."""
-    groups: dict[str, list[ValueChange]] = defaultdict(list)
-    for change in difference.values:
-        if not change.is_weight:
-            groups[value_text(change)].append(change)
-    for text, found in sorted(groups.items(), key=lambda item: -len(item[1])):
-        old, new = difference.names(found[0].i, found[0].j)
-        name = shown(new) if old == new else f"{shown(old)} {ARROW} {shown(new)}"
+    """Yields the values that training did not set, equal changes in one line."""
+    for text, found in _grouped((_value_text(change), change) for change in difference.values if not change.is_weight):
+        name = _renamed(*difference.names(found[0].i, found[0].j))
         yield f"{len(found):,} x Const  {text}  (e.g. {name})" if len(found) > 1 else f"{name}  {text}"
 
 
-def value_text(change: ValueChange) -> str:
-    """How far apart two values are, or both where they are small."""
+def _value_text(change: ValueChange) -> str:
+    """Returns the distance of two values, or both values if they are small."""
     found = change.distance
     if found is None:
         return "unreadable"
     if found.before:
-        before, after = (", ".join(map(format_element, items)) for items in (found.before, found.after))
-        return f"{before} {ARROW} {after}"
+        return f" {ARROW} ".join(", ".join(map(format_element, items)) for items in (found.before, found.after))
     if found.relative is None or found.largest is None:
         return f"{found.differing:,} of {counted(found.count, 'element')} differ"
     return f"by {_number(found.relative)} of the norm, at most {_number(found.largest)}"
@@ -244,169 +227,133 @@ def _number(number: float) -> str:
     return "infinity" if number == inf else f"{number:.2g}"
 
 
-def _weights(difference: Difference) -> str:
-    """How many weights differ, and by how much."""
+def _weights(difference: Difference) -> Iterator[str]:
+    """Yields the number of weights that differ, and their distances."""
     found = [change for change in difference.values if change.is_weight]
     if not found:
-        return ""
+        return
     text = f"{len(found):,} of {difference.weights:,} differ"
     far = [(c.distance.relative, c) for c in found if c.distance is not None and c.distance.relative is not None]
-    if not far:
-        return text
-    far.sort(key=lambda item: item[0])
-    low, high = _number(far[0][0]), _number(far[-1][0])
-    span = low if low == high else f"{low} to {high}"
-    last = far[-1][1]
-    return f"{text}, by {span} of their norm (L2); most: {shown(difference.names(last.i, last.j)[1])}"
+    if far:
+        far.sort(key=lambda item: item[0])
+        span = " to ".join(dict.fromkeys(_number(each[0]) for each in (far[0], far[-1])))
+        name = difference.names(far[-1][1].i, far[-1][1].j)[1]
+        text += f", by {span} of their norm (L2); most: {shown(name)}"
+    yield text
 
 
-def _unread(difference: Difference) -> str:
+def _not_compared(difference: Difference) -> list[str]:
     count = difference.unread
-    return f"{counted(count, 'variable')} not compared: no checkpoint has the values" if count else ""
+    return [f"{counted(count, 'variable')} not compared: no checkpoint has the values"] if count else []
 
 
 def _functions(difference: Difference) -> Iterator[str]:
-    for name in difference.functions_removed:
-        yield f"- {shown(name)}"
-    for name in difference.functions_added:
-        yield f"+ {shown(name)}"
-    for (name, other), body in difference.functions.items():
-        names = shown(name) + (f" {ARROW} {shown(other)}" if name != other else "")
+    yield from (f"- {shown(name)}" for name in difference.functions_removed)
+    yield from (f"+ {shown(name)}" for name in difference.functions_added)
+    for names, body in difference.functions.items():
         what = "differs (its nodes cannot be compared)" if body.is_opaque else count_text(counts(body))
-        yield f"~ {names}  {what}"
+        yield f"~ {_renamed(*names)}  {what}"
     renamed = [pair for pair in difference.functions_renamed if pair not in difference.functions]
     if renamed:
-        old, new = renamed[0]
-        yield f"{len(renamed):,} renamed, otherwise equal  (e.g. {shown(old)} {ARROW} {shown(new)})"
+        yield f"{len(renamed):,} renamed, otherwise equal  (e.g. {_renamed(*renamed[0])})"
 
 
 def notes(difference: Difference) -> dict[int, str]:
-    """Returns the notes for nodes of B, by row: their differences."""
+    """Returns the notes for nodes of B on a page, by row: their differences."""
     out: dict[int, list[str]] = defaultdict(list)
     for i, j in difference.renamed:
         out[j].append(f"was {printable(difference.names(i, j)[0])}")
     for change in difference.changes:
         for detail in change.details:
-            what = f"input {detail.key}" if detail.what == "input" else detail.what
-            name = detail.key if detail.what == "attr" else what
-            out[change.j].append(f"{printable(name)}: {_before(detail)} {ARROW} {printable(detail.after)}")
+            what = detail.what if detail.what == "control" else _what(detail)
+            out[change.j].append(f"{printable(what)}: {_before(detail)} {ARROW} {printable(detail.after)}")
     for value in difference.values:
-        out[value.j].append(f"value {value_text(value)}")
+        out[value.j].append(f"value {_value_text(value)}")
     return {row: "; ".join(texts) for row, texts in out.items()}
 
 
+# -- for machines ----------------------------------------------------------------------------------------------
+
+
 def as_json(difference: Difference) -> dict[str, Json]:
-    """DIFFERENCE, functions included; of a node that has a partner both names are given."""
-    out: dict[str, Json] = {
-        "same": difference.is_empty,
-        "before": _graph(difference.a.source_name, difference.a.node_count),
-        "after": _graph(difference.b.source_name, difference.b.node_count),
-    }
-    return out | _found(difference)
+    """Returns all differences, including functions; nodes with a partner have both names."""
+    out: dict[str, Json] = {"same": difference.is_empty}
+    for side, graph in (("before", difference.a), ("after", difference.b)):
+        out[side] = {"model": graph.source_name, "nodes": graph.node_count}
+    return out | _differences_json(difference)
 
 
-def _graph(name: str, nodes: int) -> dict[str, Json]:
-    return {"model": name, "nodes": nodes}
+def _differences_json(difference: Difference) -> dict[str, Json]:
+    matching = difference.matching
+    names = [side.names for side in (matching.a, matching.b)] if matching is not None else [[], []]
+    forms = [side.forms for side in (matching.a, matching.b)] if matching is not None else [[], []]
 
+    def nodes(side: int, numbers: Iterable[int]) -> list[Json]:
+        return [{"name": names[side][number], "op": forms[side][number].op} for number in numbers]
 
-def _found(difference: Difference) -> dict[str, Json]:
-    pairs = [difference.names(i, j) for i, j in difference.renamed]
+    def both(change: Change | ValueChange) -> dict[str, Json]:
+        return _pair((names[0][change.i], names[1][change.j]))
+
     return {
         "counts": counts(difference)._asdict(),
-        "inputs": [_end(end) for end in difference.ends if end.side == "input"],
-        "outputs": [_end(end) for end in difference.ends if end.side == "output"],
+        **{f"{side}s": [{"before": _tensor_json(end.before), "after": _tensor_json(end.after)}
+                        for end in difference.ends if end.side == side] for side in ("input", "output")},
         "signatures": [change._asdict() for change in difference.signatures],
         "around": [item.as_json() for item in difference.around],
-        "renamed": [{"before": old, "after": new} for old, new in pairs],
-        "removed": _names(difference, difference.removed, after=False),
-        "added": _names(difference, difference.added, after=True),
+        "renamed": [_pair((names[0][i], names[1][j])) for i, j in difference.renamed],
+        "removed": nodes(0, difference.removed),
+        "added": nodes(1, difference.added),
         "hunks": [
             {
                 "removed": dict(found.removed),
                 "added": dict(found.added),
-                "places": [_hunk(difference, place) for place in found.places],
+                "places": [
+                    {"removed": [names[0][i] for i in hunk.removed], "added": [names[1][j] for j in hunk.added]}
+                    for hunk in found.places
+                ],
             }
             for found in difference.hunks
         ],
-        "changed": [_change(difference, change) for change in difference.changes],
-        "values": [_value(difference, change) for change in difference.values],
+        "changed": [
+            both(change)
+            | {"details": [{k: v for k, v in each._asdict().items() if k != "now" or v} for each in change.details]}
+            for change in difference.changes
+        ],
+        "values": [both(change) | _value_json(change) for change in difference.values],
         "weights_compared": difference.weights,
         "variables_not_compared": difference.unread,
         "functions": {
             "removed": difference.functions_removed,
             "added": difference.functions_added,
-            "renamed": [{"before": old, "after": new} for old, new in difference.functions_renamed],
+            "renamed": list(map(_pair, difference.functions_renamed)),
             "changed": [
-                {"before": old, "after": new, "opaque": body.is_opaque, **({} if body.is_opaque else _found(body))}
-                for (old, new), body in difference.functions.items()
+                _pair(pair) | {"opaque": body.is_opaque} | ({} if body.is_opaque else _differences_json(body))
+                for pair, body in difference.functions.items()
             ],
         },
-    }
+    }  # fmt: skip
 
 
-def _end(end: EndChange) -> dict[str, Json]:
-    return {
-        side: info.as_json() if info is not None else None
-        for side, info in (("before", end.before), ("after", end.after))
-    }
+def _pair(names: tuple[str, str]) -> dict[str, Json]:
+    return {"before": names[0], "after": names[1]}
 
 
-def _names(difference: Difference, nodes: Iterable[int], *, after: bool) -> list[dict[str, Json]]:
-    matching = difference.matching
-    if matching is None:
-        return []
-    side = matching.b if after else matching.a
-    return [{"name": side.names[node], "op": side.forms[node].op} for node in nodes]
+def _tensor_json(info: TensorInfo | None) -> Json:
+    return info.as_json() if info is not None else None
 
 
-def _hunk(difference: Difference, hunk: Hunk) -> dict[str, Json]:
-    matching = difference.matching
-    assert matching is not None
-    return {
-        "removed": [matching.a.names[i] for i in hunk.removed],
-        "added": [matching.b.names[j] for j in hunk.added],
-    }
+def _value_json(change: ValueChange) -> dict[str, Json]:
+    """Returns the distance of two values; JSON has no infinity."""
+    found = {} if change.distance is None else change.distance._asdict()
+    numbers = {key: found[key] for key in ("relative", "largest", "differing", "count") if found}
+    return {"weight": change.is_weight} | {key: "infinity" if n == inf else n for key, n in numbers.items()}
 
 
-def _change(difference: Difference, change: Change) -> dict[str, Json]:
-    before, after = difference.names(change.i, change.j)
-    return {"before": before, "after": after, "details": [_detail(detail) for detail in change.details]}
-
-
-def _detail(detail: Detail) -> dict[str, Json]:
-    """Returns a detail; `now` only if the name before belongs to a different node after."""
-    out: dict[str, Json] = detail._asdict()
-    return out if detail.now else {key: value for key, value in out.items() if key != "now"}
-
-
-def _value(difference: Difference, change: ValueChange) -> dict[str, Json]:
-    before, after = difference.names(change.i, change.j)
-    out: dict[str, Json] = {"before": before, "after": after, "weight": change.is_weight}
-    if change.distance is not None:
-        found = change.distance
-        out |= {
-            "relative": _finite(found.relative),
-            "largest": _finite(found.largest),
-            "differing": found.differing,
-            "count": found.count,
-        }
-    return out
-
-
-def _finite(number: float | None) -> Json:
-    """NUMBER as JSON can have it."""
-    return None if number is None else number if abs(number) < float("inf") else "infinity"
-
-
-MARKER = "<!-- gdsurgeon diff -->"
-"""The first line: by it a script finds the comment again that it wrote before."""
-MOST_ROWS = 20
-LONGEST = 60_000
-"""Characters: a comment may have 65,536."""
+# -- for pull requests -----------------------------------------------------------------------------------------
 
 
 def markdown(difference: Difference) -> list[str]:
-    """DIFFERENCE in Markdown, short enough for a comment."""
+    """Returns the differences in Markdown, short enough for a comment."""
     out: list[str] = []
     length = 0
     for line in _markdown_lines(difference):
@@ -418,30 +365,17 @@ def markdown(difference: Difference) -> list[str]:
 
 
 def _markdown_lines(difference: Difference) -> Iterator[str]:
-    yield MARKER
     a, b = difference.a, difference.b
-    yield f"### {_code(a.source_name)} → {_code(b.source_name)}"
-    yield ""
+    names = (f"`{shown(graph.source_name).replace('`', '')}`" for graph in (a, b))
+    yield from (MARKER, f"### {' → '.join(names)}", "")
     if difference.is_empty:
         yield "Nothing differs."
         return
     nodes = f"{a.node_count:,} → {b.node_count:,} nodes, {size(a.file_bytes)} → {size(b.file_bytes)}"
-    yield f"{nodes}: {count_text(counts(difference))}."
-    yield ""
-    yield "| | |"
-    yield "|---|---|"
+    yield from (f"{nodes}: {count_text(counts(difference))}.", "", "| | |", "|---|---|")
     for label, texts in sections(difference, MOST_ROWS):
         for place, text in enumerate(texts):
-            yield f"| {label if not place else ''} | {_escaped(text)} |"
-
-
-def _code(name: str) -> str:
-    return f"`{shown(name).replace('`', '')}`"
-
-
-def _escaped(text: str) -> str:
-    """TEXT in a cell of a table: what Markdown would take for markup is shown as it is."""
-    text = text.replace("\\", "\\\\").replace("<", "&lt;").replace("->", "→")
-    for mark in "|*_`[]~@#":
-        text = text.replace(mark, f"\\{mark}")
-    return text
+            escaped = text.replace("\\", "\\\\").replace("<", "&lt;").replace("->", "→")
+            for mark in "|*_`[]~@#":
+                escaped = escaped.replace(mark, f"\\{mark}")
+            yield f"| {label if not place else ''} | {escaped} |"
