@@ -1,4 +1,4 @@
-"""What show prints of nodes."""
+"""The details of nodes, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gdsurgeon.wire.protos import AttrValue
 MOST_LISTED = 20
 """Lines of one list that are shown to people."""
 WIDEST = 40
-"""Characters that a column is padded to; behind a longer name the next begins where that ends."""
+"""The maximum width to which a column is padded."""
 MOST_FIRST = 8
-"""Elements of a value that are shown where not all are asked for."""
+"""Elements of a value that are shown by default."""
 MOST_VALUES = 10_000_000
 """Elements of a value that are printed."""
 WIDTH = 80
@@ -59,56 +59,45 @@ def lines(shown: ShownNode) -> Iterator[str]:
     facts = shown.facts
     node = facts.node
     head = f"{printable(node.name)}  {printable(node.op)}"
-    yield head + (f"  ({_article(facts.end)} of the function)" if facts.end else "")
+    article = "an" if facts.end[:1] in tuple("aeiou") else "a"
+    yield head + (f"  ({article} {facts.end} of the function)" if facts.end else "")
     yield from (f"  broken    {fault}" for fault in shown.faults)
     if node.op_def is None:
         yield f"  op        unknown in TensorFlow {table_version()}"
     if node.device:
         yield f"  device    {printable(node.device)}"
-    yield from _input_lines(facts)
+    if facts.inputs or facts.controls:
+        yield "  inputs"
+    yield from _columns([[str(slot), *_input_row(read)] for slot, read in enumerate(facts.inputs)])
+    controls = [(name, "does not exist" if node is None else printable(node.op)) for name, node in facts.controls]
+    yield from _columns([[f"^{printable(name)}", op] for name, op in controls])
     yield from _output_lines(facts.outputs, shown.marked)
-    if facts.waiting:
-        yield "  control outputs"
-        yield from _columns([[printable(user.name), printable(user.op)] for user in facts.waiting])
+    yield from _section("control outputs", [[printable(user.name), printable(user.op)] for user in facts.waiting])
     yield from _attr_lines(node)
-    yield from _placed(facts)
+    rows = [[printable(name), "" if there else "does not exist"] for name, there in facts.colocated]
+    yield from _section("colocated with", rows)
+    yield from _section("colocated with it", [[printable(it.name), printable(it.op)] for it in facts.companions])
     for name, count in facts.functions:
         there = "which the library does not have" if count is None else f"{counted(count, 'node')}"
         yield f"  calls     {printable(name)}, {there}"
     yield from _value_lines(node, is_whole=shown.is_whole)
 
 
-def _article(word: str) -> str:
-    return f"an {word}" if word[:1] in "aeiou" else f"a {word}"
-
-
-def _input_lines(facts: NodeFacts) -> Iterator[str]:
-    rows = [[str(slot), *_input_row(read)] for slot, read in enumerate(facts.inputs)]
-    if rows or facts.controls:
-        yield "  inputs"
-    yield from _columns(rows)
-    yield from _columns([[f"^{printable(name)}", _op(node)] for name, node in facts.controls])
-
-
 def _input_row(read: InputFacts) -> list[str]:
     if not read.is_there:
         return [printable(read.argument), "", printable(read.name), "does not exist"]
-    op = printable(read.op) + (f" = {_shortened(read.elements)}" if read.elements else "")
+    op = printable(read.op) + (f" = {_fitting(read.elements, len(read.elements), WIDEST)}" if read.elements else "")
     return [printable(read.argument), typed(read.dtype, read.shape), printable(read.name), op]
 
 
-def _shortened(elements: Sequence[Element]) -> str:
-    """ELEMENTS, as many of them as there is room for, at least one."""
+def _fitting(elements: Sequence[Element], count: int, room: int) -> str:
+    """Returns the first of `count` elements, at least one, in at most `room` characters, and dots if there are more."""
     texts: list[str] = []
     for text in map(format_element, elements):
-        if texts and len(", ".join([*texts, text])) > WIDEST:
-            return ", ".join([*texts, "..."])
+        if texts and len(", ".join([*texts, text])) > room:
+            break
         texts.append(text)
-    return ", ".join(texts)
-
-
-def _op(node: Node | None) -> str:
-    return "does not exist" if node is None else printable(node.op)
+    return ", ".join([*texts, "..."] if len(texts) < count else texts)
 
 
 def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[str]:
@@ -118,7 +107,8 @@ def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[
         facts = [str(output.index), printable(output.argument), typed(output.dtype, output.shape)]
         if not output.is_there:
             facts = [str(output.index), "does not exist"]
-        facts += ["unused" if not output.readers else f"used {_times(len(output.readers))}"]
+        uses = len(output.readers)
+        facts += ["unused" if not uses else "used once" if uses == 1 else f"used {counted(uses, 'time')}"]
         facts += ["<- selected"] if output.index in marked else []
         yield "    " + "  ".join(filter(None, facts))
         yield from _columns([["called", printable(name)] for name in output.served], "      ")
@@ -126,12 +116,8 @@ def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[
         yield from _columns(rows, "      ")
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else counted(count, "time")
-
-
 def _columns(rows: Sequence[Sequence[str]], indent: str = "    ") -> Iterator[str]:
-    """The first of ROWS in columns, and a count of the others; a column without anything is left out."""
+    """Yields the first rows as a table without empty columns, and the number of other rows."""
     shown = rows[:MOST_LISTED]
     width = max(map(len, shown), default=0)
     yield from columns([[*row, *[""] * (width - len(row))] for row in shown], indent, widest=WIDEST)
@@ -139,15 +125,30 @@ def _columns(rows: Sequence[Sequence[str]], indent: str = "    ") -> Iterator[st
         yield f"{indent}and {len(rows) - len(shown):,} more"
 
 
+def _section(head: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if rows:
+        yield f"  {head}"
+        yield from _columns(rows)
+
+
 def _attr_lines(node: Node) -> Iterator[str]:
-    rows = [(printable(key), text) for key, text in _attr_texts(node)]
+    rows = []
+    for key in _attr_keys(node):
+        try:
+            value = node.attr(key)
+        except InputError:
+            rows.append((printable(key), "corrupt"))
+            continue
+        assert value is not None
+        tensor = value.tensor if value.WhichOneof("value") == "tensor" else None
+        text = f"a tensor: {typed(tensor.dtype, shape_of(tensor.tensor_shape))}" if tensor else format_attr(value)
+        rows.append((printable(key), text))
     if rows:
         yield "  attrs"
     width = max((len(key) for key, _ in rows), default=0)
     for key, text in rows:
-        first, *others = _wrapped(text, WIDTH - width - 6)
-        yield f"    {key:<{width}}  {first}"
-        yield from (f"    {'':<{width}}  {line}" for line in others)
+        for number, line in enumerate(_wrapped(text, WIDTH - width - 6)):
+            yield f"    {key if not number else '':<{width}}  {line}"
 
 
 def _wrapped(text: str, room: int) -> list[str]:
@@ -162,19 +163,8 @@ def _wrapped(text: str, room: int) -> list[str]:
     return out
 
 
-def _attr_texts(node: Node) -> Iterator[tuple[str, str]]:
-    """The attrs of NODE as text, those left out that stand elsewhere: a constant's value, and colocations."""
-    for key in _attr_keys(node):
-        try:
-            value = node.attr(key)
-        except InputError:
-            yield key, "corrupt"
-            continue
-        assert value is not None
-        yield key, _tensor_text(value) if value.WhichOneof("value") == "tensor" else format_attr(value)
-
-
 def _attr_keys(node: Node) -> Iterator[str]:
+    """Yields the keys of attrs that are not shown elsewhere, as constant values and colocations are."""
     for key in sorted(node.attr_keys):
         is_value = key == "value" and node.op == "Const"
         if not is_value and not (key == COLOCATION_ATTR and node.colocated):
@@ -183,16 +173,6 @@ def _attr_keys(node: Node) -> Iterator[str]:
 
 def _tensor_text(value: AttrValue) -> str:
     return f"a tensor: {typed(value.tensor.dtype, shape_of(value.tensor.tensor_shape))}"
-
-
-def _placed(facts: NodeFacts) -> Iterator[str]:
-    if facts.colocated:
-        yield "  colocated with"
-        rows = [[printable(name), "" if there else "does not exist"] for name, there in facts.colocated]
-        yield from _columns(rows)
-    if facts.companions:
-        yield "  colocated with it"
-        yield from _columns([[printable(node.name), printable(node.op)] for node in facts.companions])
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -205,8 +185,12 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
         yield f"  no value  {error.message}"
         return
     if value is None:
-        if is_variable(node.op):
-            yield _nowhere(node)
+        if is_variable(node.op) and (not isinstance(node.graph, Graph) or node.graph.serving is None):
+            yield "  no value  the file has no value of this variable"
+        elif is_variable(node.op):
+            yield Line(
+                "  no value  the value of a variable is in its checkpoint: name the checkpoint with {checkpoint}"
+            )
         return
     what = f"{value.dtype.name} {format_shape(value.shape)}"
     yield f"  value     {what}, {counted(value.count, 'element')}, {size(value.nbytes)}"
@@ -217,14 +201,8 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
     if is_whole:
         yield from _whole(value)
     elif value.count:
-        yield f"    {'first' if value.count > MOST_FIRST else 'all':<7} {_first(value)}"
-
-
-def _nowhere(node: Node) -> str:
-    """That the value of a variable is not there."""
-    if not isinstance(node.graph, Graph) or node.graph.serving is None:
-        return "  no value  the file has no value of this variable"
-    return Line("  no value  the value of a variable is in its checkpoint: name the checkpoint with {checkpoint}")
+        first = _fitting(value.first(MOST_FIRST), value.count, WIDTH - 14 - len(", ..."))
+        yield f"    {'first' if value.count > MOST_FIRST else 'all':<7} {first}"
 
 
 def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:
@@ -243,21 +221,8 @@ def _number(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
 
 
-def _first(value: ConstantValues) -> str:
-    """The first elements, as many as a line has room for, at least one."""
-    texts: list[str] = []
-    room = WIDTH - 12 - len(", ...")
-    for element in value.first(MOST_FIRST):
-        text = format_element(element)
-        room -= len(text) + 2
-        if texts and room < 0:
-            break
-        texts.append(text)
-    return ", ".join(texts) + (", ..." if len(texts) < value.count else "")
-
-
 def _whole(value: ConstantValues) -> Iterator[str]:
-    """All elements, in brackets as numpy and freeze-input have them, a row a line."""
+    """Yields all elements, one row per line, in brackets as in NumPy and `freeze-input`."""
     check_printable(value)
     elements = [_in_full(element) for element in value.first(value.count)]
     row = value.shape[-1] if value.shape else 1
@@ -285,7 +250,7 @@ def _in_full(element: Element) -> str:
 
 
 def check_printable(value: ConstantValues) -> None:
-    """Raises EditError where VALUE has more elements than anybody wants to have printed."""
+    """Raises EditError if `value` has more elements than are printed."""
     if value.count > MOST_VALUES:
         line = "{count} elements are more than can be printed ({most}): {save} writes them to a file"
         raise EditError(Line(line, count=f"{value.count:,}", most=f"{MOST_VALUES:,}"))
@@ -323,8 +288,7 @@ def _input_json(read: InputFacts) -> dict[str, Json]:
         "exists": read.is_there,
         "op": read.op or None,
         "argument": read.argument or None,
-        "dtype": _dtype_json(read.dtype),
-        "shape": _shape_json(read.shape),
+        **_type_json(read.dtype, read.shape),
         "elements": None if read.elements is None else [element_json(element) for element in read.elements],
     }
 
@@ -334,20 +298,16 @@ def _output_json(output: OutputFacts, marked: set[int]) -> dict[str, Json]:
         "index": output.index,
         "exists": output.is_there,
         "argument": output.argument or None,
-        "dtype": _dtype_json(output.dtype),
-        "shape": _shape_json(output.shape),
+        **_type_json(output.dtype, output.shape),
         "asked_for": output.index in marked,
         "called": list(output.served),
         "readers": [{"node": r.node.name, "op": r.node.op, "input": r.slot} for r in output.readers],
     }
 
 
-def _dtype_json(dtype: int) -> str | None:
-    return dtype_name(base_dtype(dtype)) if dtype else None
-
-
-def _shape_json(shape: Shape) -> Json:
-    return None if shape is None else [None if dim < 0 else dim for dim in shape]
+def _type_json(dtype: int, shape: Shape) -> dict[str, Json]:
+    name = dtype_name(base_dtype(dtype)) if dtype else None
+    return {"dtype": name, "shape": None if shape is None else [None if dim < 0 else dim for dim in shape]}
 
 
 def _attr_json(node: Node, key: str) -> dict[str, Json]:
@@ -364,16 +324,16 @@ def _attr_json(node: Node, key: str) -> dict[str, Json]:
     return {"kind": kind_of(value), "value": items}
 
 
-def _item_json(which: str, item: Any) -> Json:
-    """What the field WHICH of an AttrValue, or of a list of it, holds."""
-    if which == "type":
+def _item_json(field: str, item: Any) -> Json:
+    """Returns an item of an AttrValue as JSON; `field` is the name of its field."""
+    if field == "type":
         return dtype_name(item)
-    if which == "shape":
-        return _shape_json(shape_of(item))
-    if which == "func":
+    if field == "shape":
+        return _type_json(0, shape_of(item))["shape"]
+    if field == "func":
         return str(item.name)
-    if which == "tensor":
-        return {"dtype": _dtype_json(item.dtype), "shape": _shape_json(shape_of(item.tensor_shape))}
+    if field == "tensor":
+        return _type_json(item.dtype, shape_of(item.tensor_shape))
     found: Json = element_json(item)
     return found
 
@@ -390,7 +350,7 @@ def _value_json(node: Node, *, is_whole: bool) -> Json:
         "shape": list(value.shape),
         "bytes": value.nbytes,
         "stored": value.stored,
-        "statistics": {key: _plain(item) for key, item in value.statistics._asdict().items()},
+        "statistics": {key: element_json(item) for key, item in value.statistics._asdict().items()},
         "first": [element_json(element) for element in value.first(MOST_FIRST)],
     }
     if is_whole:
@@ -399,13 +359,10 @@ def _value_json(node: Node, *, is_whole: bool) -> Json:
     return out
 
 
-def _plain(item: float | None) -> Json:
-    return item if item is None else element_json(item)
-
-
-def element_json(element: Element) -> Json:
-    """An element as JSON has it: ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` as protobuf spells them; complex numbers
-    as two, and what is no text as ``{"base64": ...}``."""
+def element_json(element: Element | None) -> Json:
+    """Returns an element as JSON: ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` as in protobuf's JSON; complex numbers
+    as two numbers, and bytes that are not UTF-8 as ``{"base64": ...}``.
+    """
     if isinstance(element, bytes):
         try:
             return element.decode()
