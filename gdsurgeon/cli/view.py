@@ -81,7 +81,7 @@ def command(
     graph = query.open().graph
     findings = check(graph)
     content = content_of(graph, os.path.basename(graph.source_name), findings.faults)
-    outlines = Outlines(graph, content, beside=gradients == "together")
+    outlines = Outlines(graph, content, together=gradients == "together")
     head = whole(outlines, scope)
     if chosen is None:
         savers = saver_scopes(graph) if not findings.fault_count else []

@@ -76,15 +76,16 @@ class _Declared:
         ]
 
     def may_differ(self, node: str, what: str) -> bool:
-        """Returns whether the edit declares `what` of the node as changed; without details, all of the node may
-        differ.
+        """Returns whether the edit declares `what` of the node as changed.
+
+        Without details, all of the node may differ.
         """
         return node in self.replaced or (
             node in self._changed and (node not in self._altered or what in self._altered[node])
         )
 
     def is_lost_neighbor(self, what: str, before: Value, now: Value) -> bool:
-        """Returns whether a node is only no longer colocated with replaced nodes."""
+        """Returns whether the only change is that replaced nodes are not colocated with it any more."""
         is_colocated = what == "colocated" and isinstance(before, tuple)
         return is_colocated and tuple(name for name in before or () if name not in self.replaced) == now
 
@@ -153,12 +154,12 @@ def _other_fields(facts: Facts, intent: Intent, replaced: set[str], unsaid: str)
     """Yields the undeclared differences of a graph outside its nodes and functions."""
     implied = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
     implied |= {f"place of {name}" for name in replaced}
-    for what, (was, now) in facts.beside.items():
-        if what not in implied and (what not in intent.beside or intent.beside[what] != now):
+    for what, (was, now) in facts.graph_fields.items():
+        if what not in implied and (what not in intent.graph_fields or intent.graph_fields[what] != now):
             change = "was added" if was is None else "was removed" if now is None else "was changed"
             yield f"the {printable(what)} {change}, but {unsaid}"
-    for what in intent.beside:
-        if what not in facts.beside:
+    for what in intent.graph_fields:
+        if what not in facts.graph_fields:
             yield f"the {what} were declared as changed, but are unchanged"
 
 

@@ -1,4 +1,4 @@
-"""What is different about two nodes that are partners."""
+"""The differences of two nodes that are partners, and of inputs, outputs and signatures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gdsurgeon.ops.op_defs import op_def
 OP, DTYPE, SHAPE, ATTR, DEVICE, FUNCTION, INPUT, CONTROL = (
     "op", "dtype", "shape", "attr", "device", "function", "input", "control",
 )  # fmt: skip
-"""What may be different of a node, a constant's value aside."""
+"""The properties of a node that may differ, except the value of a constant."""
 WIRING = frozenset((INPUT, CONTROL))
 
 ABSENT = "nothing"
-"""In the place of what one of both has not."""
+"""The text for a missing value."""
 
 
 class Detail(NamedTuple):
-    """Something that is different: WHAT, which (the key of an attr, the number of an input), before and after.
+    """A difference of a property, for example `what` ``attr`` and `key` ``padding``, or ``input`` and ``0``.
 
-    NOW is what BEFORE is called now, of an input that has the name AFTER as well; '' otherwise.
+    `now` is the present name of `before`, for an input with the same text before and after; otherwise ''.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Change(NamedTuple):
 
     @property
     def is_rewired_only(self) -> bool:
-        """Whether nothing but what it reads is different."""
+        """Whether only its inputs differ."""
         return all(detail.what in WIRING for detail in self.details)
 
 
@@ -91,13 +91,13 @@ def _kind(key: str) -> str:
 
 
 def _knows(form: Form, key: str) -> bool:
-    """Whether the op of FORM has such an attr: another version of an op may lack it, and that is no change."""
+    """Returns whether the op has this attr: a different version of an op may lack it, which is not a change."""
     definition = op_def(form.op)
     return key in form.attrs or definition is None or key in definition.attrs
 
 
 def _text(form: Form, key: str) -> str:
-    """The attr KEY of FORM as text; its default where it has none."""
+    """Returns an attr as text, or its default value."""
     data = form.attrs.get(key)
     if data is None:
         definition = op_def(form.op)
@@ -168,7 +168,7 @@ class EndChange(NamedTuple):
 
 
 class SignatureChange(NamedTuple):
-    """What differs of a signature: of all of it (SIDE and NAME are ''), or of one tensor that callers give or get.
+    """A difference of a signature (`side` and `name` are ''), or of one of its tensors.
 
     `before` and `after` are tensors, or '' if missing; for a whole signature its key, or ''.
     """

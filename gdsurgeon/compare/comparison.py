@@ -12,7 +12,6 @@ from gdsurgeon.compare.written import as_written
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, Copied
 from gdsurgeon.graph.names import parse_input, plain_tensor
@@ -32,12 +31,12 @@ Renamed = Mapping[str, str]
 
 @dataclass(eq=False, repr=False)
 class Comparison(Data):
-    """Two graphs, and what is different between them.
+    """Two graphs and their differences.
 
     Attributes:
         before, after: the graphs.
-        facts: the differences of the nodes, the library's names, and the other fields.
-        inside: the same of the bodies of functions that both libraries have, and that differ.
+        facts: the differences of the nodes, the names in the library, and other fields.
+        inside: the same for the bodies of functions that both libraries have and that differ.
         unread: functions whose bodies cannot be read as graphs: they are compared only as a whole.
     """
 
@@ -59,16 +58,16 @@ def compare_written(
     renamed: Renamed | None = None,
     inside: Mapping[str, Renamed] | None = None,
 ) -> Comparison:
-    """Compares a graph with what an edit of it is written as.
+    """Compares a graph with the written result of an edit.
 
     Args:
-        before: as it is in its file.
+        before: the graph in its file.
         chunks: the written file.
-        renamed: the nodes that have another name there.
-        inside: likewise for the bodies of functions.
+        renamed: the renamed nodes.
+        inside: the same for the bodies of functions.
 
     Raises:
-        InputError: CHUNKS spell no GraphDef.
+        InputError: the chunks are not a GraphDef.
     """
     renamed = renamed or {}
     written = as_written(before, chunks, {*renamed, *renamed.values()})
@@ -82,23 +81,23 @@ def compare_written(
         names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
     for name, count in Counter(written.doubled).items():
-        out.facts.beside[f"doubled {name}"] = (None, str(count + 1))
+        out.facts.graph_fields[f"doubled {name}"] = (None, str(count + 1))
     if not written.doubled:
-        out.facts.beside.update(_displaced(before, written.order, renamed))
-    if not written.is_same_beside:
-        _compare_beside(out, inside or {})
+        out.facts.graph_fields.update(_displaced(before, written.order, renamed))
+    if not written.has_same_fields:
+        _compare_other_fields(out, inside or {})
     return out
 
 
 def _displaced(
     before: Graph, order: Sequence[Copied | str], renamed: Renamed
 ) -> Iterator[tuple[str, tuple[Value, Value]]]:
-    """The nodes that come after one that comes after them in the file of BEFORE; that one was behind, and is in front.
+    """Yields the nodes that come after a node that they preceded in the file of `before`.
 
     Args:
         before: the graph.
         order: see `Written`.
-        renamed: the nodes that have another name now.
+        renamed: the renamed nodes.
     """
     table = before.store.table
     moved = {**dict.fromkeys(renamed, -1), **{new: table.rows[old] for old, new in renamed.items()}}
@@ -116,22 +115,22 @@ def _displaced(
 
 
 def compare_files(before: Graph, after: Graph, renamed: Renamed | None = None) -> Comparison:
-    """Compares two graphs, each as it is in its file.
+    """Compares two graphs, each in its file.
 
     Args:
         before, after: the graphs.
-        renamed: the nodes of the one that have another name in the other.
+        renamed: the nodes of `before` with a different name in `after`.
     """
     renamed = renamed or {}
     names = dict.fromkeys([*before.store.names, *(n for n in after.store.names if n not in before)])
     changed = (name for name in names if _is_other(before, after, name)) if not renamed else names
     out = Comparison(before, after, _node_facts(before, after, renamed, dict.fromkeys(changed)))
-    _compare_beside(out, {})
+    _compare_other_fields(out, {})
     return out
 
 
 def _is_other(before: Graph, after: Graph, name: str) -> bool:
-    """Whether the records of the node NAME have other bytes."""
+    """Returns whether the records of a node have different bytes."""
     old, new = before.store.record(name), after.store.record(name)
     if old is None or new is None:
         return True
@@ -156,7 +155,7 @@ def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple
 
 
 def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
-    """What is different about the nodes NAMES, as they were called before; of nodes that are new, as they are now."""
+    """Returns the differences of nodes, which have their names before; new nodes have their names after."""
     out = Facts()
     spelling = Spelling(_names_now(renamed))
     taken = frozenset(renamed.values())
@@ -189,7 +188,7 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
 
 
 def _names_now(renamed: Renamed) -> Callable[[str], str]:
-    """What gives the name that a node, a tensor or a control input of the graph before has now."""
+    """Returns a function from the name of a node, tensor or control input before to its name after."""
     if not renamed:
         return str
 
@@ -204,9 +203,9 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
 def _inputs_alone(
     before: Graph, after: Graph, name: str, spelt: Callable[[str], str]
 ) -> tuple[list[str], list[str]] | None:
-    """Returns the inputs of the node `name` before, spelled with the names after, and its inputs after.
+    """Returns the inputs of the node `name` before, with the names after, and its inputs after.
 
-    None where more may be different than names and inputs: that takes a closer look.
+    None if not only names and inputs may differ: such nodes are compared in detail.
     """
     new = after.store.record(spelt(name))
     old = before.store.record(name) if new is not None else None
@@ -222,7 +221,7 @@ def _inputs_alone(
 
 
 def node_of(record: Record) -> NodeDef | None:
-    """The node of a record as a message; None where that is large, or protobuf cannot read it."""
+    """Returns the node of a record as a message; None if it is large or corrupt."""
     if record.end - record.body > LARGE:
         return None
     try:
@@ -232,7 +231,7 @@ def node_of(record: Record) -> NodeDef | None:
 
 
 def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) -> None:
-    """Notes how the inputs WAS and NOW of the node NAME differ."""
+    """Adds the differences of the inputs of a node."""
     if was == now:
         return
     altered: dict[str, tuple[Value, Value]] = {}
@@ -305,7 +304,7 @@ _LONGEST = 1 << 16
 
 
 def _held(node: Node, key: str, when: bytes) -> bytes | None:
-    """An attr, which is not the same before and after, as a fact; WHEN it is so."""
+    """Returns an attr that differs; of a large one its size and `when` it has this value."""
     if node.record is not None and key in node.header.attrs and key not in node.changed_attrs:
         start, end = node.header.attrs[key]
         if end - start > _LONGEST:
@@ -314,7 +313,7 @@ def _held(node: Node, key: str, when: bytes) -> bytes | None:
 
 
 def _canonical(data: bytes | None) -> bytes | None:
-    """A serialised AttrValue with its fields and maps in one order; what cannot be read stays as it is."""
+    """Returns a serialized AttrValue with its fields and maps in a fixed order; a corrupt one unchanged."""
     if data is None:
         return None
     try:
@@ -342,10 +341,10 @@ def _other_classes(node: Node) -> Value:
     return tuple(entry.decode("utf-8", "surrogateescape") for entry in entries if not entry.startswith(COLOCATION))
 
 
-# -- functions, and what else there is ------------------------------------------------------------------------
+# -- functions and other fields --------------------------------------------------------------------------------
 
 
-def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
+def _compare_other_fields(out: Comparison, inside: Mapping[str, Renamed]) -> None:
     """Compares the fields of the two files outside their nodes."""
     before, after = out.before, out.after
     old = {function.signature.name: function for function in before.functions}
@@ -357,26 +356,24 @@ def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
     )
     for name in out.facts.functions.changed:
         _compare_inside(out, name, inside.get(name, {}))
-    beside = out.facts.beside
+    found = out.facts.graph_fields
     gradients = [{g.function_name: g.gradient_func for g in graph.functions.gradients()} for graph in (before, after)]
     for name in dict.fromkeys((*gradients[0], *gradients[1])):
-        beside[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
-    named = [Counter(_named_in(graph.functions)) for graph in (before, after)]
+        found[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
+    named = [
+        Counter([f"function {function.signature.name}" for function in graph.functions]) for graph in (before, after)
+    ]
+    for counts, graph in zip(named, (before, after), strict=True):
+        counts.update(f"gradient of {gradient.function_name}" for gradient in graph.functions.gradients())
     for what, count in named[1].items():
         if count > max(1, named[0][what]):
-            beside[f"doubled {what}"] = None, str(count)
-    beside["library"] = before.functions.other_fields() or None, after.functions.other_fields() or None
+            found[f"doubled {what}"] = None, str(count)
+    found["library"] = before.functions.other_fields() or None, after.functions.other_fields() or None
     fields = [_other_fields(graph) for graph in (before, after)]
     for what in dict.fromkeys((*fields[0], *fields[1])):
-        beside[what] = fields[0].get(what), fields[1].get(what)
-    for what in [what for what, (was, now) in beside.items() if was == now]:
-        del beside[what]
-
-
-def _named_in(library: FunctionLibrary) -> Iterator[str]:
-    """Whatever a library has by a name, as often as it has it."""
-    yield from (f"function {function.signature.name}" for function in library)
-    yield from (f"gradient of {gradient.function_name}" for gradient in library.gradients())
+        found[what] = fields[0].get(what), fields[1].get(what)
+    for what in [what for what, (was, now) in found.items() if was == now]:
+        del found[what]
 
 
 def _same(a: FunctionDef, b: FunctionDef) -> bool:
@@ -384,7 +381,7 @@ def _same(a: FunctionDef, b: FunctionDef) -> bool:
 
 
 def _other_fields(graph: Graph) -> dict[str, Value]:
-    """The top-level fields that are neither nodes nor library, by what they are called."""
+    """Returns the top-level fields other than nodes and library, by name."""
     out: dict[str, bytes] = {}
     for item in graph.store.layout.others:
         if item.number != LIBRARY:
@@ -408,12 +405,12 @@ def _compare_inside(out: Comparison, name: str, renamed: Renamed) -> None:
     parts = _parts(old, renamed), _parts(new, {})
     for what in parts[0]:
         if parts[0][what] != parts[1][what]:
-            facts.beside[what] = parts[0][what], parts[1][what]
+            facts.graph_fields[what] = parts[0][what], parts[1][what]
     out.inside[name] = Comparison(*bodies, facts)
 
 
 def _parts(function: FunctionDef, renamed: Renamed) -> dict[str, Value]:
-    """What a function has that its body as a graph does not show."""
+    """Returns the parts of a function that its body as a graph does not contain."""
     rest = FunctionDef()
     rest.CopyFrom(function)
     del rest.node_def[:]

@@ -24,12 +24,12 @@ _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME, "contain
 
 
 def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
-    """What differs between nodes and their copies, beyond names and what the copies read from outside, a line each.
+    """Yields the differences between nodes and their copies, except names and inputs from outside, one per line.
 
     Args:
         copies: the nodes.
         before, after: the graph without the copies, and with them.
-        intent: says which functions have come along, and under which names.
+        intent: contains the functions that were added with the nodes, and their new names.
     """
     frames: dict[str, str] = {}
     made: set[Node] = set()
@@ -63,7 +63,7 @@ def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Int
 
 
 def respelt(function: FunctionDef, name: str, renamed: Mapping[str, str]) -> FunctionDef:
-    """FUNCTION as NAME, with the names that those which it calls have now."""
+    """Returns a copy of a function with the name `name`; the functions that it calls have their new names."""
     out = type(function)()
     out.CopyFrom(function)
     out.signature.name = name
@@ -75,7 +75,7 @@ def respelt(function: FunctionDef, name: str, renamed: Mapping[str, str]) -> Fun
 
 
 def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
-    """FUNCTION without names of its own, those of other functions as RENAMED."""
+    """Returns a function without names of its own; other functions have their new names."""
     out = respelt(function, "", renamed)
     for node in out.node_def:
         for key in (SHARED_NAME, "container", BY_NODE_NAME):
@@ -115,7 +115,7 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
 
 
 def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
-    """Whether a copy has the attr KEY of the node OLD, but that functions are RENAMED."""
+    """Returns whether a copy has the attr of the original, with renamed functions."""
     if key == "shape" and old.op == "Placeholder":  # which an old graph may spell otherwise
         return placeholder_shape(old) == placeholder_shape(new)
     if is_same_attr(old, new, key) and (not renamed or old.op == "Const"):
@@ -189,12 +189,12 @@ def _are_plain(old: Batch, new: Batch, reads: _Reads) -> Iterator[bool]:
 
 
 def _is_told(form: bytes, op: str) -> bool:
-    """Whether nodes of a FORM are the same where that is: not where it names nodes or loops, or depends on the file."""
+    """Returns whether nodes of equal form are equal: not if the form contains names, or depends on the file."""
     return op not in ENTER | PLACEHOLDERS and COLOCATION_ATTR.encode() not in form
 
 
 def _by_node(inputs: Sequence[str | None]) -> Iterator[Sequence[str | None]]:
-    """The inputs of each node, where there is an empty one after each."""
+    """Yields the inputs of each node; in `inputs`, each node ends with an empty text."""
     start = 0
     for at, text in enumerate(inputs):
         if text == "":
@@ -203,7 +203,7 @@ def _by_node(inputs: Sequence[str | None]) -> Iterator[Sequence[str | None]]:
 
 
 class _Reads(dict[str, str | None]):
-    """For what originals read or wait for, as they spell it, what their copies are to; None: it cannot be told here."""
+    """The expected inputs of copies, by the inputs of the originals as text; None: not known here."""
 
     def __init__(self, copies: Copies) -> None:
         names = "".join(copies.names)

@@ -1,4 +1,4 @@
-"""Compares two graphs: finds which node became which, and what is different."""
+"""Compares two graphs: finds which node became which, and the differences, including functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PIECE = 1 << 20
 
 
 def diff_models(one: Model, other: Model, ignore: Collection[str] = ()) -> Difference:
-    """What is different between the graphs of two models, and around them. See `diff`."""
+    """Returns the differences between the graphs of two models and between their other contents. See `diff`."""
     out = diff(one.graph, other.graph, ignore)
     if one.container is not None and other.container is not None:
         names = {old: new for i, j in out.matching.pairs() for old, new in [out.names(i, j)]} if out.matching else {}
@@ -38,14 +38,14 @@ def _is_told(place: Place) -> bool:
 
 @public
 def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
-    """What is different between A and B, each as it is in memory.
+    """Returns the differences between the graphs `a` and `b`, as they are in memory.
 
     Args:
         a, b: the graphs.
-        ignore: what does not count: names, weights (values that training sets), shapes; see `IGNORABLE`.
+        ignore: differences that do not count: names, weights (values that training sets), shapes; see `IGNORABLE`.
 
     Raises:
-        InputError: one of them is broken.
+        InputError: one of the graphs is broken.
     """
     a, b = a.written(), b.written()
     out = Difference(a, b)
@@ -69,9 +69,9 @@ Pair = tuple[str, str]
 
 
 def compare_functions(out: Difference, ignore: Collection[str] = ()) -> dict[str, str]:
-    """Fills in what of the functions of OUT differs, whose main graphs are matched; returns which became which.
+    """Adds the differences of the functions to `out`, and returns the new names of functions.
 
-    Functions are partners by their names, then by the calls that are, then by what is in them.
+    Functions are matched by their names, then by matched calls, then by their content.
     """
     libraries = _Libraries(out.a, out.b)
     if not libraries.before and not libraries.after:
@@ -120,7 +120,7 @@ class _Libraries:
             self._pending.append((one, other))
 
     def follow(self, matching: Matching) -> None:
-        """Pairs what partners of MATCHING call, and so on."""
+        """Pairs the functions that partners call, and so on."""
         self._calls(matching)
         while self._pending:
             pair = self._pending.popleft()
@@ -165,7 +165,7 @@ class _Libraries:
 
 
 def _content(function: FunctionDef) -> Iterator[tuple[str, ...]]:
-    """What is in a function, names aside."""
+    """Yields the content of a function without names."""
     yield tuple(str(arg.type) for arg in function.signature.input_arg)
     yield tuple(str(arg.type) for arg in function.signature.output_arg)
     yield tuple(sorted(node.op for node in function.node_def))

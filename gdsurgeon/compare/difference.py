@@ -23,7 +23,7 @@ from gdsurgeon.values import Data
 
 NAMES, WEIGHTS, SHAPES = "names", "weights", "shapes"
 IGNORABLE = (NAMES, WEIGHTS, SHAPES)
-"""What may be left out of the question whether two graphs differ."""
+"""Differences that can be ignored."""
 
 
 MOST_FEW = 64
@@ -31,7 +31,7 @@ MOST_FEW = 64
 
 
 class ValueChange(NamedTuple):
-    """Partners that hold another value: A's `i` and B's `j`; the distance is None where a value cannot be read."""
+    """Partners with different values: A's `i` and B's `j`; the distance is None if a value cannot be read."""
 
     i: int
     j: int
@@ -41,24 +41,24 @@ class ValueChange(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Difference(Data):
-    """What is different between the graphs A and B.
+    """The differences between the graphs A and B.
 
     Attributes:
         a, b: the graphs.
-        matching: which node became which; None where both are the same bytes, and nothing is different.
+        matching: which node became which; None if both have the same bytes.
         changes: partners that differ in more than names and values.
-        renamed: partners that have other names.
+        renamed: partners with different names.
         hunks: the removed and added nodes.
-        values: constants and variables that hold another value.
-        weights: constants and variables that training may have set, and whose values were compared.
-        unread: variables whose values are in no checkpoint that was found: they were not compared.
+        values: constants and variables with different values.
+        weights: the number of compared constants and variables that training may have set.
+        unread: the number of variables whose values are in no available checkpoint.
         ends: inputs and outputs that differ.
-        signatures: what differs of signatures.
-        around: what else differs around the graphs of two models.
-        functions: by the names of both the bodies that differ.
-        functions_renamed: functions that have another name.
-        functions_removed, functions_added: those that have no partner.
-        is_opaque: whether these are bodies of functions that cannot be had as graphs, and differ.
+        signatures: the differences of signatures.
+        around: other differences of two models, outside the graphs.
+        functions: the bodies that differ, by the names of both functions.
+        functions_renamed: functions with different names.
+        functions_removed, functions_added: functions without a partner.
+        is_opaque: whether these are bodies that differ and cannot be read as graphs.
     """
 
     a: Graph
@@ -108,7 +108,7 @@ class Difference(Data):
         )
 
     def names(self, i: int, j: int) -> tuple[str, str]:
-        """What the node I of A and the node J of B are called."""
+        """Returns the names of the node `i` of A and the node `j` of B."""
         assert self.matching is not None
         return self.matching.a.names[i], self.matching.b.names[j]
 
@@ -136,7 +136,7 @@ def _renamed_scope(old: str, new: str) -> tuple[str, str]:
 
 
 def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]) -> None:
-    """Fills in what is different about the nodes of OUT, which knows its matching."""
+    """Adds the differences of nodes to `out`, whose nodes are matched."""
     matching = out.matching
     assert matching is not None
     out.changes = [change for change in (_left(c, ignore) for c in changes(matching, called)) if change.details]
@@ -150,7 +150,7 @@ def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]
 
 
 def _left(change: Change, ignore: Collection[str]) -> Change:
-    """CHANGE without what does not count."""
+    """Returns `change` without ignored differences."""
     if SHAPES not in ignore:
         return change
     return change._replace(details=tuple(detail for detail in change.details if detail.what != SHAPE))
@@ -186,7 +186,7 @@ def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
 
 
 def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
-    """Of a variable, and what is one or a constant, the values."""
+    """Yields the difference of two variables, or of a variable and a constant."""
     from gdsurgeon.compare.distance import are_stored_alike, has_value
 
     name, its_name = out.names(i, j)
@@ -269,7 +269,7 @@ def _connected(matching: Matching) -> Iterator[Hunk]:
 
 
 def _join_sides(matching: Matching, removed: list[int], added: list[int], places: UnionFind) -> None:
-    """Joins what the same node read before and reads now, and what reads the same (constants aside)."""
+    """Joins old and new inputs of the same node, and nodes with the same inputs, except constants."""
     a, b = matching.a, matching.b
     readers = {v for i in removed for v, _, _ in a.users[i] if matching.mates[v] != FREE}
     for v in sorted(readers):

@@ -21,15 +21,15 @@ SHOWN = 8
 
 
 class Distance(NamedTuple):
-    """How far apart two values of one dtype and shape are.
+    """The distance of two values of one dtype and shape.
 
     Attributes:
-        relative: the norm of what is between them over the norm of the first (L2); inf where that is 0; None of texts,
-            and of numbers that cannot be read here.
-        largest: the largest difference of two elements, likewise.
-        differing: how many elements differ.
-        count: how many there are.
-        before, after: the elements, where they are few.
+        relative: the norm of the difference over the norm of the first value (L2); inf if that norm is 0; None
+            for texts and unreadable numbers.
+        largest: the largest difference of two elements; None for texts, and for unreadable numbers.
+        differing: the number of elements that differ.
+        count: the number of elements.
+        before, after: the elements, if there are few.
     """
 
     relative: float | None
@@ -41,7 +41,7 @@ class Distance(NamedTuple):
 
 
 def distance(one: ConstantValues, other: ConstantValues) -> Distance:
-    """How far OTHER is from ONE, which are of one dtype and shape; of large ones a block is in memory at a time."""
+    """Returns the distance of two values of one dtype and shape; large values are read in blocks."""
     count = one.count
     is_few = count <= SHOWN
     shown = (tuple(one.first(count)), tuple(other.first(count))) if is_few else ((), ())
@@ -112,7 +112,7 @@ def has_value(graph: Graph, name: str) -> bool:
 
 
 def are_stored_alike(a: Graph, name: str, b: Graph, other: str) -> bool:
-    """Whether what checkpoints have of two variables is the same by their checksums; False where these cannot tell."""
+    """Returns whether checkpoints have equal checksums of two variables; False if the checksums are not comparable."""
     one, two = _stored(a, name), _stored(b, other)
     if one is None or two is None or (one.dtype, one.shape, one.slices) != (two.dtype, two.shape, two.slices):
         return False
@@ -132,7 +132,7 @@ def _stored(graph: Graph, name: str) -> StoredTensor | None:
 
 
 def _checkpoint(graph: Graph) -> Checkpoint:
-    """The checkpoint of GRAPH, opened once. Raises InputError."""
+    """Returns the checkpoint of a graph, which is opened once. Raises InputError."""
     return graph.derived(_opened)
 
 

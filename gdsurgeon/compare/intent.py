@@ -18,7 +18,7 @@ Value = str | bytes | tuple[str, ...] | None
 
 
 class Rewired(NamedTuple):
-    """An input slot that reads another tensor than before (`slot` counts the data inputs from 0)."""
+    """An input slot that reads a different tensor than before (`slot` counts the data inputs from 0)."""
 
     node: str
     slot: int
@@ -37,16 +37,16 @@ class FunctionChanges(Data):
 
 @dataclass(eq=False, repr=False)
 class Facts(Data):
-    """What is different about a graph from another.
+    """The differences between two graphs.
 
     Attributes:
-        renamed: names before, and now.
-        added, removed: names of nodes; a name is among both where another node has it now.
-        rewired: slots that read another tensor, and not only under another name.
-        altered: for nodes of both graphs (names now) what else is different, and what it was and is: ``op``,
-            ``device``, ``inputs`` (where there are more or fewer), ``controls``, ``colocated``, ``attr`` and a key.
+        renamed: names before and after.
+        added, removed: names of nodes; a name that a different node has after is in both.
+        rewired: slots that read a different tensor, not only a renamed one.
+        altered: for nodes of both graphs (names after) the other differences, before and after: ``op``, ``device``,
+            ``inputs`` (if their number differs), ``controls``, ``colocated``, ``attr`` and a key.
         functions: of the library.
-        beside: other fields: ``versions``, ``gradient of`` and a function, ``doubled`` and a node's name, ...
+        graph_fields: other fields: ``versions``, ``gradient of`` and a function, ``doubled`` and a name, ...
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Facts(Data):
     rewired: list[Rewired] = field(default_factory=list)
     altered: dict[str, dict[str, tuple[Value, Value]]] = field(default_factory=dict)
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
-    beside: dict[str, tuple[Value, Value]] = field(default_factory=dict)
+    graph_fields: dict[str, tuple[Value, Value]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -85,9 +85,9 @@ class Copies(NamedTuple):
     Attributes:
         originals: the graph.
         names: the names of the copies.
-        outside: for tensors of the graph, the tensor that a copy reads in their place.
-        is_own: whether it is the graph that was edited: a copy may read what its original reads.
-        left: nodes that copies do not wait for where their originals do.
+        outside: for tensors of the graph, the tensor that a copy reads instead.
+        is_own: whether it is the graph that was edited: a copy may have the inputs of its original.
+        left: nodes that are not control inputs of copies, although they are control inputs of the originals.
     """
 
     originals: Graph
@@ -97,7 +97,7 @@ class Copies(NamedTuple):
     left: Container[str] = ()
 
     def counterpart(self, node: str, index: int) -> str | None:
-        """The tensor that a copy reads where its original reads output INDEX of NODE; None: it cannot be told."""
+        """Returns the tensor that a copy reads for output `index` of `node` in its original; None: not known."""
         tensor = format_input(node, index)
         if tensor in self.outside:
             return self.outside[tensor]
@@ -117,18 +117,18 @@ class Copies(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Intent(Data):
-    """The names that changed, the nodes that came and went, and the input slots that read something else.
+    """The names that changed, the added and removed nodes, and the input slots that read a different tensor.
 
     `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the
     names in an added graph to the new names of its nodes. `changed` names (after) the nodes with a changed attr, op,
     device or control input. `moved` maps a tensor of the graph before to the tensor that holds its value now, if that
     is not just due to a renamed node. `functions` names the functions that were added to, removed from or changed in
-    the function library. `beside` holds the changed fields of the graph outside its nodes and functions: ``versions``,
-    serialized.
+    the function library. `graph_fields` holds the changed fields of the graph outside its nodes and functions:
+    ``versions``, serialized.
 
-    `altered` states exactly how changed or added nodes are now; `copies` states of which nodes the added ones are
-    copies. A specification states this; an edit states only facts that the specification cannot know, such as an
-    inferred shape.
+    `altered` declares exactly how changed or added nodes are now; `copies` declares the originals of added nodes. A
+    specification declares these; an edit declares only facts that the specification cannot know, such as an inferred
+    shape.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Intent(Data):
     moved: dict[str, str] = field(default_factory=dict)
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
     altered: list[Altered] = field(default_factory=list)
-    beside: dict[str, Value] = field(default_factory=dict)
+    graph_fields: dict[str, Value] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
 
     def alter(self, node: str, values: Mapping[str, Value | AttrValue]) -> None:
@@ -168,7 +168,7 @@ class Intent(Data):
         self.rewired += [Rewired(node, slot, old, new) for node, slot in slots]
 
     def after(self, name: str) -> str:
-        """What the node NAME of the graph before is called now."""
+        """Returns the name after of a node of the graph before."""
         return self.renamed.get(name, name)
 
     def counterpart(self, tensor: str) -> str:
@@ -180,7 +180,7 @@ class Intent(Data):
         return self.after(node) + colon + index
 
     def origins(self) -> Callable[[str], str | None]:
-        """A function from a tensor (or a node) of the graph after to what it was before; to None where it was added."""
+        """Returns a function from a tensor (or a node) of the graph after to the one before; None if it was added."""
         before = {new: old for old, new in self.renamed.items()}
         moved, made = {new: old for old, new in self.moved.items()}, frozenset(self.added)
 
@@ -229,7 +229,7 @@ def _rewired_twice(first: Intent, later: Intent, gone: Container[str]) -> list[R
 
 
 def _functions_twice(first: FunctionChanges, later: FunctionChanges) -> FunctionChanges:
-    """What has come of the library after both."""
+    """Returns the changes of the library after both edits."""
     return FunctionChanges(
         added=[*(name for name in first.added if name not in later.removed), *later.added],
         removed=[*first.removed, *(name for name in later.removed if name not in first.added)],

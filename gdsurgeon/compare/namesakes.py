@@ -1,7 +1,7 @@
-"""Nodes that have the same name and op in both graphs: trusted where that leaves less to report.
+"""Nodes with the same name and op in both graphs: partners if that makes the report shorter.
 
-Matchings are compared: one that begins with what nodes compute, and one that begins with their names. Where they
-disagree, the one is taken that leaves fewer and smaller differences, for each place of the graph separately.
+Two matchings are compared: one that begins with the content of nodes, and one that begins with their names. Where they
+disagree, the one with fewer and smaller differences is used, for each place of the graph separately.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gdsurgeon.compare.side import Side
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 RENAMED, UNPAIRED, REWIRED, WAITS, OTHER_DEVICE = 1, 2, 2, 1, 1
-"""What a report of a difference weighs: of a name, a node of one graph only, an input, a control edge, a device."""
+"""The weights of differences: of a name, a node of one graph only, an input, a control edge, a device."""
 OTHER_CONSTANT = 1
-"""An input from another constant that is equal: nothing is reported of it."""
+"""An input from a different, equal constant, which is not reported."""
 OTHER_KIND, OTHER_STRUCTURE, OTHER_CONTENT = 4, 3, 2
 TRAINED = 4
 """Another value that training has set: two models seldom have an equal one by chance."""
 OTHER_END = 4
-"""What callers feed or fetch has another name, or is not fetched any more."""
+"""An input or output has a different name, or is not an output any more."""
 
 
 def namesakes(matching: Matching) -> Iterator[tuple[int, int]]:
@@ -48,7 +48,7 @@ def has_parted_namesakes(matching: Matching) -> bool:
 
 
 def shorter(one: Matching, other: Matching) -> Matching:
-    """ONE, with the pairs of OTHER wherever these leave as little to report, or less. Linear in nodes and edges."""
+    """Returns `one`, with the pairs of `other` in each place where these are at most as many differences. Linear."""
     a, b = one.a, one.b
     parted = bytearray(one.mates[i] != other.mates[i] for i in range(a.size))
     places = UnionFind(a.size + b.size)

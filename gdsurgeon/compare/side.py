@@ -227,7 +227,7 @@ class Side:
         forms: the form of each node.
         written: the data inputs of each node.
         inputs: the same, but consumers of a node in `passed` read its constant instead, and nodes in `passed` have no
-            inputs. A node with only control inputs reads output -1 of these nodes.
+            inputs. A node with only control inputs reads output -1 of each.
         controls, waiting: the control inputs and control outputs of each node.
         users: the consumers of each node: (consumer, its input, the output that it reads).
         order, rank: the nodes, producers first; the place of each node in that order.

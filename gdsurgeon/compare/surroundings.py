@@ -1,4 +1,4 @@
-"""The surroundings of two graphs compared, place by place; and those of one graph by the names of another."""
+"""Compares the surroundings of two graphs place by place, and replaces the names in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_SHOWN = 160
 
 
 class Difference(NamedTuple):
-    """A place whose value differs; None stands for a place that one of the two does not have."""
+    """A place with different values; None: one of the two does not have the place."""
 
     place: Place
     before: Value | None
@@ -49,9 +49,9 @@ class Difference(NamedTuple):
 
 
 def differences(before: Surroundings, after: Surroundings, free: Iterable[Place] = ()) -> list[Difference]:
-    """The places where BEFORE and AFTER differ, except for the places FREE and those below them.
+    """Returns the places where `before` and `after` differ, except the places `free` and places below them.
 
-    Objects and functions to which no loader leads are not compared.
+    Objects and functions that no loader reaches are not compared.
     """
     loose = frozenset(free)
     out = []
@@ -73,7 +73,7 @@ _GONE = object()
 
 
 def respelt(found: Surroundings, nodes: Spell, functions: Callable[[str], str] = str) -> Surroundings:
-    """The surroundings FOUND by the names that NODES and FUNCTIONS give.
+    """Returns the surroundings with the names that `nodes` and `functions` return.
 
     Removed names are left out of lists, and so are records with such names. A place that requires a removed name is
     left out.
@@ -92,7 +92,7 @@ class _Spelling(NamedTuple):
     functions: Callable[[str], str]
 
     def value(self, value: Value) -> object:
-        """VALUE by today's names, or `_GONE`."""
+        """Returns `value` with the present names, or `_GONE`."""
         if isinstance(value, (Node, Tensor)):
             name = self.nodes(value)
             return _GONE if name is None else type(value)(name)
@@ -120,12 +120,12 @@ class _Spelling(NamedTuple):
 
 
 def place_text(place: Place) -> str:
-    """PLACE in words, such as ``signature serving_default: output y: tensor``."""
+    """Returns a place as text, such as ``signature serving_default: output y: tensor``."""
     return printable(": ".join(place))
 
 
 def shown(value: Value | None) -> str:
-    """VALUE in short."""
+    """Returns a value as short text."""
     return printable(shortened(_plainly(value), MOST_SHOWN))
 
 
@@ -162,14 +162,14 @@ _ALWAYS_IGNORED = frozenset(("meta info",))
 def compare_surroundings(
     one: Container, other: Container, names: Mapping[str, str], keys: Collection[str] = ()
 ) -> list[Difference]:
-    """The differences between the surroundings of two models.
+    """Returns the differences between the surroundings of two models.
 
     Functions are compared by name only if the libraries of both have them: exporters number functions.
 
     Args:
         one, other: the models.
-        names: the names in OTHER of nodes of ONE, if they differ.
-        keys: of the signatures that are compared; none: all.
+        names: the names in `other` of nodes of `one`, if they differ.
+        keys: the signatures to compare; empty: all.
     """
     a, b = (surroundings(model.meta, model.folder if isinstance(model, SavedModel) else "") for model in (one, other))
     functions = {f.signature.name for f in one.graph.functions} & {f.signature.name for f in other.graph.functions}
@@ -197,7 +197,7 @@ def compare_surroundings(
 
 
 def _comparable(found: Surroundings) -> Surroundings:
-    """FOUND with the nodes that a loader runs first in one place, however they are named."""
+    """Returns the surroundings with the initializer of a loader in one place, whatever its key."""
     ways = [place for place in found if place[0] == "initialiser"]
     out = {place: value for place, value in found.items() if place not in ways}
     for key in (INIT, *INITIALISERS[:2]):
@@ -208,7 +208,7 @@ def _comparable(found: Surroundings) -> Surroundings:
 
 
 def changes_what_is_served(item: Difference) -> bool:
-    """Whether clients of a loader get something else, or no longer what they got."""
+    """Returns whether a difference affects clients that use the model through a loader."""
     place = item.place
     if place[0] == "object" and len(place) > 2:
         return place[2].startswith("function ") or (place[2].startswith("child") and place[1].endswith(".signatures"))

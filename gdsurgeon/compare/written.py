@@ -1,8 +1,8 @@
-"""The graph that a writer has made, read from what is written and not from what the writer remembers.
+"""Reads the graph that a writer has written, without any information from the writer.
 
-Most of it are stretches of the edited file. Their nodes are known without reading: a stretch of whole records of the
-file holds the same nodes. All other bytes are read as a reader of the output would do. If such a record equals the
-file's record of that name, byte for byte, it is also the same node.
+Most of the output consists of stretches of the edited file. Their nodes are known without reading: a stretch of whole
+records of the file contains the same nodes. All other bytes are read as by a reader of the output. If such a record
+equals the record of that name in the file, byte for byte, it is also the same node.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from gdsurgeon.wire.write import Chunk, ChunkSource, Places, SourceSpan, resolve
 
 
 class Written(NamedTuple):
-    """A graph as it is written.
+    """A written graph.
 
     Attributes:
-        graph: it.
-        lost: the names of the nodes of the file that are not there as they were, byte for byte.
-        order: what its nodes are, in their order: rows of the file; the names of others.
-        doubled: the names of nodes that are there more often than in the file.
-        is_same_beside: whether all fields of the file outside its nodes were copied once, without additions.
+        graph: the graph.
+        lost: the names of the nodes of the file that are not written unchanged.
+        order: its nodes in their order: rows of the file, and the names of other nodes.
+        doubled: the names of nodes that are written more often than they are in the file.
+        has_same_fields: whether all fields of the file outside its nodes were copied once, without additions.
     """
 
     graph: Graph
     lost: list[str]
     order: list[Copied | str]
     doubled: list[str]
-    is_same_beside: bool
+    has_same_fields: bool
 
     @property
     def fresh(self) -> list[str]:
@@ -53,12 +53,12 @@ def as_written(before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()
         anew: names that different nodes may have: a node with such a name that is not a copy counts as different.
 
     Raises:
-        InputError: they spell no GraphDef.
+        InputError: the chunks are not a GraphDef.
     """
     finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name), anew)
     graph = Graph(finder.source, text=before.text)
     graph.store = Store(finder.source, finder)
-    return Written(graph, list(finder.lost()), finder.order, list(finder.doubled()), finder.is_same_beside)
+    return Written(graph, list(finder.lost()), finder.order, list(finder.doubled()), finder.has_same_fields)
 
 
 class WrittenFinder:
@@ -87,7 +87,7 @@ class WrittenFinder:
         self.layout = Layout(count, max(ends, default=0), tuple(sorted(self._others, key=lambda field: field.start)))
 
     def _read(self) -> None:
-        """Reads what is between the pieces that were copied."""
+        """Reads the bytes between the copied pieces."""
         position = fresh = 0
         kept: list[Field] = []
         for piece in _copied(self._table, self.source):
@@ -98,10 +98,10 @@ class WrittenFinder:
             self._others += [_shifted(field, piece.shift) for field in piece.others]
             position = piece.end + piece.shift
         fresh += self._read_between(position, self.source.size)
-        self.is_same_beside = not fresh and kept == [*self._table.layout.others]
+        self.has_same_fields = not fresh and kept == [*self._table.layout.others]
 
     def _read_between(self, start: int, end: int) -> int:
-        """Reads the records from START to END, and returns how many other fields there are."""
+        """Reads the records from `start` to `end`, and returns the number of other fields."""
         count = 0
         for item in batches(SourceSlice(self.source, start, end)) if end > start else ():
             if isinstance(item, Batch):
@@ -127,7 +127,7 @@ class WrittenFinder:
         self.order.append(name)
 
     def _is_that_of(self, row: int, start: int, end: int, data: bytes | None) -> bool:
-        """Whether a record has the bytes of the one of ROW in the file."""
+        """Returns whether a record has the bytes of the record of `row` in the file."""
         first, last = self._table.starts[row], self._table.ends[row]
         if last - first != end - start:
             return False
@@ -137,7 +137,7 @@ class WrittenFinder:
         return [*resolved([mine])] == [*resolved([its])]  # of large ones nothing is read
 
     def _keep(self, part: Copied) -> None:
-        """Notes rows of the file; they are one part with those before where they go on in both places."""
+        """Adds rows of the file; consecutive rows in both places are one part."""
         before = self.order[-1] if self.order else ""
         if isinstance(before, Copied) and (before.last, before.shift) == (part.first, part.shift):
             self.order[-1] = before._replace(last=part.last)
@@ -180,17 +180,17 @@ class WrittenFinder:
         return self._table.record(row) if self._is_kept(row) else None
 
     def _is_kept(self, row: int) -> bool:
-        """Whether the node at ROW of the file is there as it was."""
+        """Returns whether the node at `row` of the file is written unchanged."""
         at = bisect_right(self._rows, (row, len(self._table.names))) - 1
         return row >= 0 and at >= 0 and row < self._rows[at][1]
 
 
 class _Copied(NamedTuple):
-    """A stretch of the file that was copied: whole records, and what else lies there.
+    """A stretch of the file that was copied: whole records and other fields.
 
     Attributes:
-        start, end: where it is in the file.
-        shift: by how much further it begins in what is written.
+        start, end: its place in the file.
+        shift: the distance of its place in the output from its place in the file.
         rows: the rows of its nodes, from and to.
         others: the fields outside the nodes.
     """
@@ -214,16 +214,16 @@ def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
         first = bisect_left(table.starts, start)
         has_rows = first < len(table.ends) and table.ends[first] <= end  # as a part of a record has none
         rows = first, bisect_right(table.ends, end, first) if has_rows else first
-        beside = bisect_left(field_starts, start), bisect_right(field_ends, end)
+        outside = bisect_left(field_starts, start), bisect_right(field_ends, end)
         firsts, lasts = [], []
         if rows[0] < rows[1]:
             firsts.append(table.starts[rows[0]])
             lasts.append(table.ends[rows[1] - 1])
-        if beside[0] < beside[1]:
-            firsts.append(field_starts[beside[0]])
-            lasts.append(field_ends[beside[1] - 1])
+        if outside[0] < outside[1]:
+            firsts.append(field_starts[outside[0]])
+            lasts.append(field_ends[outside[1] - 1])
         if firsts:
-            yield _Copied(min(firsts), max(lasts), position - start, rows, fields[beside[0] : beside[1]])
+            yield _Copied(min(firsts), max(lasts), position - start, rows, fields[outside[0] : outside[1]])
 
 
 def _shifted(field: Field, by: int) -> Field:

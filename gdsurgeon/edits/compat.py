@@ -311,7 +311,7 @@ class _Work:
         gone = [name for name in self._functions if name not in self.graph.functions]
         intent.functions = FunctionChanges(changed=list(self.bodies), removed=gone)
         if self._versions is not None:
-            intent.beside["versions"] = self._versions
+            intent.graph_fields["versions"] = self._versions
         inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in self.bodies.items()}
         facts: dict[str, Json] = {
             "target": self.release.name,

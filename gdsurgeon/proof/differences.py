@@ -115,7 +115,7 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
         body = comparison.inside.get(name)
         inner = listed_differences(body, name) if body is not None else []
         out += inner or [GraphDifference("", name, ["the function differs"], node=False)]
-    out += [_outside_nodes(where, what, was, now) for what, (was, now) in facts.beside.items()]
+    out += [_outside_nodes(where, what, was, now) for what, (was, now) in facts.graph_fields.items()]
     return out
 
 

@@ -104,8 +104,8 @@ def violations(
         changed=[name for name in comparison.inside if name in old and name in library],
         removed=comparison.facts.functions.removed if lowered else [],
     )
-    if "versions" in comparison.facts.beside:
-        intent.beside["versions"] = comparison.facts.beside["versions"][1]
+    if "versions" in comparison.facts.graph_fields:
+        intent.graph_fields["versions"] = comparison.facts.graph_fields["versions"][1]
     for name in lowered:
         yield from _wrong_results(before[name], after.find(name), lowered, before.functions)
     yield from _wrong_inputs(comparison, wanted)

@@ -1,1 +1,1 @@
-"""What a person reads: summaries and tables. Knows what to say, and not where it goes."""
+"""Shows results to people and programs: summaries, tables, JSON, trees and pictures."""

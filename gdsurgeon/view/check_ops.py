@@ -1,4 +1,4 @@
-"""What `check-ops` has found, for people and as JSON."""
+"""The result of `check-ops`, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_REASON = 300
 
 
 def _lacking(lacking: LackingOp, helps: str, *, whole: bool) -> str:
-    """An op that is lacking: how many nodes, the first of them, whose names are WHOLE or cut, and what helps."""
+    """Returns an unsupported op, its number of nodes, the names of the first ones, and the advice `helps`."""
     places = [_place(place, LONGEST_NAME if whole else LONGEST_PLACE) for place in lacking.first[: 3 if whole else 1]]
     more = f" and {lacking.nodes - len(places):,} more" if lacking.nodes > len(places) else ""
     text = f"{printable(lacking.op)}: {counted(lacking.nodes, 'node')}, {listed(places, 3)}{more}"
@@ -37,7 +37,7 @@ def _place(place: Place, most: int) -> str:
 
 
 def lines(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool = False) -> list[str]:
-    """What was found, a line each; HELPS: what helps, by op; WHOLE: with three nodes for each op, and full names."""
+    """Returns the result as lines; `helps`: advice by op; `whole`: with full names of three nodes of each op."""
     found, entries = checked.found, [*_list(checked, helps, whole=whole)]
     if checked.run is not None:
         entries += _run(checked.run)

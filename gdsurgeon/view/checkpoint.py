@@ -43,7 +43,7 @@ def _described(tensor: StoredTensor) -> dict[str, Json]:
 
 
 def verified(checkpoint: Checkpoint, found: Verified) -> str:
-    """What `verify` has found, where nothing is wrong."""
+    """Returns the result of a verification without faults."""
     unused = f"; {size(found.unused)} belong to no tensor" if found.unused else ""
     what = f"{counted(found.tensors, 'tensor')}, {size(found.nbytes)}"
     return f"{printable(checkpoint.prefix)}  {what}: all checksums are correct{unused}"
@@ -62,7 +62,7 @@ def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
 
 
 def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> tuple[str, list[Entry]]:
-    """The first line, which names the output, and what was done and proven."""
+    """Returns the first line, which names the output, and the entries with the changes and the proof."""
     what = printable(outcome.out) + (" (dry run: nothing written)" if dry_run else "")
     compared = outcome.compared
     what += f"  {counted(compared.tensors, 'tensor')}, {counted(outcome.shards, 'shard')}"
@@ -104,7 +104,7 @@ def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:
 
 
 def converted_summary(done: Converted, model: str, *, dry_run: bool) -> tuple[str, list[Entry]]:
-    """The first line, which names the output, and what was read and proven."""
+    """Returns the first line, which names the output, and the entries with the input and the proof."""
     what = printable(done.out) + (" (dry run: nothing written)" if dry_run else "")
     return f"{what}  {_form(done.is_text)} {done.kind}, {size(done.after)}", [
         Entry("of", f"{model}, {_form(done.was_text)}, {size(done.before)}"),

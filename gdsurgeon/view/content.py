@@ -1,4 +1,4 @@
-"""What there is to see of one graph, column by column: no node objects, so that two graphs can be seen as one."""
+"""The visible content of one graph in columns, without node objects: two graphs can be shown as one."""
 
 from __future__ import annotations
 
@@ -31,28 +31,27 @@ HIDDEN = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered")
 
 @dataclass(eq=False, repr=False)
 class Content(Data):
-    """What there is to see of a graph, or of the body of a function: a row a node, in each column.
+    """The visible content of a graph or of the body of a function, with one row for each node.
 
     Attributes:
         title: the name of the graph.
-        names: of the nodes.
-        ops: of the nodes.
-        inputs: the data inputs of each: the row of a node and the index of its output; one that leads nowhere is not
-            among them.
-        controls: the rows of the nodes that each waits for.
-        outputs: dtype and shape of what each gives, ``float32 [?,224,224,3]``.
-        attrs: key and value, as people write them, but for `HIDDEN`.
-        devices: where each asks to run, '' for anywhere.
-        calls: the functions that each calls.
+        names: the name of each node.
+        ops: the op of each node.
+        inputs: the data inputs of each node: the row of the producer and the output index, without missing ones.
+        controls: the rows of the control inputs of each node.
+        outputs: dtype and shape of each output, ``float32 [?,224,224,3]``.
+        attrs: key and value as text, without `HIDDEN`.
+        devices: the requested device of each node, or ''.
+        calls: the functions that each node calls.
         parameters: the number of trainable elements of each node: elements of floating-point and 8-bit constants, and
             of variables; with signatures, only of nodes that they need.
-        flops: what each computes; see `outline.flops`.
+        flops: the floating-point operations of each node; see `flops`.
         order: the rows, producers first.
         is_weight: whether the node is a constant or a variable, or only forwards one, and has consumers: a picture
             shows it in its consumer.
         faults: the fault of a node, by its row.
-        value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
-        statistics: the same of a large constant: what its numbers are like.
+        value: returns the value of a small constant as text, by its row; '' for every other node. It is read on demand.
+        statistics: the same for the statistics of a large constant.
     """
 
     title: str
@@ -76,7 +75,7 @@ class Content(Data):
         return len(self.names)
 
     def places(self) -> list[int]:
-        """For each row where it stands in the order."""
+        """Returns for each row its place in the order."""
         out = [0] * len(self)
         for place, row in enumerate(self.order):
             out[row] = place
@@ -92,9 +91,9 @@ class Content(Data):
 
 
 def content_of(graph: Graph, title: str, faults: Iterable[Remark] = ()) -> Content:
-    """What there is to see of GRAPH; of a broken one, what can be read.
+    """Returns the content of `graph`; of a broken graph, the readable part.
 
-    FAULTS, as the structural check tells them, are entered at the nodes that they are faults of.
+    Faults of the structural check are added to their nodes.
     """
     content = _Reader(graph).content(title)
     _mark(content, faults)
@@ -102,12 +101,12 @@ def content_of(graph: Graph, title: str, faults: Iterable[Remark] = ()) -> Conte
 
 
 def tensor_text(dtype: int, shape: Shape) -> str:
-    """``float32 [?,224,224,3]``; a reference is shown as what it refers to."""
+    """Returns ``float32 [?,224,224,3]``; for a reference, the dtype that it refers to."""
     return f"{dtype_name(base_dtype(dtype))} {format_shape(shape)}" if dtype else "?"
 
 
 def short_tensor(text: str) -> str:
-    """``f32[?,224,224,3]`` for what `tensor_text` says: short, as many stand close together."""
+    """Returns ``f32[?,224,224,3]`` for the result of `tensor_text`."""
     dtype, _, shape = text.partition(" ")
     for name, letter in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
         if dtype.startswith(name):
@@ -217,9 +216,9 @@ def _decoded(data: bytes) -> AttrValue:
 
 
 def _served(graph: Graph, top: Topology) -> bytearray:
-    """For each node whether its weights count: all do, but those of a model that signatures do not reach.
+    """Returns for each node whether its weights count: all, or, in a model with signatures, those that these need.
 
-    Those are slots of an optimiser, or what Keras keeps twice.
+    The others are slots of an optimizer, or copies that Keras keeps.
     """
     serving = serving_of(graph)
     texts = {text for served in serving.signatures.values() for text in served.outputs.values()} if serving else set()
@@ -228,13 +227,13 @@ def _served(graph: Graph, top: Topology) -> bytearray:
 
 
 def _can_be_trained(dtype: int) -> bool:
-    """Whether weights are of DTYPE: floating-point numbers, complex ones, or what such are quantised to."""
+    """Returns whether weights can have `dtype`: floating-point, complex, quantized or 8-bit integer."""
     kind = DTYPES.get(base_dtype(dtype))
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
 
 
 def _mark(content: Content, faults: Iterable[Remark]) -> None:
-    """Enters FAULTS of the graph, not those of functions: each at its node, and that of a cycle at all nodes named."""
+    """Adds the faults of the graph, not of functions, to their nodes; a cycle is added to all named nodes."""
     rows = {name: row for row, name in enumerate(content.names)}
     for fault in faults:
         named = fault.facts.get("nodes", [fault.facts.get("node")])
@@ -246,8 +245,8 @@ def _mark(content: Content, faults: Iterable[Remark]) -> None:
 def depth_first(content: Content) -> list[int]:
     """Returns the rows in depth-first order from the nodes without consumers; each row comes after its inputs.
 
-    So what belongs together stays together, and weights stand before what reads them. Edges that close a loop are left
-    out; on an illegal cycle one edge is.
+    Therefore connected nodes are close together, and weights come before their consumers. Edges that close a loop are
+    left out; on an illegal cycle one edge is left out.
     """
     sources = [
         [*(p for p, _ in inputs), *controls] for inputs, controls in zip(content.inputs, content.controls, strict=True)
@@ -278,7 +277,7 @@ def depth_first(content: Content) -> list[int]:
 
 
 def find_weights(content: Content) -> None:
-    """Marks constants, variables, and what only passes one on: reads, reshapes, casts of what is stored smaller."""
+    """Marks constants, variables, and nodes that only forward one: reads, reshapes, casts from a smaller dtype."""
     flags = content.is_weight
     for row in content.order:
         op, inputs = content.ops[row], content.inputs[row]
@@ -301,9 +300,10 @@ MOST_SUMMED = 4 << 20
 
 
 class Values:
-    """What CONSTANTS, nodes by row, hold as text.
+    """The values of constants as text.
 
-    The numbers of large ones are looked at until there were `MOST_SUMMED` of them.
+    Args:
+        constants: nodes by row. The statistics of large constants end after `MOST_SUMMED` elements.
     """
 
     def __init__(self, constants: Mapping[int, Node]) -> None:
@@ -358,7 +358,7 @@ def _element(item: int | float | bytes, dtype: int) -> str:
 
 
 def _nested(texts: list[str], shape: Sequence[int]) -> str:
-    """TEXTS in brackets, as the dims of SHAPE have it, the innermost first."""
+    """Returns `texts` in brackets, according to `shape`."""
     for size in reversed(shape):
         if not size:
             return "[]"
@@ -401,7 +401,7 @@ def _depthwise(_node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
 
 
 def _transposed(_node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
-    """Each element of what is read (input 2) is spread over a window and the channels that the filter gives."""
+    """Each element of input 2 is added to a window and to the output channels of the filter."""
     return 2 * prod(inputs[2]) * prod(inputs[1][:-1]) if len(inputs) > 2 else 0
 
 

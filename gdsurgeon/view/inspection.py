@@ -1,4 +1,4 @@
-"""What inspect prints of a graph."""
+"""The result of `inspect`, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MANY, FEW = 30, 8
 """Inputs, outputs, signatures or problems that are shown: in a short answer, and in one that would be too long."""
 MOST_STRINGS = 3
 WIDEST_NAME = 80
-"""Characters that names are padded to; after a longer name the type begins where it ends."""
+"""The maximum width to which names are padded."""
 LONGEST_STRING = 100
 """Characters of a string that are shown to people."""
 WIDEST_PLACE = 48
-"""Characters that places are padded to; after a longer name the strings begin where it ends."""
+"""The maximum width to which places are padded."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ def _signature_lines(serving: Serving) -> Iterator[str]:
 
 
 def _restored(serving: Serving | None) -> str:
-    """How many variables are restored; '' where none is."""
+    """Returns the number of restored variables; '' if none is restored."""
     apart = len(serving.apart) if serving is not None else 0
     restored = len(serving.variables) - apart if serving is not None else 0
     by_objects = f"{apart:,} only by objects" if apart else ""
@@ -193,7 +193,7 @@ def _variable_row(variable: ModelVariable, signatures: int) -> list[str]:
 
 
 def _trouble_lines(troubles: Sequence[tuple[LoadingProblem, str]]) -> Iterator[str]:
-    """What loaders would trip over, a loader after the other."""
+    """Yields the problems of loaders, grouped by loader."""
     loaders = ""
     for trouble, repair in troubles:
         if trouble.loaders != loaders:

@@ -1,9 +1,10 @@
-"""Where boxes stand that edges connect: in layers, from top to bottom (Sugiyama, Tagawa and Toda, 1981).
+"""A layout of boxes and edges in layers, from top to bottom (Sugiyama, Tagawa and Toda, 1981).
 
-Edges that close a cycle are turned round; layers by the longest path; the order within a layer by barycentres; and
-within that order each box as near to its neighbours as the others let it (isotonic regression by pooling adjacent
-violators). But for sorting within layers all is linear in boxes and edges. An edge counts once for each layer that it
-passes; one that passes too many layers (`LONGEST`, `MOST_POINTS`) does not count and is a straight line.
+Edges that close a cycle are reversed. The longest path determines the layers, and barycenters determine the order
+within a layer. Within that order each box is placed close to its neighbors (isotonic regression by pooling adjacent
+violators). Except for the sorting within layers, all steps are linear in boxes and edges. An edge counts once for each
+layer that it passes. An edge that passes too many layers (`LONGEST`, `MOST_POINTS`) does not count and is a straight
+line.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ GAP_X, GAP_Y = 18.0, 28.0
 LONGEST = 60
 """Layers that an edge passes at most and still finds a way between boxes; beyond it is a straight line."""
 MOST_POINTS = 10_000
-"""Points at which edges pass layers, or four for each box if that is more: where there would be more, the longest edges
-are straight lines."""
+"""The maximum number of points at which edges pass layers, or four for each box if that is more. The longest edges
+are straight lines if needed."""
 SWEEPS_ORDER, SWEEPS_PLACE = 8, 12
 
 Point = tuple[float, float]
 
 
 class Layout(NamedTuple):
-    """Where boxes stand, in pixels, y downwards.
+    """The places of boxes, in pixels, with y downwards.
 
     Attributes:
         centres: of the boxes.
-        lines: for each edge the points that it goes through, from its source to its target.
-        width, height: of all together; the least x and y are 0.
+        lines: for each edge its points, from its source to its target.
+        width, height: of the picture; the least x and y are 0.
     """
 
     centres: list[Point]
@@ -40,7 +41,7 @@ class Layout(NamedTuple):
 
 
 def layered(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Layout:
-    """A layout of boxes of SIZES (width, height), which EDGES connect from source to target; none to itself."""
+    """Returns a layout of boxes with `sizes` (width, height) and `edges` from source to target, without self-loops."""
     if not edges:
         return _grid(sizes)
     return _Layers(sizes, edges).layout()
@@ -63,7 +64,7 @@ def _grid(sizes: Sequence[Point]) -> Layout:
 
 
 def _downwards(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, bool]]:
-    """EDGES with those turned round that would close a cycle, and whether they are; found by a depth-first walk."""
+    """Returns `edges` with flags; edges that close a cycle in a depth-first walk are reversed and flagged."""
     following: list[list[int]] = [[] for _ in range(count)]
     is_target = bytearray(count)
     for number, (source, target) in enumerate(edges):
@@ -141,7 +142,7 @@ class _Layers:
         return LONGEST
 
     def _enter_edge(self, source: int, target: int) -> list[int]:
-        """Connects two boxes by way of points in the layers between; gives these."""
+        """Connects two boxes through points in the layers between them, and returns the points."""
         span = self.layer[target] - self.layer[source]
         if span > self.longest:
             return []
@@ -210,9 +211,9 @@ class _Layers:
                 self._fit(row, wanted, weights)
 
     def _fit(self, row: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
-        """Has each box of a row stand as near to where it is WANTED as their order and widths let them.
+        """Moves each box of a row close to its wanted place, without changing the order.
 
-        It is isotonic regression of what is wanted less what stands to the left (Ayer and others, 1955).
+        This is isotonic regression of the wanted places minus the widths to the left (Ayer and others, 1955).
         """
         offsets: list[float] = []
         left = 0.0
@@ -231,7 +232,7 @@ class _Layers:
             self.x[box] = offset + shift
 
     def layout(self) -> Layout:
-        """What has come of it."""
+        """Returns the layout."""
         tops: list[float] = []
         top = 0.0
         heights = [max(self.height[box] for box in row) for row in self.rows]

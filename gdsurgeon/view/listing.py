@@ -1,4 +1,4 @@
-"""What select prints: names for a pipe, or JSON."""
+"""Nodes as lists: the result of `select`, and a graph as text for comparison line by line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gdsurgeon.graph.node import Node, Output
 def lines(
     topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool, escaped: bool = False
 ) -> Iterator[str]:
-    """A name a line; LEVELS: a group a line, with spaces between the names (which hold none).
+    """Yields the names, one per line, or with `levels` one group per line, separated by spaces.
 
-    Names are exact, as programs need them, or ESCAPED for a terminal, which obeys control characters.
+    Names are exact for programs; with `escaped`, control characters are escaped for a terminal.
     """
     for group in groups:
         names = _tensors(topology, group) if tensors else map(topology.name, group)
@@ -35,7 +35,7 @@ def lines(
 
 
 def as_json(topology: Topology, groups: Iterable[Iterable[int]], levels: bool) -> list[str]:
-    """The nodes with their ops and outputs; LEVELS: a list of lists."""
+    """Returns the nodes with their ops and outputs; with `levels`, a list of lists."""
     import json
 
     found = [[_described(topology.node(number)) for number in group] for group in groups]
@@ -72,7 +72,7 @@ LONGEST = 200
 
 
 def graph_lines(graph: Graph) -> Iterator[str]:
-    """The nodes of GRAPH, then those of its functions: ``name = Op(input, ...) attr=...``, in the order of their names.
+    """Yields the nodes of a graph and of its functions, sorted by name: ``name = Op(input, ...) attr=...``.
 
     A large constant is shown by its shape and a digest. Redundant facts are left out: shapes recorded by an exporter,
     attrs with default values.

@@ -29,11 +29,11 @@ class Outline:
 
     Attributes:
         content: its nodes.
-        root: the scope that holds all of them.
-        reached: the functions that it calls, directly or not, and that hold parameters: a bit for each.
-        scope_of: for each node the innermost scope that it lies in.
-        readers: for each node those that read it.
-        place: for each node where it stands in the order.
+        root: the outermost scope.
+        reached: the functions with parameters that it calls, directly or indirectly: one bit for each.
+        scope_of: for each node its innermost scope.
+        readers: for each node its consumers.
+        place: for each node its place in the order.
     """
 
     def __init__(self, content: Content, root: Scope) -> None:
@@ -49,18 +49,18 @@ class Outlines:
     """The outlines of a graph and of the functions that it calls.
 
     Args:
-        graph: whose functions are meant; left as it is.
+        graph: the graph, which is not changed.
         content: the content to show.
-        beside: show gradients next to their forward nodes; see `gradients.beside`.
+        together: whether gradients are shown next to their forward nodes; see `next_to_forward`.
 
     Attributes:
         main: the outline of the graph.
-        faults: why the body of a function cannot be shown, by its name.
+        faults: the reason why the body of a function cannot be shown, by its name.
     """
 
-    def __init__(self, graph: Graph, content: Content, *, beside: bool = False) -> None:
+    def __init__(self, graph: Graph, content: Content, *, together: bool = False) -> None:
         self._graph = graph
-        self._beside = beside
+        self._together = together
         self._bodies: dict[str, Outline | None] = {}
         self._parameters: list[int] = []  # that functions hold themselves, by the bit of the function
         self._held = {0: 0}  # that the functions of a set hold
@@ -70,7 +70,7 @@ class Outlines:
         self.main = self._outline(content)
 
     def body(self, name: str) -> Outline | None:
-        """The outline of the function NAME; None where it cannot be read, or is being read as it calls itself."""
+        """Returns the outline of a function; None if it cannot be read, or while it is read."""
         return self._bodies.get(name)
 
     def bodies(self) -> list[Outline]:
@@ -78,7 +78,7 @@ class Outlines:
         return [found for _, found in sorted(self._bodies.items()) if found is not None]
 
     def _read_functions(self, main: Content) -> None:
-        """Makes the outlines of all functions that MAIN reaches, each after those that it calls."""
+        """Makes the outlines of all functions that `main` reaches, each after the functions that it calls."""
         begun = [main]
         pending = [self._callees(main)]
         while pending:
@@ -107,7 +107,7 @@ class Outlines:
         return name if body is None else body.root.kind
 
     def _outline(self, content: Content) -> Outline:
-        root = scope_tree(beside(content.names) if self._beside else content.names)
+        root = scope_tree(next_to_forward(content.names) if self._together else content.names)
         group_by_names(root, content)
         set_sizes(root)
         group_by_cuts(root, content, self._kinds)
@@ -152,7 +152,7 @@ class Outlines:
             outline.reached = self._union([outline.reached, 1 << len(self._parameters) - 1])
 
     def _union(self, sets: Sequence[int]) -> int:
-        """The union of SETS of functions; `_held` has its parameters then. Of a chain of calls it takes one step."""
+        """Returns the union of sets of functions; its parameters are in `_held`. A chain of calls takes one step."""
         most = max(sets, key=lambda bits: self._held.get(bits, 0), default=0)
         out = reduce(or_, sets, 0)
         if out not in self._held:
@@ -193,11 +193,11 @@ def _common(outline: Outline, row: int, reader: int, depth: Mapping[Scope | None
 
 
 _SCOPE = re.compile(r"gradients(_[0-9]+)?|gradient_tape")
-"""What TensorFlow calls the scope of gradients, and what this program does."""
+"""The scopes of gradients of TensorFlow and of this program."""
 
 
-def beside(names: Sequence[str]) -> list[str]:
-    """Where NAMES are to lie: ``gradients/net/conv/Relu_grad/ReluGrad`` at ``net/conv/Relu_grad/ReluGrad``.
+def next_to_forward(names: Sequence[str]) -> list[str]:
+    """Returns the places of nodes: ``net/conv/Relu_grad/ReluGrad`` for ``gradients/net/conv/Relu_grad/ReluGrad``.
 
     Nodes without a counterpart among the forward nodes are not moved.
     """

@@ -1,7 +1,11 @@
 """A page that shows a model: one HTML file that opens offline, in any browser of 2023 or later.
 
 Its source is under ``page/``: scripts and styles, one file for each subject, joined in the order of `SCRIPTS`. The
-model is data in it, never markup, and a policy forbids the page to load anything.
+page contains the model as data, never as markup, and a policy forbids the page to load anything.
+
+The data are the outlines in a compact form, which `page/graph.js` reads: columns, and each text once. The nodes of a
+graph are in its order, producers first, so that the distances of edges are small. A column in which most rows are empty
+is an object from rows to values.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +38,7 @@ SCRIPTS = (
 """The scripts, in the order in which they run."""
 
 MARKS: Mapping[str, str] = MappingProxyType({"+": "added", "-": "removed", "~": "changed", ">": "rewired"})
-"""What the marks of nodes mean where a page is not told otherwise."""
+"""The default legend of the marks of nodes."""
 
 
 def page(
@@ -43,16 +48,18 @@ def page(
     legend: Mapping[str, str] = MARKS,
     notes: Mapping[int, str] = MappingProxyType({}),
 ) -> str:
-    """The page that shows OUTLINES.
+    """Returns the page of a model.
 
     Args:
         outlines: of the model.
-        marks: for each row of the main graph one of '', '+', '-', '~' and '>', or nothing where none is marked.
-        legend: what these mean.
+        marks: for each row of the main graph '', '+', '-', '~' or '>'; empty without marks.
+        legend: the meaning of the marks.
         notes: notes for rows of the main graph, shown next to their mark: their former state.
     """
     data = packed(payload(outlines, marks, legend, notes))
-    script, style, picture_style = _script(), _source("page.css"), _source("picture.css")
+    # The scripts are one function, which avoids global names.
+    script = "\n".join(('(() => {\n"use strict";', *map(_source, SCRIPTS), "})();"))
+    style, picture_style = _source("page.css"), _source("picture.css")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)} {_hash(picture_style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -65,19 +72,11 @@ def page(
         "DATA": data,
         "SCRIPT": script,
     }
-    out = _source("page.html")
-    before, *pieces = out.split("{{")
-    return before + "".join(_filled(piece, parts) for piece in pieces)
-
-
-def _filled(piece: str, parts: Mapping[str, str]) -> str:
-    """What follows the opening braces of a place in the template: its name made what belongs there."""
-    name, _, rest = piece.partition("}}")
-    return parts[name] + rest
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _source("page.html"))
 
 
 def _hash(source: str) -> str:
-    """By which a policy allows SOURCE between its tags."""
+    """Returns the hash by which a policy allows a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
@@ -86,24 +85,18 @@ def _source(name: str) -> str:
     return files("gdsurgeon.view").joinpath("page").joinpath(name).read_text(encoding="utf-8")
 
 
-@cache
-def _script() -> str:
-    """The scripts as one function, so that nothing of them is global."""
-    return "\n".join(('(() => {\n"use strict";', *map(_source, SCRIPTS), "})();"))
-
-
 Json: TypeAlias = "int | str | Sequence[Json] | Mapping[str, Json] | Mapping[int, Json] | None"
 
 
 def packed(payload: Json) -> str:
-    """PAYLOAD as text in an HTML page: deflated, in base 64."""
+    """Returns `payload` as text in an HTML page: deflated, in base 64."""
     # A lone surrogate is escaped, as is all that is not ASCII; JavaScript reads it back as it was.
     data = json.dumps(payload, separators=(",", ":")).encode("ascii")
     return base64.b64encode(zlib.compress(data, 7)).decode("ascii")
 
 
 def payload(outlines: Outlines, marks: Sequence[str], legend: Mapping[str, str], notes: Mapping[int, str]) -> Json:
-    """What there is to show of OUTLINES; MARKS, LEGEND and NOTES are those of `page`."""
+    """Returns the data of a page; see `page` for the arguments."""
     bodies = outlines.bodies()
     writer = _Writer([outlines.main, *bodies])
     main = outlines.main.content
@@ -180,7 +173,7 @@ class _Writer:
         }
 
     def _names(self, outline: Outline, scopes: Iterable[Scope]) -> dict[str, Json]:
-        """Names without the scopes that they lie in; -1 for what is called like its scope, whole ones of exceptions."""
+        """Returns the names without their scopes; -1 for a node with the name of its scope; exceptions as a whole."""
         names = outline.content.names
         paths = _paths_of_nodes(scopes)
         leaves: list[int] = []
@@ -215,9 +208,9 @@ class _Writer:
 
 
 def _paths_of_nodes(scopes: Iterable[Scope]) -> dict[int, str | None]:
-    """What the names of nodes begin with that lie in each of SCOPES, by its id: groups are in no name; None: nothing.
+    """Returns the prefix of the names of nodes in each scope, by its id; groups are not part of names; None: no prefix.
 
-    Each of SCOPES comes behind the one that it lies in.
+    Each scope comes after its outer scope.
     """
     paths: dict[int, str | None] = {}
     for scope in scopes:
@@ -228,7 +221,7 @@ def _paths_of_nodes(scopes: Iterable[Scope]) -> dict[int, str | None]:
 
 
 def _sparse(order: Sequence[int], value: Callable[[int], Json]) -> Json:
-    """Of each row that has one its VALUE, by where it stands in ORDER."""
+    """Returns the values of rows that have one, by their place in `order`."""
     return {place: found for place, row in enumerate(order) if (found := value(row))}
 
 
@@ -239,8 +232,8 @@ class Union(NamedTuple):
     """Two graphs as one.
 
     Attributes:
-        content: the rows of B, then the removed ones.
-        marks: for each row '' or what became of it.
+        content: the rows of B, then the removed rows.
+        marks: for each row its mark, or ''.
     """
 
     content: Content

@@ -29,9 +29,9 @@ ENOUGH = 60
 
 
 def drawn(form: str, outlines: Outlines, head: Item, depth: int | None) -> str:
-    """The picture of HEAD in a FORM, opened DEPTH levels down, or as deep as `ENOUGH` boxes allow.
+    """Returns the picture of an item, opened `depth` levels, or as deep as `ENOUGH` boxes allow.
 
-    A page ("html") has all of the model in it, and is opened by who looks at it.
+    A page ("html") contains the whole model.
     """
     if form == "html":
         return page(outlines)
@@ -45,17 +45,17 @@ def drawn(form: str, outlines: Outlines, head: Item, depth: int | None) -> str:
 
 @public
 def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth: int | None = None) -> str:
-    """A picture of GRAPH: its scopes, blocks and shapes; no weights.
+    """Returns a picture of a graph: its scopes, blocks and shapes, without weights.
 
     Args:
-        graph: not changed; a corrupt graph is shown as far as it can be read.
-        form: ``html`` (a page in one file, opened by who looks at it), ``svg``, ``dot`` or ``md`` (Mermaid).
-        scope: show this scope alone; not for a page.
-        depth: how many levels are open, 1 to 100; by default as many as can be seen at once.
+        graph: not changed; of a corrupt graph, the readable part is shown.
+        form: ``html`` (an interactive page in one file), ``svg``, ``dot`` or ``md`` (Mermaid).
+        scope: show only this scope; not for a page.
+        depth: the number of open levels, 1 to 100; by default as many as can be seen at once.
 
     Raises:
-        EditError: there is no such scope, or there would be too much to show.
-        ValueError: there is no such form, or no such depth.
+        EditError: the scope does not exist, or the picture would be too large.
+        ValueError: the form or the depth is invalid.
     """
     if depth is not None and not 1 <= depth <= DEEPEST:
         raise ValueError(f"depth must be from 1 to {DEEPEST}, not {depth}")
@@ -76,9 +76,9 @@ class Edge(Data):
     """An edge from one box to a box next to it.
 
     Attributes:
-        source, target: their places among the boxes that they stand with.
-        label: dtype and shape of the first tensor on it; '' for a mere order.
-        tensors: how many tensors it stands for; 0 for a control edge.
+        source, target: their indices among the boxes next to them.
+        label: dtype and shape of the first tensor on it; '' for a control edge.
+        tensors: the number of its tensors; 0 for a control edge.
     """
 
     source: int
@@ -96,7 +96,7 @@ class Box(Data):
         title: the first line: the op of a node, the name of a scope.
         lines: the lines below the title.
         boxes: the inner boxes; empty if it is closed.
-        edges: between those.
+        edges: between the inner boxes.
         fault: the fault of the node; '' if it has none.
     """
 
@@ -120,7 +120,7 @@ class Box(Data):
 
 
 def boxed(head: Item) -> Box:
-    """The box of HEAD, with those of what is seen in it."""
+    """Returns the box of an item, with the boxes of its visible items."""
     whole = _box(head)
     _connect(whole)
     return whole
@@ -154,7 +154,7 @@ def _weights(item: Item) -> list[str]:
 
 
 def _connect(whole: Box) -> None:
-    """Sets the edges of WHOLE and of all boxes in it; those of the body of a call for itself."""
+    """Sets the edges of a box and of all inner boxes; each body of a function is connected separately."""
     pending = [whole]
     while pending:
         root = pending.pop()
@@ -186,7 +186,7 @@ def _own_rows(item: Item) -> Sequence[int]:
 
 
 def _lift(outline: Outline, inner: dict[int, Box], around: dict[int, Box]) -> None:
-    """Enters each edge of the graph where both of its ends lie in different boxes that stand side by side."""
+    """Adds each edge of the graph to the two neighboring boxes that contain its ends."""
     content = outline.content
     found: dict[tuple[int, int], Edge] = {}
     places: dict[int, int] = {}
@@ -209,7 +209,7 @@ def _lift(outline: Outline, inner: dict[int, Box], around: dict[int, Box]) -> No
 
 
 def _side_by_side(source: Box | None, target: Box, around: dict[int, Box]) -> tuple[Box, Box] | None:
-    """The boxes around both ends that stand side by side; None where one end is not seen, or lies around the other."""
+    """Returns the neighboring boxes that contain both ends; None if an end is hidden or contains the other."""
     if source is None:
         return None
     above = {}
@@ -227,7 +227,7 @@ def _side_by_side(source: Box | None, target: Box, around: dict[int, Box]) -> tu
 
 
 def dot(whole: Box) -> str:
-    """WHOLE as a digraph; an open scope is a cluster."""
+    """Returns a digraph; an open scope is a cluster."""
     number_of = {id(box): number for number, box in enumerate(whole.all())}
     out = [
         "digraph model {",
@@ -241,7 +241,7 @@ def dot(whole: Box) -> str:
 
 
 def _inside(box: Box, number_of: Mapping[int, int], indent: str) -> Iterator[str]:
-    """The lines for what is in BOX."""
+    """Yields the lines for the inner boxes."""
     for child in box.boxes:
         number = number_of[id(child)]
         if child.boxes:
@@ -264,14 +264,14 @@ def _inside(box: Box, number_of: Mapping[int, int], indent: str) -> Iterator[str
 
 
 def first(box: Box) -> Box:
-    """The first closed box in an open one, where edges to it are tied."""
+    """Returns the first closed box in an open one, to which edges are attached."""
     while box.boxes:
         box = box.boxes[0]
     return box
 
 
 def last(box: Box) -> Box:
-    """The last closed box in an open one, where edges from it are tied."""
+    """Returns the last closed box in an open one, to which edges are attached."""
     while box.boxes:
         box = box.boxes[-1]
     return box
@@ -287,7 +287,7 @@ MOST_EDGES = 450
 
 
 def mermaid(whole: Box) -> str:
-    """WHOLE as a flowchart in a fenced block; an open scope is a subgraph."""
+    """Returns a flowchart in a fenced block; an open scope is a subgraph."""
     number_of = {id(box): number for number, box in enumerate(whole.all())}
     edges = [line for box in whole.all() for line in _edges(box, number_of)]
     left_out = len(edges) - MOST_EDGES
@@ -318,7 +318,7 @@ def _edges(box: Box, number_of: Mapping[int, int]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """TEXT in which nothing is markup, neither of Mermaid nor of Markdown: entities as Mermaid spells them."""
+    """Returns `text` without markup of Mermaid or Markdown: special characters are entities of Mermaid."""
     return "".join(c if c.isalnum() or c in " _-./:,?[]()" else f"#{ord(c)};" for c in text)
 
 
@@ -337,7 +337,7 @@ path{fill:none;stroke:#8b95a7}.c{stroke-dasharray:3 3;stroke:#c09a52}
 
 
 def svg(whole: Box) -> str:
-    """The picture of WHOLE, as a document that needs nothing else."""
+    """Returns an independent SVG document."""
     kinds = Counter(box.item.kind for box in whole.all() if box.item.kind >= 0)
     repeated = [kind for kind, count in kinds.most_common() if count > 1]
     colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(repeated)}
@@ -355,7 +355,7 @@ def svg(whole: Box) -> str:
 
 @dataclass(eq=False, repr=False)
 class _Placed(Data):
-    """A box with the layout of what is in it, and its size."""
+    """A box with the layout of its inner boxes, and its size."""
 
     box: Box
     inner: list[_Placed]
@@ -375,7 +375,7 @@ def _placed(box: Box) -> _Placed:
 
 
 def _draw(placed: _Placed, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
-    """Appends what is in a box whose inside begins AT."""
+    """Appends the inner boxes of a box; its inside begins at `at`."""
     x, y = at
     labelled: set[tuple[int, str]] = set()  # shared facts are stated once
     for edge, line in zip(placed.box.edges, placed.layout.lines, strict=True):
@@ -415,7 +415,7 @@ def _cut(text: str) -> str:
 
 
 def _curve(points: Sequence[Point]) -> str:
-    """A path through POINTS that leaves and enters each of them straight down."""
+    """Returns a path through `points` that is vertical at each of them."""
     out = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (ax, ay), (bx, by) in pairwise(points):
         if abs(ax - bx) < 0.5:

@@ -11,22 +11,22 @@ from gdsurgeon.view.content import Content
 
 
 class Scope:
-    """A name scope, or a group of siblings that belong together though no scope says so.
+    """A name scope, or a group of siblings that belong together.
 
     Attributes:
-        name: the last part of its path; of a group what the names in it have in common, with a star.
+        name: the last part of its path; for a group the common part of its names, with a star.
         parent: the outer scope; None for the root.
-        scopes: those that lie in it.
-        rows: the nodes that lie in it and in none of its scopes.
-        is_group: whether it is no scope but a group.
-        kind: equal for scopes of the same structure; -1 where it is too small for that to mean anything.
-        nodes: how many nodes it holds, scopes within included.
-        faults: how many of them something is wrong with.
-        drawn: how many of them are no weights.
-        parameters: how many numbers they hold that training may have set, those in functions included.
-        flops: the floating-point operations of its nodes, functions included.
-        first: where its first node that is no weight stands in the order of the graph.
-        output: dtype and shape of what it gives; '' where it gives nothing.
+        scopes: the inner scopes.
+        rows: the nodes in it that are not in inner scopes.
+        is_group: whether it is a group and not a scope of names.
+        kind: equal for scopes of the same structure; -1 if the scope is too small.
+        nodes: the number of its nodes, including inner scopes.
+        faults: the number of its nodes with faults.
+        drawn: the number of its nodes that are not weights.
+        parameters: the number of trainable elements, including functions.
+        flops: the floating-point operations of its nodes, including functions.
+        first: the place of its first node that is not a weight, in the order of the graph.
+        output: dtype and shape of its output; '' without output.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Scope:
 
     @property
     def path(self) -> str:
-        """Its name with those of the scopes that it lies in; '' for the root."""
+        """Its name with the names of its outer scopes; '' for the root."""
         names: list[str] = []
         scope: Scope | None = self
         while scope is not None and scope.parent is not None:
@@ -70,7 +70,7 @@ class Scope:
         return "/".join(reversed(names))
 
     def walk(self) -> Iterator[Scope]:
-        """This scope and all within, each before what lies in it."""
+        """Yields this scope and all inner scopes, each before its inner scopes."""
         pending = [self]
         while pending:
             scope = pending.pop()
@@ -78,12 +78,12 @@ class Scope:
             pending.extend(reversed(scope.scopes))
 
     def inside_out(self) -> list[Scope]:
-        """This scope and all within, each after what lies in it."""
+        """Returns this scope and all inner scopes, each after its inner scopes."""
         return list(self.walk())[::-1]
 
 
 def scope_tree(names: Sequence[str]) -> Scope:
-    """The scopes that NAMES spell. A node that is called like a scope lies in that, as in TensorBoard."""
+    """Returns the scopes of `names`. A node with the name of a scope is in that scope, as in TensorBoard."""
     root = Scope("", None)
     known: dict[str, Scope] = {"": root}
     for name in names:
@@ -114,7 +114,7 @@ def set_sizes(root: Scope) -> None:
 
 
 def scope_of_rows(root: Scope, count: int) -> list[Scope]:
-    """For each of COUNT rows the innermost scope that it lies in."""
+    """Returns for each of `count` rows its innermost scope."""
     out = [root] * count
     for scope in root.walk():
         for row in scope.rows:
@@ -123,22 +123,22 @@ def scope_of_rows(root: Scope, count: int) -> list[Scope]:
 
 
 def rows_of(scopes: Iterable[Scope]) -> list[int]:
-    """All nodes of SCOPES and of what lies in them."""
+    """Returns all nodes of scopes, including inner scopes."""
     return [row for scope in scopes for inner in scope.walk() for row in inner.rows]
 
 
 SMALLEST = 3
-"""Nodes from which on a scope is large enough for its structure to say something."""
+"""The minimum number of nodes of a scope with a kind."""
 
 _NAMES = frozenset("container shared_name shape shapes output_shapes tensor_name seed seed2 handle_name".split())
 """Attrs that are a matter of names, of sizes, or of chance."""
 
 
 class Kinds:
-    """Gives equal numbers to what is of the same structure; one for all graphs that are looked at together.
+    """Assigns equal numbers to equal structures, of all graphs that are shown together.
 
     Args:
-        kind_of_function: the kind of the body of a function, by its name.
+        kind_of_function: returns the kind of the body of a function, by its name.
     """
 
     def __init__(self, kind_of_function: Callable[[str], Hashable]) -> None:
@@ -146,7 +146,7 @@ class Kinds:
         self._kind_of_function = kind_of_function
 
     def number(self, key: Hashable) -> int:
-        """The number of KEY."""
+        """Returns the number of `key`."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def labels(self, content: Content) -> list[int]:
@@ -163,7 +163,7 @@ class Kinds:
         return self.number((op, *settings))
 
     def interior(self, rows: Sequence[int], labels: Sequence[int], content: Content) -> int:
-        """The number of the structure of ROWS, which stand in the order of the graph."""
+        """Returns the number of the structure of `rows`, which are in the order of the graph."""
         inside = dict.fromkeys(rows, -1)
         alone = self._wired(rows, labels, content, inside, {})
         outside: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -183,7 +183,7 @@ class Kinds:
         inside: dict[int, int],
         ports: dict[tuple[int, int], int],
     ) -> dict[int, int]:
-        """For each of ROWS the number of what it is computed from; PORTS says what comes from outside to where."""
+        """Returns for each row the number of its computation; `ports` numbers the outside inputs."""
         found = dict(inside)
         for row in rows:
             sources = (
@@ -195,7 +195,7 @@ class Kinds:
 
 
 def set_kinds(root: Scope, content: Content, kinds: Kinds) -> None:
-    """Sets the kind of each scope below ROOT, and its own."""
+    """Sets the kind of each scope."""
     labels = kinds.labels(content)
     place = content.places()
     members: dict[int, list[int]] = {}
@@ -288,7 +288,7 @@ def dissolve_cycles(root: Scope, content: Content) -> None:
 
 
 def _outermost_groups(scopes: Iterable[Scope]) -> list[Scope]:
-    """The groups below SCOPES that lie in no other group below them."""
+    """Returns the groups below `scopes` that are in no other group below them."""
     out: list[Scope] = []
     pending = [child for scope in scopes for child in scope.scopes]
     while pending:
@@ -301,7 +301,7 @@ def _outermost_groups(scopes: Iterable[Scope]) -> list[Scope]:
 
 
 def _on_cycles(groups: Sequence[Scope], content: Content, place: Sequence[int]) -> set[Scope]:
-    """Those of GROUPS that lie on a cycle of the graph in which each of them is one node; loops are no cycles."""
+    """Returns the groups on a cycle, if each group is one node; loops of the graph do not count."""
     number_of = list(range(len(content)))
     for number, group in enumerate(groups, len(content)):
         for row in rows_of([group]):
@@ -335,7 +335,7 @@ LONGEST_BLOCK = 64
 
 
 def group_by_cuts(root: Scope, content: Content, kinds: Kinds) -> None:
-    """Puts repeated stretches of nodes that lie side by side in a scope, and in none within, into groups."""
+    """Groups repeated stretches of nodes that are in the same scope."""
     labels: list[int] = []
     places: list[int] = []
     for scope in list(root.walk()):
@@ -371,9 +371,9 @@ def _name(members: Sequence[int], content: Content) -> str:
 
 
 def _stretches(rows: Sequence[int], content: Content) -> Iterator[list[int]]:
-    """ROWS, which stand in the order of the graph, cut behind each node that alone is read from further on.
+    """Yields ordered `rows`, divided after each node that is the only one with later consumers.
 
-    Weights go where they are first read.
+    Weights belong to their first consumer.
     """
     place = {row: number for number, row in enumerate(rows)}
     last = list(range(len(rows)))  # the place of the last reader of each
@@ -403,7 +403,7 @@ def _stretches(rows: Sequence[int], content: Content) -> Iterator[list[int]]:
 
 
 def _with_weights(row: int, weights: dict[int, list[int]]) -> list[int]:
-    """ROW behind the weights that it is the first to read, directly or through what passes them on."""
+    """Returns `row` after the weights that it is the first to read, directly or indirectly."""
     out, pending = [], [row]
     while pending:
         out.append(pending.pop())
@@ -412,7 +412,7 @@ def _with_weights(row: int, weights: dict[int, list[int]]) -> list[int]:
 
 
 def _repeats(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """NUMBERS as repetitions: where each begins, how long its period is, how often that stands there; greedy."""
+    """Yields repetitions (greedily): their beginning, the length of the period, and the number of periods."""
     start = 0
     while start < len(numbers):
         best = (1, 1)

@@ -53,7 +53,7 @@ def _kind(parameter: Parameter) -> str:
 
 
 def as_json(steps: Sequence[Step]) -> str:
-    """STEPS for a machine."""
+    """Returns the steps as JSON."""
     return json.dumps({"steps": [_facts(step) for step in steps]}, indent=2)
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 from gdsurgeon.text import labelled
 
 FEW = 3
-"""Inputs or outputs among which none of a saver is looked for."""
+"""Inputs or outputs up to which savers are not looked for."""
 
 
 def summary(outcome: Outcome) -> tuple[str, list[Entry]]:
-    """The first line, which names the output, and what was done and proven."""
+    """Returns the first line, which names the output, and the entries with the changes and the proof."""
     before, after = outcome.counts_before, outcome.counts_after
     what = printable(outcome.out)
     if outcome.request.dry_run:
@@ -78,7 +78,7 @@ def _interface(
 
 
 def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, None]:
-    """Inputs or outputs that only initialize or save variables, as `inspect` counts them; none if all do."""
+    """Returns the tensors that only initialize or save variables; none if all do."""
     from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 
     scopes = saver_scopes(outcome.steps[-1].after) if outcome.steps and len(tensors) > FEW else []
@@ -286,7 +286,7 @@ def optimized(found: Deployed) -> str:
 
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
+    """Returns the whole outcome as JSON; `error` is the error that prevented the output, if any."""
     return {
         "command": command,
         "passed": error is None,
@@ -354,5 +354,5 @@ def signature_json(signature: Signature | None) -> dict[str, Json] | None:
 
 
 def findings(model: str, nodes: int, ops: int, entries: Sequence[tuple[str, str]]) -> list[str]:
-    """The lines: the MODEL with the number of its NODES and of their OPS, then ENTRIES, each with its label."""
+    """Returns the lines: the model with its numbers of nodes and ops, then the entries with their labels."""
     return [f"{printable(model)}  {counted(nodes, 'node')}, {counted(ops, 'op type')}", *labelled(entries)]

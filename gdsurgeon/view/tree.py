@@ -1,4 +1,4 @@
-"""An outline for people: the scopes of a model as a tree, with what is in each; and as JSON."""
+"""The scopes of a model as a tree, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ USUAL_WIDTH = 80
 
 
 class Limits(NamedTuple):
-    """How much of a tree is shown.
+    """The maximum size of a tree.
 
     Attributes:
-        alone: nodes in a row that have a line each; more are counted by op.
-        beside: lines next to each other.
+        single: consecutive nodes that have one line each; more nodes are counted by op.
+        lines: lines of one scope.
     """
 
-    alone: int
-    beside: int
+    single: int
+    lines: int
 
 
 SCREEN, PAGE, ALL = Limits(2, ENOUGH), Limits(20, 200), Limits(sys.maxsize, sys.maxsize)
@@ -53,9 +53,9 @@ class Branch(NamedTuple):
     """A line of the tree.
 
     Attributes:
-        items: scopes of the same structure, or nodes, one after the other.
-        inner: the lines of what is seen in the first of them.
-        is_rest: whether it stands for all hidden lines.
+        items: consecutive scopes of the same structure, or nodes.
+        inner: the lines of the visible items in the first of them.
+        is_rest: whether it represents all hidden lines.
     """
 
     items: Sequence[Item]
@@ -64,29 +64,29 @@ class Branch(NamedTuple):
 
 
 def close(head: Item, scopes: Sequence[str]) -> None:
-    """Closes those of SCOPES that are open in HEAD, and are not HEAD itself."""
+    """Closes the open scopes with these names, except `head`."""
     for item in head.all() if scopes else ():
         if item is not head and item.row < 0 and item.path in scopes:
             item.items = None
 
 
 def folded(items: Sequence[Item], limits: Limits = SCREEN) -> list[Branch]:
-    """ITEMS as lines: neighbours of the same structure are one line, and so are more closed nodes than LIMITS allow."""
+    """Returns lines of items; neighbors of the same structure, and closed nodes beyond `limits`, share a line."""
     out: list[Branch] = []
     for key, group in groupby(items, key=_fold):
         found = list(group)
-        if (key is None and len(found) > limits.alone) or isinstance(key, int):
+        if (key is None and len(found) > limits.single) or isinstance(key, int):
             out.append(Branch(found, folded(found[0].items or (), limits)))
         else:
             out += (Branch([item], folded(item.items or (), limits)) for item in found)
-    if len(out) > limits.beside:
-        rest = [item for branch in out[limits.beside - 1 :] for item in branch.items]
-        out[limits.beside - 1 :] = [Branch(rest, (), is_rest=True)]
+    if len(out) > limits.lines:
+        rest = [item for branch in out[limits.lines - 1 :] for item in branch.items]
+        out[limits.lines - 1 :] = [Branch(rest, (), is_rest=True)]
     return out
 
 
 def _fold(item: Item) -> int | str | None:
-    """What neighbours have in common that become one line: their kind, or (None) that they are closed nodes."""
+    """Returns the key of items that share a line with neighbors: their kind, or None for closed nodes."""
     if item.row >= 0:
         return None if item.items is None else item.path
     return item.kind if item.kind >= 0 else item.path
@@ -98,7 +98,7 @@ def count(lines: Sequence[Branch]) -> int:
 
 
 def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, ascii_only: bool) -> str:
-    """The tree of LINES below HEAD as a table that is at most WIDTH columns wide.
+    """Returns the tree as a table that is at most `width` columns wide.
 
     Columns that do not fit next to the names are left out, the last ones first.
     """
@@ -111,9 +111,9 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
     widths[-1] = min(widths[-1], width // 3)
     while len(widths) > 1 and width - sum(widths) - 2 * len(widths) < LEAST_FOR_NAMES:
         widths.pop()
-    beside = sum(widths) + 2 * len(widths)
+    others = sum(widths) + 2 * len(widths)
     longest = max(len(guide) + _label(line, width).cell_len + len(_broken(line)) for guide, line in rows)
-    names = max(1, min(width, max(USUAL_WIDTH, longest + beside)) - beside)
+    names = max(1, min(width, max(USUAL_WIDTH, longest + others)) - others)
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     found.add_column("", no_wrap=True, width=names)
     for name, size in zip(HEADS, widths, strict=False):
@@ -132,7 +132,7 @@ HEADS = ("nodes", "params", "FLOPs", "output")
 
 
 def _walk(lines: Sequence[Branch], begin: str, ascii_only: bool) -> Iterator[tuple[str, Branch]]:
-    """All lines, each with what leads to it from those above."""
+    """Yields all lines with their guides."""
     branch, last, through = ("|- ", "`- ", "|  ") if ascii_only else ("├─ ", "└─ ", "│  ")
     for number, line in enumerate(lines, 1):
         is_last = number == len(lines)
@@ -141,7 +141,7 @@ def _walk(lines: Sequence[Branch], begin: str, ascii_only: bool) -> Iterator[tup
 
 
 def _label(line: Branch, width: int) -> Text:
-    """What a line shows, WIDTH columns at most."""
+    """Returns the label of a line in at most `width` columns."""
     first, last = line.items[0], line.items[-1]
     if line.is_rest:
         return _text(f"... {len(line.items):,} more", "dim")
@@ -158,7 +158,7 @@ def _label(line: Branch, width: int) -> Text:
 
 
 def _broken(line: Branch) -> str:
-    """How many nodes of a line something is wrong with; '' where nothing is."""
+    """Returns the number of broken nodes of a line; '' without faults."""
     count = sum(item.faults for item in line.items)
     if not count:
         return ""
@@ -166,7 +166,7 @@ def _broken(line: Branch) -> str:
 
 
 def _ops(items: Sequence[Item], width: int) -> str:
-    """The ops of ITEMS, as many of them as fit."""
+    """Returns as many of the ops as fit."""
     counts = Counter(item.op for item in items)
     texts = (ops(counts, most) for most in range(6, 0, -1))
     return next((text for text in texts if len(text) <= width), f"{len(items):,} nodes")
@@ -179,7 +179,7 @@ def _differing(first: str, last: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """TEXT with what is too much for WIDTH columns left out of its middle, where that leaves something of it."""
+    """Returns `text` without its middle if it is wider than `width`."""
     return text if width < 5 else middle_cut(text, width)
 
 
@@ -194,14 +194,14 @@ def _plain(text: str) -> Text:
 
 
 def _text(text: str, style: str) -> Text:
-    """TEXT as it is: nothing in it is markup."""
+    """Returns `text` without markup."""
     from rich.text import Text
 
     return Text(text, style)
 
 
 def as_json(head: Item) -> dict[str, Json]:
-    """HEAD and all that is seen in it, nothing folded."""
+    """Returns an item and all its visible items as JSON."""
     found: dict[str, Json] = {"name": head.path, "op": head.op} if head.row >= 0 else {"scope": head.path}
     found |= {
         "nodes": head.nodes,
@@ -220,14 +220,14 @@ def as_json(head: Item) -> dict[str, Json]:
 
 @dataclass(eq=False, repr=False)
 class Item(Data):
-    """A scope or a node that is seen.
+    """A visible scope or node.
 
     Attributes:
-        outline: of the graph, or the body, that it lies in.
+        outline: of the graph or body that it belongs to.
         name: its name among its siblings. A scope with only one inner scope is joined with that scope:
             ``FeatureExtractor/MobilenetV2``.
         scope: the scope; None for a node.
-        row: the node; -1 for a scope. A scope in which one node is no weight is that node.
+        row: the node; -1 for a scope. A scope with one node that is not a weight is shown as that node.
         items: its visible items, including the function of a call, in the order of the graph; None if it is closed.
     """
 
@@ -244,14 +244,14 @@ class Item(Data):
 
     @property
     def output(self) -> str:
-        """Dtype and shape of what it gives; '' where it gives nothing."""
+        """Dtype and shape of its output; '' without output."""
         if self.row < 0:
             return self.scope.output if self.scope is not None else ""
         return next(iter(self.outline.content.outputs[self.row]), "")
 
     @property
     def nodes(self) -> int:
-        """How many nodes it stands for."""
+        """The number of its nodes."""
         return self.scope.nodes if self.scope is not None else 1
 
     @property
@@ -261,7 +261,7 @@ class Item(Data):
 
     @property
     def flops(self) -> int:
-        """What it computes."""
+        """Its floating-point operations."""
         return self.scope.flops if self.scope is not None else self.outline.content.flops[self.row]
 
     @property
@@ -271,7 +271,7 @@ class Item(Data):
 
     @property
     def kind(self) -> int:
-        """Equal for scopes of the same structure; -1 where that says nothing."""
+        """Equal for scopes of the same structure; -1 without a kind."""
         return self.scope.kind if self.scope is not None and self.row < 0 else -1
 
     @property
@@ -280,7 +280,7 @@ class Item(Data):
         return self.outline.content.names[self.row] if self.row >= 0 or self.scope is None else self.scope.path
 
     def all(self) -> Iterator[Item]:
-        """It, and what is seen in it."""
+        """Yields the item and all its visible items."""
         yield self
         for item in self.items or ():
             yield from item.all()
@@ -294,10 +294,10 @@ be shown more often than there is memory for."""
 
 
 def whole(outlines: Outlines, scope: str | None = None) -> Item:
-    """The graph as one closed item, or the SCOPE of that name.
+    """Returns the graph, or the scope of that name, as one closed item.
 
     Raises:
-        EditError: there is no such scope.
+        EditError: the scope does not exist.
     """
     outline = outlines.main
     if scope is None:
@@ -315,7 +315,7 @@ def whole(outlines: Outlines, scope: str | None = None) -> Item:
 
 
 def fitting(outlines: Outlines, head: Item, size: Callable[[list[Item]], int], most: int) -> list[Item]:
-    """What is seen in HEAD, opened as deep as its SIZE is at MOST that; one level at least."""
+    """Returns the visible items, opened as deep as their size is at most `most`; at least one level."""
     best = within(outlines, head, 1)
     for depth in range(2, DEEPEST):
         try:
@@ -329,10 +329,10 @@ def fitting(outlines: Outlines, head: Item, size: Callable[[list[Item]], int], m
 
 
 def within(outlines: Outlines, head: Item, depth: int) -> list[Item]:
-    """What is seen in HEAD when it is opened DEPTH levels down; what lies deeper is closed.
+    """Returns the visible items, opened `depth` levels.
 
     Raises:
-        EditError: functions are opened again and again in each other, so that there would be more to see than `MOST`.
+        EditError: more than `MOST` items would be visible, because functions call each other repeatedly.
     """
     found = level = _inside(outlines, head) or []
     count = len(level)
@@ -352,7 +352,7 @@ def within(outlines: Outlines, head: Item, depth: int) -> list[Item]:
 
 
 def _inside(outlines: Outlines, item: Item) -> list[Item] | None:
-    """What is seen in ITEM, closed: what lies in the scope, or what the node calls; None for one that calls nothing."""
+    """Returns the closed items of a scope, or of the functions that a node calls; None for a node without calls."""
     if item.row < 0:
         assert item.scope is not None
         return _visible(item.outline, item.scope)
@@ -364,7 +364,7 @@ def _inside(outlines: Outlines, item: Item) -> list[Item] | None:
 
 
 def _visible(outline: Outline, scope: Scope) -> list[Item]:
-    """What is seen in SCOPE of OUTLINE, closed."""
+    """Returns the closed items of a scope."""
     content = outline.content
     found = [_item(outline, child) for child in scope.scopes if child.drawn]
     for row in scope.rows:
@@ -375,7 +375,7 @@ def _visible(outline: Outline, scope: Scope) -> list[Item]:
 
 
 def _item(outline: Outline, scope: Scope) -> Item:
-    """SCOPE as it is seen: with the only scope in it as one, or as the only node in it."""
+    """Returns the item of a scope, joined with its only inner scope or its only node."""
     name = scope.name
     while (inner := next((child for child in scope.scopes if child.drawn), None)) and inner.drawn == scope.drawn:
         scope = inner

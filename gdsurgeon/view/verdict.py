@@ -28,7 +28,7 @@ MOST_GUILTY = 8
 
 
 def verdict_summary(verdict: Verdict, error: GdsurgeonError | None = None) -> tuple[list[str], list[Entry]]:
-    """The graphs, a line each, and what was found level by level; `error` is the error that ended the validation."""
+    """Returns the graphs, one per line, and the results by level; `error` is the error that ended the validation."""
     heads = [
         f"{printable(graph.name)}  {size(graph.bytes)}, {counted(graph.nodes, 'node')}" for graph in verdict.graphs
     ]
@@ -189,7 +189,7 @@ def _reasons(guilty: Guilty) -> Iterator[str]:
 
 
 def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The whole verdict for machines; ERROR is what ended it (its code, message, exit, ...), if something did."""
+    """Returns the whole verdict as JSON; `error` is the error that ended the validation, if any."""
     request = verdict.request
     return {
         "model": request.model,

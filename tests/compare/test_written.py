@@ -90,7 +90,7 @@ REST = "library more versions unknown"
     ],
 )
 def test_nodes_that_are_written_twice_or_elsewhere(text: str, what: str) -> None:
-    assert what in written(text).beside
+    assert what in written(text).graph_fields
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_nodes_that_are_written_twice_or_elsewhere(text: str, what: str) -> None
     ],
 )
 def test_what_stands_beside_the_nodes_is_lost_or_written_twice(rest: str, what: str) -> None:
-    assert what in written(f"a b y z {rest}").beside
+    assert what in written(f"a b y z {rest}").graph_fields
 
 
 @pytest.mark.parametrize("record", [node("y", "Neg", ["a"], T=FLOAT), with_unknown(PARTS["y"])])
@@ -131,7 +131,7 @@ def test_an_unknown_field_of_a_node_is_lost_or_doubled(record: bytes) -> None:
     ],
 )
 def test_what_a_library_has_beside_its_functions(instead: bytes, what: str) -> None:
-    assert what in written("a b y z (library) more versions unknown", library=instead).beside
+    assert what in written("a b y z (library) more versions unknown", library=instead).graph_fields
 
 
 @pytest.mark.parametrize("changed", [f(UNKNOWN), f(in_node=UNKNOWN)])
@@ -178,7 +178,7 @@ def test_what_was_put_together_is_compared_as_a_file_is(seed: int) -> None:
     found = as_written(middle, second)
     assert found.fresh == [name for name in now if now[name] != was[name]]
     assert found.lost == [name for name in was if now.get(name) != was[name]]
-    assert found.is_same_beside
+    assert found.has_same_fields
     of_files = compare_written(from_bytes(read_chunks(first)), [read_chunks(second)]).facts
     assert compare_written(middle, second).facts == of_files
 
