@@ -162,7 +162,7 @@ def test_an_input_that_the_archive_lacks_is_made_up(tmp_path: Path) -> None:
 
 
 def test_an_archive_has_a_value_for_each_sample(tmp_path: Path) -> None:
-    """Of the sample that is left out, and of those beyond the last, the first one's is taken."""
+    """A sample without a value, and samples after the last value, use the first value."""
     arrays = [np.full((1, 3), k, "float32") for k in range(4)]
     np.savez(tmp_path / "feeds.npz", **{"x": arrays[0], "x@1": arrays[1], "x@3": arrays[3]})
     spec = overridden(spec_of(identity("float32", (-1, 3)).graph()), Overrides(archive=str(tmp_path / "feeds.npz")))

@@ -334,7 +334,7 @@ def test_an_embedding_in_a_branch_or_a_loop(op: str) -> None:
 
 
 def test_a_function_that_calls_itself_comes_to_an_end() -> None:
-    """The table is handed over from call to call: nobody goes back all the way to look at it."""
+    """Each call passes the table to the next call; the search does not follow all of them back."""
     m = indices()
     f = m.function("again", {"table": "float32", "a": "int32"}, {"out": "float32"})
     attrs = {"Tin": ["float32", "int32"], "Tout": ["float32"], "f": func("again"), **CALL}

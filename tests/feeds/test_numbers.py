@@ -326,7 +326,7 @@ def test_thresholds_of_boxes_let_some_through(what: str, executor: Executor) -> 
 
 @pytest.mark.tensorflow
 def test_a_part_of_a_shape_is_the_size_of_a_batch(executor: Executor) -> None:
-    """As a graph has it that is told how many images there are: [n, -1]."""
+    """The graph has the number of images as an input: [n, -1]."""
     m = Builder()
     m.placeholder("x", "int32", ())
     m.placeholder("data", "float32", (-1, 3, 4))

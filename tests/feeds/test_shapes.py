@@ -177,7 +177,7 @@ def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None
 
 
 def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwise: bool = False) -> Builder:
-    """Convolutions, flattened, then a product of which only SIDE fits the width: nothing else states the side."""
+    """Convolutions, flattened, then a product; only its width determines the side."""
     m = Builder(producer=0)
     m.placeholder("observation", "float32", ())  # means unknown, for so old a producer
     size, last, channels = side, "observation", 1

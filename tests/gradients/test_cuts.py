@@ -27,7 +27,7 @@ from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorSize, f
 
 KIB = 1024
 SLACK = 1.002
-"""How close `least_memory` comes to the least bound, beside a byte."""
+"""The largest ratio of the result of `least_memory` to the least bound, apart from one byte."""
 
 
 def size(nbytes: int) -> list[TensorSize]:
@@ -95,7 +95,7 @@ def table_of(found: ForwardPass, most: int = 1000) -> Costs:
 
 @st.composite
 def forward_passes(draw: st.DrawFn, most: int = 8) -> ForwardPass:
-    """Chains with skips, sizes and costs of any kind, of which the backward pass needs any part."""
+    """Chains with skips, any sizes and any costs; the backward pass needs any part of a chain."""
     count = draw(st.integers(2, most))
     sizes = pick_some(draw, (1, 5, 8, 20, 100), count, least=count)
     times = pick_some(draw, (0.0, 1.0, 3.0, 50.0), count, least=count)

@@ -135,7 +135,7 @@ def test_nodes_of_the_graph_that_have_become_others_wait_for_no_gradient() -> No
 
 @st.composite
 def definitions(draw: st.DrawFn) -> Any:
-    """Backward passes with up to three sums of many gradients, of which one may feed another."""
+    """Backward passes with up to three sums of many gradients; a sum may be an input of a later sum."""
     records: list[bytes] = []
     names = ["forward"]
     for number in range(draw(st.integers(2, 14))):

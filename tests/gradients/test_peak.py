@@ -29,7 +29,7 @@ STEPS: dict[str, tuple[list[Any], str, int | list[int]]] = {
         [("a", "Custom", ["x"], [40]), ("b", "Custom", ["x"], [100]), ("c", "Add", ["a", "b"], [100])], "c", 140
     ),
     "not over a larger buffer": ([A, ("b", "Cast", ["a"], [50])], "b", 150),
-    "not over a tensor of which one node has two references": ([A, ("b", "Mul", ["a", "a"])], "b", 200),
+    "not over a tensor that one node reads twice": ([A, ("b", "Mul", ["a", "a"])], "b", 200),
     "an alias has the buffer of its input": (
         [A, ("i", "Identity", ["a"]), ("r", "Reshape", ["i"]), ("b", "Custom", ["r"])],
         "b", [0, 100, 100, 100, 200],
@@ -38,7 +38,7 @@ STEPS: dict[str, tuple[list[Any], str, int | list[int]]] = {
         [A, ("i", "Identity", ["a"]), ("b", "Relu", ["a"]), ("c", "Custom", ["i", "b"], [0])], "c", 200
     ),
     "an alias of an input is there before the run": ([("i", "Identity", ["x"]), ("b", "Relu", ["i"])], "b", 100),
-    "that nobody reads one of several is seen when it has run": (
+    "an unused output of several is freed when the node has run": (
         [A, ("b", "Custom", ["x"], [30]), ("n", "IdentityN", ["a", "b"], [100, 30]), ("c", "Custom", [("n", 1)], [1])],
         "c", [0, 100, 130, 130, 31],
     ),
@@ -46,7 +46,7 @@ STEPS: dict[str, tuple[list[Any], str, int | list[int]]] = {
         [A, ("b", "Custom", ["a"], [10]), ("c", "Custom", ["a", "b"], [10]), ("d", "Custom", ["c"], [10])],
         "d", [0, 100, 110, 120, 20],
     ),
-    "outputs that nobody reads are freed at once": (
+    "unused outputs are freed at once": (
         [("a", "Custom", ["x"], [100, 900]), ("b", "Custom", ["a"], [10]), ("c", "Custom", ["b"], [10])],
         "c", [0, 1000, 110, 20],
     ),

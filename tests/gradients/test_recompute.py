@@ -30,7 +30,7 @@ def add(
 
 
 def chain(count: int, fixed: Iterable[str] = ()) -> ForwardPass:
-    """x -> f0 -> f1 ..., each of which the backward node of the next one reads."""
+    """x -> f0 -> f1 ...; the backward node of each node reads the node before it."""
     step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "w", "Const", ())

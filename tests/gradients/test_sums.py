@@ -1,4 +1,4 @@
-"""Which buffers nodes share, and what sums of several demand of those who read what they add."""
+"""The buffers that nodes share, and the requirements of sums for other readers of their inputs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ FOUND: dict[str, tuple[list[Any], str, str, str]] = {
         [OTHER, S, SEED, ("call", "StatelessIf", ["a", "seed"])], "seed call", "s a other", ""
     ),
 }  # fmt: skip
-"""Nodes behind three elementwise ones, the backward ones of them; what is computed once, and what is prompt."""
+"""Nodes after three elementwise nodes, the backward nodes among them, the nodes computed once, and the prompt nodes."""
 
 
 @pytest.mark.parametrize("what", FOUND)
@@ -105,7 +105,7 @@ def test_gradients_that_may_come_before_a_sum_of_the_forward_pass() -> None:
 
 
 def backward() -> Maker:
-    """The sum of three gradients, of which the first is read by others too, one earlier and one later."""
+    """The sum of three gradients; an earlier and a later node also read the first gradient."""
     make = forward()
     make("seed", "Fill", ["x"])
     make("g", "TanhGrad", ["x", "seed"])

@@ -1,4 +1,4 @@
-"""Random chains of steps behind a model: what is built runs, and gives what the builder says; the rest is refused."""
+"""Random chains of steps after a model: a graph runs and returns what the builder predicts, or the chain is refused."""
 
 from __future__ import annotations
 

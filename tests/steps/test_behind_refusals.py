@@ -1,4 +1,4 @@
-"""What is refused behind a model, in a line that names the step; and what is not; and the ops that are used."""
+"""Steps after a model: refused uses, with a line that names the step; accepted uses; and the ops of the graphs."""
 
 from __future__ import annotations
 

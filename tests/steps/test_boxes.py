@@ -54,7 +54,7 @@ def corners(boxes: Array, layout: str) -> Array:
 
 
 def one_image(boxes: Array, scores: Array, case: Case) -> tuple[Array, Array, Array, int]:
-    """What is to come out of one image, filled up with zeros."""
+    """Returns the expected results for one image, padded with zeros."""
     if case.per_class and case.classes >= 0:
         found = [(scores[p, c], c, p) for c in range(case.classes) for p in kept(boxes, scores[:, c], case)]
         found.sort(key=lambda item: -item[0])
@@ -70,7 +70,7 @@ def one_image(boxes: Array, scores: Array, case: Case) -> tuple[Array, Array, Ar
 
 
 def random_boxes(random: np.random.Generator, case: Case) -> tuple[Array, Array]:
-    """Boxes that lie over each other here and there, and scores of which no two are equal."""
+    """Returns boxes that sometimes overlap, and scores that are all different."""
     images = (case.images,) if case.images >= 0 else ()
     low = random.random((*images, case.boxes, 2))
     size = random.random((*images, case.boxes, 2)) * 0.5

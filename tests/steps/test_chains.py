@@ -1,4 +1,4 @@
-"""Random chains of steps: what is built runs, and gives what the builder says; what is refused is told in a line."""
+"""Random chains of steps: a graph runs and returns what the builder predicts, or one line refuses the chain."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_of_a_batch_comes_what_comes_of_each(steps: list[str], last: str) -> Non
 
 
 def some_chains(count: int) -> list[tuple[str, str, Value]]:
-    """COUNT chains that are built: the steps, what comes in, and what comes out."""
+    """Returns accepted chains: the steps, the input, and the predicted value."""
     choose = random.Random(0)
     out: list[tuple[str, str, Value]] = []
     while len(out) < count:

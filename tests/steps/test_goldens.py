@@ -43,7 +43,7 @@ def tolerance(library: str, source: str, steps: str) -> float:
 
 
 ROUNDING = {"uint8": 1.0, "float32": 1e-3, "float64": 1e-3}
-"""By how much numbers from 0 to 255 may differ besides where other kernels of TensorFlow made them."""
+"""Additional tolerance for numbers from 0 to 255 if other kernels of TensorFlow computed them."""
 MOST_ROUNDED = 0.01
 """The part of grey levels that may lie so near between two integers that kernels round them differently."""
 

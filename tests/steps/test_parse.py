@@ -1,4 +1,4 @@
-"""The language of steps: what is read, and what is said where it cannot be."""
+"""The language of steps: calls, and the messages for syntax errors."""
 
 from __future__ import annotations
 

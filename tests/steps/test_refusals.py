@@ -1,4 +1,4 @@
-"""What the builder knows of the value at hand, what it refuses because of that, and what it does not refuse."""
+"""The facts that the builder knows about a value, and the uses that it refuses or accepts because of them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_of_what_comes_in(case: tuple[str, str]) -> None:
         "normalize(mean=0, std=1)",
         "decode-image | normalize(mean=128, std=256) | resize(8, 6, like=tf1)",
         "decode-image | rescale(1/255) | normalize(mean=2, std=2) | resize(8, 6, like=tf1)",
-        "rescale(1/255) | rescale(1/255)",  # of values of which nothing is known
+        "rescale(1/255) | rescale(1/255)",  # of values without known facts
         "decode-image | rescale(1/255) | assume(low=0, high=255) | rescale(1/255) | resize(8, 6, like=tf1)",
         "decode-image | normalize(mean=[0, 0, 0], std=1) | resize(8, 6, like=tf1)",
         "decode-image | rescale(1/255) | normalize(mean=0.5, std=0.5) | resize(8, 6, like=tf1)",
@@ -116,7 +116,7 @@ def test_what_may_be_meant_is_built(steps: str) -> None:
 def test_as_many_items_come_in_as_the_model_takes_or_its_user_says(
     steps: str, raw: str, shape: tuple[int, ...]
 ) -> None:
-    """A batch of one that was said to be open took two, and failed, or did what nobody had proven."""
+    """A declared open batch once had a fixed size of one, so a batch of two failed or had unproven results."""
     assert stated_shape(preprocessing(steps, model(shape=shape), raw=raw)["x"].output) == (1,)
 
 

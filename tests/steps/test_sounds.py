@@ -1,4 +1,4 @@
-"""Sounds: what WAV files, log-mel spectra and coefficients give, against NumPy; see test_goldens.py, too."""
+"""Sounds: WAV files, log-mel spectra and coefficients, compared with NumPy; see also test_goldens.py."""
 
 from __future__ import annotations
 
