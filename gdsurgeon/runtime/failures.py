@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, Json, NotValidatedError, ValidationError, printable
 from gdsurgeon.resources import OUT_OF_MEMORY
-from gdsurgeon.text import size
 
 _CODES = (
     "ok cancelled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied "
@@ -150,6 +149,8 @@ def died(
     facts: dict[str, Json] = {"doing": doing, "signal": name, "reason": lacked}
     if is_memory:
         if needed > limit // 2:
+            from gdsurgeon.text import size
+
             reason += f"; the graph needs about {size(needed)}, and {size(limit)} are allowed"
         return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit, "needed": needed})
     kind = UNAVAILABLE if (shows_nothing or lacked) and not has_libraries else FAILED
