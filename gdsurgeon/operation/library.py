@@ -90,8 +90,7 @@ def operate(
         settings=settings or Settings(),
         overrides=overrides_of(feeds, archive, shapes),
     )
-    edits = edit if callable(edit) else _instructions(request, edit)
-    return whole.operate(request, edits, progress=progress)
+    return whole.operate(request, edit if callable(edit) else _instructions(request, edit), progress=progress)
 
 
 def _instructions(request: Request, edits: Sequence[Edit]) -> list[Instruction]:
@@ -129,17 +128,11 @@ def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
         ValidationError: an edit has done something else than it says.
     """
     if graph.serving is not None:
-        raise UsageError(
-            f"{printable(graph.source_name)} is not only a graph: use operate to edit models",
-            code="wrong-format",
-            facts={"file": graph.source_name},
-        )
+        text = f"{printable(graph.source_name)} is not only a graph: use operate to edit models"
+        raise UsageError(text, code="wrong-format", file=graph.source_name)
     if graph.is_changed:
-        raise UsageError(
-            f"{printable(graph.source_name)} was already edited",
-            code="already-edited",
-            facts={"file": graph.source_name},
-        )
+        text = f"{printable(graph.source_name)} was already edited"
+        raise UsageError(text, code="already-edited", file=graph.source_name)
     carried = carry_out(
         Model(graph, None), _instructions(Request(graph.source_name), edits), OutputFile("-"), check=True
     )
@@ -198,21 +191,20 @@ def prove(
 
 
 def _steps(before: Graph, after: Graph, results: EditResult | Applied | Sequence[EditResult]) -> Sequence[Step]:
-    """The edits as a proof needs them: each with the graphs before and after it."""
+    """Returns the steps of the edits, each with the graphs before and after it."""
     if isinstance(results, Applied):
         _check_is(before, results.steps[0].before if results.steps else after)
         return results.steps
     given = [results] if isinstance(results, EditResult) else list(results)
     if not given:
-        raise UsageError(
-            "there is no result of an edit to prove", code="missing-argument", facts={"argument": "results"}
-        )
+        raise UsageError("there is no result of an edit to prove", code="missing-argument", argument="results")
     states = after.states(given)
     if states is None and len(given) > 1:
         raise UsageError(
             "the given results must be those of the last edits of the graph, in the order of the edits",
             code="other-graph",
-            facts={"argument": "results", "count": len(given)},
+            argument="results",
+            count=len(given),
             hint="give the result of each edit since BEFORE; gds.apply makes edits that are functions of your own",
         )
     _check_is(before, states[0] if states is not None else after.pristine())
@@ -226,20 +218,18 @@ def _steps(before: Graph, after: Graph, results: EditResult | Applied | Sequence
 
 
 def _check_is(before: Graph, expected: Graph) -> None:
-    """Raises UsageError if the graph before the edits is not the EXPECTED one."""
+    """Raises UsageError if the graph before the edits is not the `expected` graph."""
     if before is not expected and not are_same_bytes(before.written().source, expected.source):
         raise UsageError(
             f"{printable(before.source_name)} is not the graph before these edits",
             code="other-graph",
-            facts={"argument": "before", "file": before.source_name},
+            argument="before",
+            file=before.source_name,
             hint="gds.load the file again, or keep graph.copy() from before the edits",
         )
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:
     if level not in levels:
-        raise UsageError(
-            f"{quoted(level)} is not a level; levels are {', '.join(levels)}",
-            code="bad-value",
-            facts={"option": "level", "value": level},
-        )
+        text = f"{quoted(level)} is not a level; levels are {', '.join(levels)}"
+        raise UsageError(text, code="bad-value", option="level", value=level)

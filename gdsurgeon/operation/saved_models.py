@@ -42,7 +42,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import node_now, serving_of, tensor_now
-from gdsurgeon.graph.serving import INIT, SavedVariable, Saver, Served, Serving
+from gdsurgeon.graph.serving import INIT, Saver, Served, Serving
 from gdsurgeon.operation.forms import Form, check_size
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, is_variable
@@ -156,7 +156,7 @@ class NewModelForm(_ModelForm):
         self._tensors: Edited | None = None
         if is_slim and model.container is not None:
             beside = self._needed_files(serving_of(graph) or Serving())
-            self.chunks = saved_model(graph, _slim_records(model.container.meta))
+            self.chunks = saved_model(graph, model.container.meta)
         else:
             beside, self.chunks = bundle_of(graph), saved_model(graph)
         if isinstance(output, (OutputFolder, OutputTar)):
@@ -189,46 +189,36 @@ class NewModelForm(_ModelForm):
                 check_identical(checkpoint, self._tensors)
 
 
-def saved_model(graph: Graph, records: MetaGraphDef | None = None) -> list[Chunk]:
-    """Returns ``saved_model.pb`` with `graph`, whose bytes are copied, and `records`; by default new records."""
+def saved_model(graph: Graph, meta: MetaGraph | None = None) -> list[Chunk]:
+    """Returns ``saved_model.pb`` with `graph`, whose bytes are copied, and new records; see `_records`."""
     inner = graph.chunks()
     meta: list[Chunk] = [
         encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)),
         *inner,
-        (records if records is not None else _new_records(graph)).SerializeToString(deterministic=True),
+        _records(graph, meta).SerializeToString(deterministic=True),
     ]
     head = encode_varint(1 << 3 | VARINT) + encode_varint(_SCHEMA)
     return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(meta)), *meta]
 
 
-def _new_records(graph: Graph) -> MetaGraphDef:
-    serving = graph.serving or Serving()
-    new = MetaGraphDef()
-    new.meta_info_def.tags.append(TAG)
-    new.meta_info_def.tensorflow_version = table_version()
-    for key, served in serving.signatures.items():
-        _put_signature(new.signature_def[key], graph, served)
-    _put_initializer(new, serving)
-    if serving.saver is not None:
-        _put_saver(new, serving.saver)
-        for saved in serving.saver.variables:
-            _put_variable(new, saved, is_resource=True, is_trained=True)
-    return new
+def _records(graph: Graph, meta: MetaGraph | None) -> MetaGraphDef:
+    """Returns the records of a new model.
 
-
-def _slim_records(meta: MetaGraph) -> MetaGraphDef:
-    """Returns the records of a slim model: no objects, and the signatures of `meta`.
-
-    Variables are listed as in TensorFlow 1, so tf.saved_model.load restores them as variables.
+    With `meta`, the model around the graph, they have its tags and signatures. Its variables are listed as in
+    TensorFlow 1, so tf.saved_model.load restores them as variables without the objects.
     """
-    graph, serving = meta.graph, serving_of(meta.graph) or Serving()
-    old, new = meta.around, MetaGraphDef()
-    for key in serving.signatures:
-        if key != INIT:
-            new.signature_def[key].CopyFrom(old.signature_def[key])
-    respell(new, lambda text: tensor_now(graph, text))
-    new.meta_info_def.tags.extend(sorted(meta.tags) or [TAG])
-    new.meta_info_def.tensorflow_version = old.meta_info_def.tensorflow_version
+    serving = (serving_of(graph) if meta is not None else graph.serving) or Serving()
+    new = MetaGraphDef()
+    if meta is not None:
+        for key in serving.signatures.keys() - {INIT}:
+            new.signature_def[key].CopyFrom(meta.around.signature_def[key])
+        respell(new, lambda text: tensor_now(graph, text))
+        new.meta_info_def.tensorflow_version = meta.around.meta_info_def.tensorflow_version
+    else:
+        for key, served in serving.signatures.items():
+            _put_signature(new.signature_def[key], graph, served)
+        new.meta_info_def.tensorflow_version = table_version()
+    new.meta_info_def.tags.extend((sorted(meta.tags) if meta is not None else ()) or [TAG])
     _put_initializer(new, serving)
     if serving.saver is not None:
         _put_saver(new, serving.saver)
@@ -269,25 +259,27 @@ def _put_saver(new: MetaGraphDef, saver: Saver) -> None:
     new.saver_def.version = _V2
 
 
-def _put_variable(
-    new: MetaGraphDef, saved: SavedVariable, *, is_resource: bool, is_trained: bool, known: VariableDef | None = None
-) -> None:
-    """Lists a variable that the saver restores, with the other fields of `known`."""
-    entry = VariableDef()
-    if known is not None:
-        entry.CopyFrom(known)
-    entry.variable_name, entry.initializer_name = _spelled(saved.variable), saved.assign
-    entry.initial_value_name, entry.snapshot_name = _spelled(saved.value), _spelled(saved.read)
-    entry.is_resource, entry.trainable = is_resource, is_trained
-    for collection in (VARIABLES, TRAINED)[: 1 + is_trained]:
-        new.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
-
-
-def _put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph) -> None:
+def _put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph | None) -> None:
     """Lists the variables that `saver` restores, with the facts that `meta` has about them or their originals.
 
-    Thus TensorFlow 1 trains them, and tf.saved_model.load restores them as variables.
+    Thus TensorFlow 1 trains them, and tf.saved_model.load restores them as variables. Without `meta`, all are resources
+    and trained.
     """
+    facts = _variable_facts(saver, meta) if meta is not None else {}
+    for saved in saver.variables:
+        known, is_resource, is_trained = facts.get(saved.variable, (None, True, True))
+        entry = VariableDef()
+        if known is not None:
+            entry.CopyFrom(known)
+        entry.variable_name, entry.initializer_name = _spelled(saved.variable), saved.assign
+        entry.initial_value_name, entry.snapshot_name = _spelled(saved.value), _spelled(saved.read)
+        entry.is_resource, entry.trainable = is_resource, is_trained
+        for collection in (VARIABLES, TRAINED)[: 1 + is_trained]:
+            new.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
+
+
+def _variable_facts(saver: Saver, meta: MetaGraph) -> dict[str, tuple[VariableDef | None, bool, bool]]:
+    """Returns for each variable its entry in `meta`, whether it is a resource, and whether it is trained."""
     graph = meta.graph
     listed = {
         collection: [found for entry in held.bytes_list.value if (found := as_variable(entry)) is not None]
@@ -302,12 +294,13 @@ def _put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph) -> None:
     originals: dict[str, str] = {}
     for copied in graph.serving.copies if graph.serving is not None else ():
         originals |= {copy.name: originals.get(node.name, node.name) for node, copy in copied.nodes.items()}
+    out: dict[str, tuple[VariableDef | None, bool, bool]] = {}
     for saved in saver.variables:
         original = originals.get(saved.variable, saved.variable)
         name, node = _spelled(original), graph[original]
         is_trained = name in trained or (node.text_attr("shared_name") or original) in trained
-        is_resource = node.op in RESOURCE_VARIABLES
-        _put_variable(new, saved, is_resource=is_resource, is_trained=is_trained, known=known.get(name))
+        out[saved.variable] = known.get(name), node.op in RESOURCE_VARIABLES, is_trained
+    return out
 
 
 def _put_signature(

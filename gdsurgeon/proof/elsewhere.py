@@ -31,7 +31,7 @@ from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of, nothing_to_run
-from gdsurgeon.runtime.compare import Likeness
+from gdsurgeon.runtime.compare import Likeness, likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
 from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
 from gdsurgeon.text import counted, listed, named
@@ -80,7 +80,7 @@ class EngineOutput:
             compared, with the `reason`.
         relative: `max_abs` divided by the largest element of the output; None if it has none.
         agrees: whether the output is within the tolerance.
-        form, given_shape: of the engine's value, see `gdsurgeon.runtime.likeness.Likeness`.
+        form, given_shape: of the engine's value, see `gdsurgeon.runtime.compare.Likeness`.
         shows: whether the output has elements that are not NaN.
     """
 
@@ -262,13 +262,12 @@ def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: E
         for group, names in enumerate(here.plan.groups):
             with _in_engine(found, printable(here.graph.source_name), "run"):
                 other.wait(other.run(ORIGINAL, there, fed, names))
-            here.executor.put(there, [other.tensor(there, place) for place in range(len(names))])
             result = here.result(sample, group)
-            likenesses = here.executor.likenesses(result, there, rtol=request.rtol or 0.0, atol=request.atol or 0.0)
-            for place, (name, likeness) in enumerate(zip(names, likenesses, strict=True)):
+            for place, name in enumerate(names):
                 tensor = here.executor.tensor(result, place)
+                compared = likeness(tensor, other.tensor(there, place), request.rtol or 0.0, request.atol or 0.0)
                 output = found.outputs.setdefault(name, EngineOutput(name, tensor.dtype, tensor.shape))
-                output.note(likeness, request.agrees(likeness))
+                output.note(compared, request.agrees(compared))
     finally:
         here.finish(sample)
 

@@ -30,7 +30,7 @@ from gdsurgeon.wire.write import read_chunks
 if TYPE_CHECKING:
     from gdsurgeon.feeds.input_spec import Feed
     from gdsurgeon.proof.plan import Obstacle
-    from gdsurgeon.runtime.compare import Comparison, Likeness, Statistics
+    from gdsurgeon.runtime.compare import Comparison, Statistics
     from gdsurgeon.runtime.evaluator import Evaluator
 
 
@@ -277,10 +277,6 @@ class Executor(Closing):
     ) -> Pending[list[Comparison]]:
         """Begins to compare tensors of two results, by their indices."""
         return self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels)
-
-    def likenesses(self, a: str, b: str, *, rtol: float = 0.0, atol: float = 0.0) -> list[Likeness]:
-        """Returns how the result `b` of a different engine compares with the result `a`."""
-        return self._wait(self._worker.likenesses(a, b, rtol, atol))
 
     def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
         """Returns the result of `compare`."""

@@ -392,7 +392,6 @@ class Worker(Closing):
     put = _asks(Child.put)
     tensor = _asks(Child.tensor)
     compare = _asks(Child.compare)
-    likenesses = _asks(Child.likenesses)
     statistics = _asks(Child.statistics)
     positive_channels = _asks(Child.positive_channels)
     drop = _asks(Child.drop)

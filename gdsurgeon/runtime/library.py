@@ -13,7 +13,7 @@ from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_
 
 
 class LibraryUnusable(Exception):
-    """TensorFlow is installed, but its libraries are elsewhere, do not load or lack a function."""
+    """TensorFlow is installed, but its libraries are not found, do not load or lack a function."""
 
 
 class TFOutput(ctypes.Structure):
@@ -94,18 +94,15 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "TF_NewBuffer": (_BUFFER, []),
     "TF_DeleteBuffer": (None, [_BUFFER]),
     "TF_LoadLibrary": (c_void_p, [c_char_p, c_void_p]),
-}
-_OPTIONAL: dict[str, tuple[type | None, list[type]]] = {  # c_api_experimental.h
     "TF_LoadPluggableDeviceLibrary": (c_void_p, [c_char_p, c_void_p]),
 }
-
-
-LATER = frozenset(
+OPTIONAL = frozenset(("TF_LoadPluggableDeviceLibrary",))  # c_api_experimental.h
+LATER = OPTIONAL | set(
     """
     TF_ImportGraphDefOptionsSetDefaultDevice TF_StringCopy TF_StringGetDataPointer TF_StringGetSize TF_StringInit
     """.split()
 )
-"""Functions that older releases, from 1.4 on, have not got."""
+"""Functions that older releases, from 1.4 on, do not have."""
 
 T = TypeVar("T")
 
@@ -114,15 +111,15 @@ class Library:
     """The functions of the C API as attributes, with their argument types declared.
 
     Args:
-        libraries: in which they are looked for.
-        later: those that need not be there.
+        libraries: are searched in order.
+        optional: functions that may be missing.
     """
 
-    def __init__(self, libraries: list[ctypes.CDLL], later: Collection[str] = ()) -> None:
-        for name, (result, arguments) in (_FUNCTIONS | _OPTIONAL).items():
+    def __init__(self, libraries: list[ctypes.CDLL], optional: Collection[str] = OPTIONAL) -> None:
+        for name, (result, arguments) in _FUNCTIONS.items():
             found = next((getattr(lib, name) for lib in libraries if hasattr(lib, name)), None)
             if found is None:
-                if name in _OPTIONAL or name in later:
+                if name in optional:
                     continue
                 raise LibraryUnusable(f"TensorFlow's libraries have no {name}")
             found.restype, found.argtypes = result, arguments
@@ -132,7 +129,7 @@ class Library:
         raise AttributeError(name)  # declared for the type checker; reached by optional functions only
 
     def check(self, call: Callable[..., T], *arguments: object) -> T:
-        """CALL with ARGUMENTS and a TF_Status as the last one.
+        """Calls `call` with `arguments` and a TF_Status.
 
         Raises:
             TensorFlowError: the status is not OK afterwards.
@@ -150,7 +147,7 @@ class Library:
 
 
 def package_folder() -> str:
-    """The folder of the installed package tensorflow, which is not imported.
+    """Returns the folder of the installed package tensorflow, without importing it.
 
     Raises:
         TensorFlowMissing: TensorFlow is not installed.
@@ -167,11 +164,11 @@ def package_folder() -> str:
 
 
 def load() -> Library:
-    """Load the C API, and what Python TensorFlow loads along with it: kernels and pluggable devices.
+    """Loads the C API, and the kernels and pluggable devices that Python TensorFlow also loads.
 
     Raises:
         TensorFlowMissing: TensorFlow is not installed.
-        LibraryUnusable: it is, but not in a way that can be used here.
+        LibraryUnusable: it is installed, but cannot be used here.
         TensorFlowError: a kernel library or a pluggable device does not load.
     """
     folder = package_folder()
@@ -189,7 +186,7 @@ def load() -> Library:
 
 
 def load_release(folder: str) -> Library:
-    """Load the C API of a release whose libraries lie in FOLDER, wherever in it; see `gdsurgeon.runtime.released`.
+    """Loads the C API of a release whose libraries are below `folder`; see `gdsurgeon.runtime.packages`.
 
     Raises:
         LibraryUnusable: the library is missing, or does not load.
@@ -210,7 +207,7 @@ def load_release(folder: str) -> Library:
 
 
 def _library_paths(folder: str) -> list[str]:
-    """The wheel's libraries in the order in which they depend on each other."""
+    """Returns the libraries of the package, each after its dependencies."""
     if sys.platform == "win32":
         return [os.path.join(folder, "python", "_pywrap_tensorflow_common.dll")]
     form = "lib{}.2.dylib" if sys.platform == "darwin" else "lib{}.so.2"
@@ -232,12 +229,13 @@ def _open(path: str) -> ctypes.CDLL:
 
 
 def _load_plugins(library: Library, folder: str) -> None:
-    """Load the extra libraries that `import tensorflow` loads, from the same places."""
+    """Loads the additional libraries that `import tensorflow` loads, from the same folders."""
     for path in _shared_objects(os.path.join(folder, "core", "kernels")):
         library.check(library.TF_LoadLibrary, os.fsencode(path))
+    sites = [place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages")]
     # The environment variable names a library or a folder of them, plugins installed by pip are in a folder.
     devices = []
-    for place in dict.fromkeys([os.path.dirname(folder), *_site_folders()]):
+    for place in dict.fromkeys([os.path.dirname(folder), *sites]):
         plugins = _shared_objects(os.path.join(place, "tensorflow-plugins"))
         for path in plugins:
             library.check(library.TF_LoadLibrary, os.fsencode(path))
@@ -251,10 +249,6 @@ def _load_plugins(library: Library, folder: str) -> None:
         library.check(library.TF_LoadPluggableDeviceLibrary, os.fsencode(path))
 
 
-def _site_folders() -> list[str]:
-    return [place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages")]
-
-
 def _shared_objects(folder: str) -> list[str]:
     try:
         names = sorted(os.listdir(folder))
@@ -264,7 +258,7 @@ def _shared_objects(folder: str) -> list[str]:
 
 
 def _is_shared_object(name: str) -> bool:
-    """Whether NAME is the name of a shared library: libx.so, libx.so.2, or the form of another system."""
+    """Returns whether `name` is the name of a shared library: libx.so, libx.so.2, or as on other systems."""
     if sys.platform == "win32":
         return name.endswith(".dll")
     stem, _, version = name.rpartition(".so")

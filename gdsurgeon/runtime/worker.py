@@ -41,7 +41,7 @@ from gdsurgeon.runtime.base import (
     SignatureCall,
     TensorSpec,
 )
-from gdsurgeon.runtime.compare import Comparison, Likeness, Statistics, compare, likeness, positive_channels, statistics
+from gdsurgeon.runtime.compare import Comparison, Statistics, compare, positive_channels, statistics
 from gdsurgeon.runtime.encoding import BadMessage, Bytes
 from gdsurgeon.runtime.failures import BadRequest, Failure, Stage, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
@@ -428,15 +428,6 @@ class Child:
 
         def work(a: list[Tensor], b: list[Tensor]) -> list[Comparison]:
             return [compare(_member(a, i), _member(b, j), rtol, atol, channels) for i, j in pairs]
-
-        return Job(work, self._result(result_a), self._result(result_b))
-
-    @request("comparing results", result="result_a")
-    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job[list[Likeness]]:
-        """Compares the fetches of `result_b`, which a different engine returned, with those of `result_a` in order."""
-
-        def work(a: list[Tensor], b: list[Tensor]) -> list[Likeness]:
-            return [likeness(x, y, rtol, atol) for x, y in zip(a, b, strict=True)]
 
         return Job(work, self._result(result_a), self._result(result_b))
 
