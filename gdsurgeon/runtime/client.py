@@ -275,12 +275,9 @@ class Worker(Closing):
     def __enter__(self) -> Worker:
         return self.start()
 
-    def log_tail(self, max_bytes: int = _TAIL_BYTES) -> str:
-        """Returns the last output of TensorFlow and Python in the child; '' if it is verbose, and shown already."""
-        return "" if self._verbose else self._printed(max_bytes)
-
-    def _printed(self, max_bytes: int = _TAIL_BYTES) -> str:
-        return self._tail[-max_bytes:] if self._log is None else self._log.tail(max_bytes)
+    def log_tail(self) -> str:
+        """Returns the last output of TensorFlow and Python in the child."""
+        return self._tail if self._log is None else self._log.tail(_TAIL_BYTES)
 
     def _reap(self, patience: float) -> int | None:
         """Waits for the process to end, and kills it after `patience` seconds; returns its exit status."""
@@ -316,7 +313,7 @@ class Worker(Closing):
             self._channel = None
             atexit.unregister(self.close)
         if self._log is not None:
-            self._tail = self._printed()
+            self._tail = self.log_tail()
             self._log.close()
             self._log = None
 
@@ -456,7 +453,7 @@ class Worker(Closing):
     def _bury(self) -> None:
         """Handles the end of the child: finds out its cause, and its work at that time."""
         status = self._reap(_GRACE)
-        log = self._printed()
+        log = self.log_tail()
         doing = self._doing(crashed_thread(log))
         lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
         self._end(

@@ -159,8 +159,8 @@ def test_nothing_is_printed_unless_it_is_to_be_shown(runtime: str) -> None:
                 for stream, data in {data}.items():
                     w.load(stream, data=data)
                     w.run(stream, "r", {{}}, [], ["p"]).result()
-                assert w.log_tail().count({text!r}) == (not verbose) * 2, w.log_tail()
-            assert w.log_tail().count({text!r}) == (not verbose) * 2
+                assert w.log_tail().count({text!r}) == 2, w.log_tail()
+            assert w.log_tail().count({text!r}) == 2
             print(verbose, file=sys.stderr, flush=True)
         assert not {{"numpy", "tensorflow"}} & set(sys.modules)
         """,
