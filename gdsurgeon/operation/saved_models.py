@@ -192,13 +192,13 @@ class NewModelForm(_ModelForm):
 def saved_model(graph: Graph, meta: MetaGraph | None = None) -> list[Chunk]:
     """Returns ``saved_model.pb`` with `graph`, whose bytes are copied, and new records; see `_records`."""
     inner = graph.chunks()
-    meta: list[Chunk] = [
+    content: list[Chunk] = [
         encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)),
         *inner,
         _records(graph, meta).SerializeToString(deterministic=True),
     ]
     head = encode_varint(1 << 3 | VARINT) + encode_varint(_SCHEMA)
-    return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(meta)), *meta]
+    return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(content)), *content]
 
 
 def _records(graph: Graph, meta: MetaGraph | None) -> MetaGraphDef:
