@@ -19,12 +19,13 @@ from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input
-from gdsurgeon.graph.records import input_kind
+from gdsurgeon.graph.records import Batch, input_kind
 from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, op_def
 from gdsurgeon.wire.node_record import Header, read_header
 from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.scan import Run
 from gdsurgeon.wire.source import BytesSource
 
 Inputs = tuple[str, ...] | None
@@ -83,7 +84,8 @@ class _Body:
         self.nodes = NodeChecks(self.table, attrs, self._name)
         self._args = {arg.name: not (arg.number_attr or arg.type_list_attr) for arg in function.signature.input_arg}
         self._args_of: dict[str, dict[str, range] | None] = {}  # of each node, the outputs of each argument of its op
-        self._inputs: dict[str, Inputs] = {}
+        self._inputs = _Inputs(self._resolved)
+        self._missing: set[str] = set()  # inputs that the function does not have
 
     def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
         """Checks the nodes."""
@@ -95,39 +97,46 @@ class _Body:
             for header, form, each in zip(headers, rows.forms, found, strict=True)
         ]
         self._args_of = {name: outputs[form] for name, form in zip(rows.names, rows.form_of, strict=True)}
-        for arg in signature.input_arg:
-            self.table.add_node(f" {arg.name}", "_Arg", ())
+        looks: dict[tuple[int, bytes, bool], int] = {}  # numbered
+        look_of: list[int] = []
+        texts_of: list[list[str]] = [[] for _ in signature.input_arg]
+        for form, inputs in zip(rows.form_of, rows.inputs, strict=True):
+            named = [self._inputs[text] for text in inputs]
+            texts = [text for tensors in named for text in tensors or ()]
+            is_known = None not in named and self._missing.isdisjoint(inputs)
+            if None in named:  # a control input stands for an unknown number of tensors
+                texts += [self._control(text.partition(":")[0]) for text in inputs if self._inputs[text] is None]
+            look = form, b"".join(map(input_kind, texts)), is_known
+            look_of.append(looks.setdefault(look, len(looks)))
+            texts_of.append(texts)
+        names = [*(f" {arg.name}" for arg in signature.input_arg), *rows.names]
+        forms = [len(headers)] * len(signature.input_arg) + rows.form_of
+        ops = [*(header.op for header in headers), "_Arg"]
+        if all(names) and not {":", "^"} & set("".join(names)):
+            flat = [text for texts in texts_of for text in (*texts, "")]
+            self.table.add(Batch(Run(0, b"", [0] * len(names)), names, flat, [], ops, forms))
+        else:
+            for name, form, texts in zip(names, forms, texts_of, strict=True):
+                self.table.add_node(name, ops[form], texts)
         dtypes = [arg.type * (self._args[arg.name] and is_dtype(arg.type)) for arg in signature.input_arg]
         self.nodes.add_arguments(dtypes)
-        looks = []
-        for name, form, inputs in zip(rows.names, rows.form_of, rows.inputs, strict=True):
-            named = list(map(self.named, inputs))
-            texts = [text for tensors in named for text in tensors or ()]
-            is_known = None not in named and not any(text[:1] == ":" for text in texts)
-            # If the number of tensors is unknown, a control input stands for them.
-            texts += [self._control(text.partition(":")[0]) for text in inputs if self.named(text) is None]
-            self.table.add_node(name, headers[form].op, texts)
-            look = found[form] if is_known else found[form]._replace(takes=None)
-            looks.append(Look(look, b"".join(map(input_kind, texts))))
         self.table.close()
-        self.nodes.add_nodes(rows.names, looks, range(len(looks)))
+        open_ones = [each._replace(takes=None) for each in found]
+        all_looks = [Look((found if is_known else open_ones)[form], kinds) for form, kinds, is_known in looks]
+        self.nodes.add_nodes(rows.names, all_looks, look_of)
         self.nodes.finish(library, None)
 
-    def named(self, text: str) -> Inputs:
-        """Returns the tensors that an input or a result stands for. A name without a tensor gets a colon."""
-        if text not in self._inputs:
-            self._inputs[text] = self._resolved(text)
-        return self._inputs[text]
-
     def _resolved(self, text: str) -> Inputs:
+        """Returns the tensors that an input or a result stands for. A missing tensor gets a colon."""
         name, *parts = text.removeprefix("^").split(":")
         if text[:1] == "^":
             return (f"^:{text[1:]}" if parts else self._control(name),)
         if name in self._args and (not parts or (len(parts) == 1 and parts[0].isdecimal())):
             if not self._args[name]:
                 return None
-            return (f" {name}",) if not parts or parts[0] == "0" else (f":{text}",)
-        if name in self._args_of and len(parts) in (1, 2):
+            if not parts or parts[0] == "0":
+                return (f" {name}",)
+        elif name in self._args_of and len(parts) in (1, 2):
             args = self._args_of[name]
             if args is None:
                 return None
@@ -136,6 +145,7 @@ class _Body:
                 return tuple(format_input(name, place) for place in places) if len(places) <= MOST_LISTED else None
             if len(parts) == 2 and parts[1].isdecimal() and int(parts[1]) < len(places):
                 return (format_input(name, places[int(parts[1])]),)
+        self._missing.add(text)
         return (f":{text}",)
 
     def _control(self, name: str) -> str:
@@ -148,7 +158,7 @@ class _Body:
         function = self._function
         stated = {arg.name: arg for arg in function.signature.output_arg}
         for key, target in sorted(function.ret.items()):
-            inputs, arg = self.named(target), stated.get(key)
+            inputs, arg = self._inputs[target], stated.get(key)
             codes = [self.table.code(text) for text in inputs or ()]
             facts = {"function": self._name, "output": key, "tensor": target}
             ret = f"ret {quoted(key)} of {self._where}"
@@ -184,6 +194,18 @@ class _Body:
         if all(is_loop(producer, consumer) for producer, consumer in table.forward_edges()):
             return False
         return len(producers_first(range(count), count, producers)) < count
+
+
+class _Inputs(dict[str, Inputs]):
+    """The results of a function by spelling, each computed once."""
+
+    def __init__(self, resolve: Callable[[str], Inputs]) -> None:
+        super().__init__()
+        self._resolve = resolve
+
+    def __missing__(self, text: str) -> Inputs:
+        self[text] = found = self._resolve(text)
+        return found
 
 
 def _outputs(definition: OpDef | None, header: Header, form: bytes) -> dict[str, range] | None:
