@@ -16,12 +16,12 @@ import sys
 import cv2
 import numpy as np
 
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 
 def graph(op: str) -> bytes:
     """A graph with a node of OP that reads an input."""
-    out = message("tensorflow.GraphDef")()
+    out = GraphDef()
     given = out.node.add(name="x", op="Placeholder")
     given.attr["dtype"].type = 1
     for size in (1, 8, 8, 4):

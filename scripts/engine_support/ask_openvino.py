@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 sys.modules["openvino_telemetry"] = None  # it reports to its makers when it is imported
 import openvino  # noqa: E402
@@ -25,7 +25,7 @@ NO_RULE = re.compile(r"No conversion rule found for operations: ([^\n]*)")
 
 def graph(ops: list[str]) -> bytes:
     """A graph with a node of each of OPS that reads an input."""
-    out = message("tensorflow.GraphDef")()
+    out = GraphDef()
     given = out.node.add(name="x", op="Placeholder")
     given.attr["dtype"].type = 1
     for size in (1, 8, 8, 4):
@@ -58,7 +58,7 @@ def of_model(path: str) -> set[str]:
         frontend.convert(frontend.load(path))
     except Exception:
         return set()
-    return {node.op for node in message("tensorflow.GraphDef").FromString(Path(path).read_bytes()).node}
+    return {node.op for node in GraphDef.FromString(Path(path).read_bytes()).node}
 
 
 def main() -> None:

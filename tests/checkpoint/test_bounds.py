@@ -19,10 +19,10 @@ from gdsurgeon.container.checkpoint.table import TABLE_END, build_table, checksu
 from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import WireError, encode_len, encode_varint
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import BundleEntryProto, SavedTensorSlices
 from gdsurgeon.wire.source import BytesSource
 
-ENTRY = message("tensorflow.BundleEntryProto")
+ENTRY = BundleEntryProto
 MUCH = 256 << 20
 """Bytes that a reader may take for some MB of input."""
 
@@ -163,7 +163,7 @@ def test_a_count_of_strings_that_lies() -> None:
 
 def v1(tmp_path: Path, name: str, count: int) -> str:
     """A V1 checkpoint that lists a slice of the tensor NAME for COUNT times."""
-    saved = message("tensorflow.SavedTensorSlices")()
+    saved = SavedTensorSlices()
     tensor = saved.meta.tensor.add(name=name, type=1)
     tensor.shape.dim.add(size=1 << 20)
     tensor.slice.add().extent.add(start=1, length=1)
@@ -180,7 +180,7 @@ def test_a_v1_checkpoint_that_lists_a_tensor_often(tmp_path: Path) -> None:
 
 def test_a_v1_checkpoint_in_which_a_long_name_has_many_slices(tmp_path: Path) -> None:
     """Each slice has a key that holds the name."""
-    saved = message("tensorflow.SavedTensorSlices")()
+    saved = SavedTensorSlices()
     tensor = saved.meta.tensor.add(name="a" * 1_000_000, type=1)
     tensor.shape.dim.add(size=1 << 20)
     slices = encode_len(4, encode_len(1, encode_varint(8) + encode_varint(1))) * 300_000

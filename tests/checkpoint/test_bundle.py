@@ -16,9 +16,9 @@ from gdsurgeon.container.checkpoint.table import build_table
 from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import FLOAT32
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
 
-ENTRY = message("tensorflow.BundleEntryProto")
+ENTRY = BundleEntryProto
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_cut_index(small: Path) -> None:
 
 def header(**changes: int) -> None:
     records = {HEADER_KEY: b""}
-    said = message("tensorflow.BundleHeaderProto")(num_shards=1)
+    said = BundleHeaderProto(num_shards=1)
     for name, value in changes.items():
         setattr(said.version if name == "min_consumer" else said, name, value)
     records[HEADER_KEY] = said.SerializeToString()

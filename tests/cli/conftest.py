@@ -10,7 +10,7 @@ from support.desk import Desk
 from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
 
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def surgery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     quick = ("--validate", "structure", "-q")
     assert exit_code(["add-preprocessing", CLASSIFIER, DECODE, "-o", served, *quick]) == 0
     assert exit_code(["add-postprocessing", served, LOOKUP, "-o", labelled, *quick]) == 0
-    graph_def = message("tensorflow.GraphDef").FromString(Path(served).read_bytes())
+    graph_def = GraphDef.FromString(Path(served).read_bytes())
     (decoder,) = [node for node in graph_def.node if node.op == "DecodeJpeg"]
     decoder.attr["dct_method"].s = b"INTEGER_FAST"
     decoder.attr["fancy_upscaling"].b = False
     (folder / "served_wrong.pb").write_bytes(graph_def.SerializeToString())
-    graph_def = message("tensorflow.GraphDef").FromString(Path(labelled).read_bytes())
+    graph_def = GraphDef.FromString(Path(labelled).read_bytes())
     (labels,) = [node for node in graph_def.node if node.name == "labels"]
     labels.attr["value"].tensor.string_val[:] = [b"wrong"] * 10
     (folder / "labelled_wrong.pb").write_bytes(graph_def.SerializeToString())

@@ -19,7 +19,7 @@ from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, Compared, Edited
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.operation import checkpoint as operation
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import TrackableObjectGraph
 
 HELD = {drawn.key: drawn.data for drawn in SMALL}
 INDEX = "m.index"
@@ -280,7 +280,7 @@ def test_as_json(small: Desk) -> None:
     assert found["renamed"] == {"step": "s"} and found["output"] == "n" and ran.err == ""
 
 
-GRAPH = message("tensorflow.TrackableObjectGraph")
+GRAPH = TrackableObjectGraph
 
 
 def with_objects() -> list[Drawn]:

@@ -12,7 +12,7 @@ from support.graphs import CRASHING, counting_loop, hanging
 from support.published import FOLDER
 from support.validating import Bench, giant, guilty, modes, published, scaled
 
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
@@ -112,7 +112,7 @@ def test_published_graphs_that_do_not_run(bench: Bench, name: str) -> None:
 
 def perturbed(path: str, name: str) -> bytes:
     """The graph at PATH with another value in the constant NAME."""
-    graph_def = message("tensorflow.GraphDef").FromString(Path(path).read_bytes())
+    graph_def = GraphDef.FromString(Path(path).read_bytes())
     (node,) = [node for node in graph_def.node if node.name == name]
     values = np.frombuffer(node.attr["value"].tensor.tensor_content, "float32").copy()
     values[0] += 0.5
@@ -122,7 +122,7 @@ def perturbed(path: str, name: str) -> bytes:
 
 def a_weight(path: str, last: bool = False) -> str:
     """A float constant of some size."""
-    graph_def = message("tensorflow.GraphDef").FromString(Path(path).read_bytes())
+    graph_def = GraphDef.FromString(Path(path).read_bytes())
     names = [node.name for node in graph_def.node
              if node.op == "Const" and node.attr["value"].tensor.dtype == 1
              and len(node.attr["value"].tensor.tensor_content) > 64]  # fmt: skip

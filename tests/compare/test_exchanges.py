@@ -13,14 +13,14 @@ from gdsurgeon.compare.diff import diff
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.view.difference import Counts, as_json, counts
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 EXCHANGES = ("values", "inputs", "names")
 
 
 def exchanged(before: Any, what: str, choose: Any) -> Any:
     """BEFORE with the values of two constants, two inputs of a node, or the names of two nodes of an op exchanged."""
-    after = message("tensorflow.GraphDef").FromString(before.SerializeToString())
+    after = GraphDef.FromString(before.SerializeToString())
     if what == "inputs":
         places = [(n, i, j) for n in after.node for j, b in enumerate(n.input) for i, a in enumerate(n.input[:j])
                   if a != b and a[0] != "^" != b[0]]  # fmt: skip

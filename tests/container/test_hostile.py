@@ -13,7 +13,7 @@ from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
 
 from gdsurgeon.wire.fields import encode_len, encode_varint
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import FunctionDef, GraphDef
 
 RENAME = ("rename", "model", "x=pixels", "-o", "out")
 
@@ -21,7 +21,7 @@ RENAME = ("rename", "model", "x=pixels", "-o", "out")
 def restoring_also(*records: bytes, op: str) -> Any:
     """A MetaGraph whose restore op has OP run, one of RECORDS."""
     meta = meta_graph()
-    more = message("tensorflow.GraphDef").FromString(b"".join(records))
+    more = GraphDef.FromString(b"".join(records))
     meta.graph_def.node.extend(more.node)
     (restore,) = (n for n in meta.graph_def.node if n.name == "save/all")
     restore.input.append(f"^{op}")
@@ -39,7 +39,7 @@ def writing(path: str) -> Any:
 
 
 def writing_in_a_function(path: str) -> Any:
-    body = message("tensorflow.FunctionDef")()
+    body = FunctionDef()
     body.signature.name = "restore_all"
     body.node_def.extend(graphs.proto(*writes(path, ":output:0"), trailer=b"").node)
     body.control_ret["evil"] = "evil"

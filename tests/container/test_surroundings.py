@@ -20,6 +20,7 @@ from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.errors import InputError
 from gdsurgeon.operation import saved_models as making
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef
 from gdsurgeon.wire.write import read_chunks
 
 Change = Callable[[Any], object]
@@ -424,4 +425,4 @@ def test_a_meta_graph_can_do_without_its_saver(desk: Desk) -> None:
     nodes_gone = [word for name in ("save/saved", "unused") for word in ("--node", name)]
     ran = desk.run("remove", "m.meta", *nodes_gone, "--allow-outputs", *QUICK, "-o", "out.meta")
     assert ran.code == 0, ran.err
-    assert not message("tensorflow.MetaGraphDef").FromString(desk.files()["out.meta"]).HasField("saver_def")
+    assert not MetaGraphDef.FromString(desk.files()["out.meta"]).HasField("saver_def")

@@ -27,6 +27,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.operation.edit import Outcome, Request, operate
 from gdsurgeon.wire import output
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef
 
 COPIES = {"copy/v": "net/v", "copy/of_old/w": "of_old/w"}
 """The new keys, with those of the originals."""
@@ -58,7 +59,7 @@ def not_written(
 
 
 def read(path: Path) -> Any:
-    return message("tensorflow.MetaGraphDef").FromString(path.read_bytes())
+    return MetaGraphDef.FromString(path.read_bytes())
 
 
 def listing(folder: Path) -> dict[str, bytes]:

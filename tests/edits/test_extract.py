@@ -36,7 +36,7 @@ from support.running import run
 from gdsurgeon.container.load import load
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef, VariableDef
 
 
 def model() -> list[bytes]:
@@ -304,7 +304,7 @@ def test_a_cut_in_front_of_a_loop_and_behind_it() -> None:
 
 def trained(resource: bool) -> Any:
     """y = x * w, with a saver of w and of a variable u that y does not depend on; a MetaGraph as training leaves it."""
-    out = message("tensorflow.MetaGraphDef")()
+    out = MetaGraphDef()
     m = Builder()
     m.placeholder("x", "float32", (-1, 2))
     names = []
@@ -316,7 +316,7 @@ def trained(resource: bool) -> Any:
         assign, kind = ("AssignVariableOp", "dtype") if resource else ("Assign", "T")
         m.node(f"{name}/Assign", assign, [name, f"{name}/initial"], **{kind: "float32"})
         m.node(read, *(("ReadVariableOp", [name]) if resource else ("Identity", [name])), **{kind: "float32"})
-        variable = message("tensorflow.VariableDef")(variable_name=f"{name}:0", initializer_name=f"{name}/Assign")
+        variable = VariableDef(variable_name=f"{name}:0", initializer_name=f"{name}/Assign")
         variable.initial_value_name, variable.snapshot_name = f"{name}/initial:0", f"{read}:0"
         variable.is_resource = resource
         out.collection_def["variables"].bytes_list.value.append(variable.SerializeToString())
@@ -346,8 +346,8 @@ def test_the_inference_part_of_a_meta_graph_without_its_saver(desk: Desk, resour
     desk.put("model.meta", trained(resource).SerializeToString())
     report = desk.report("extract", "model.meta", "--inputs", "x", "--outputs", "y", "-o", "out.meta")
     assert report["proof"]["compared"] == 1
-    found = message("tensorflow.MetaGraphDef").FromString((desk.folder / "out.meta").read_bytes())
-    variables = map(message("tensorflow.VariableDef").FromString, found.collection_def["variables"].bytes_list.value)
+    found = MetaGraphDef.FromString((desk.folder / "out.meta").read_bytes())
+    variables = map(VariableDef.FromString, found.collection_def["variables"].bytes_list.value)
     assert [variable.variable_name for variable in variables] == ["w:0"]
     names = {node.name for node in found.graph_def.node}
     assert not found.HasField("saver_def") and {"x", "w", "w/initial", "w/Assign", "y"} < names

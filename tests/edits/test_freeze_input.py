@@ -37,7 +37,7 @@ from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import TensorProto, TensorShapeProto
 
 
 def frozen(kind: bytes, shape: tuple[int, ...] | None, value: Any) -> Graph:
@@ -58,8 +58,8 @@ def value_of(found: Graph, name: str = "p") -> Any:
 
 def constant_of(name: str, kind: bytes, shape: Sequence[int], **elements: Sequence[Any]) -> bytes:
     """A constant of typed ELEMENTS, such as float_val, as a frozen input has them."""
-    dims = message("tensorflow.TensorShapeProto").FromString(graphs.shape_proto(shape))
-    value = message("tensorflow.TensorProto")(dtype=kind[1], tensor_shape=dims, **elements)
+    dims = TensorShapeProto.FromString(graphs.shape_proto(shape))
+    value = TensorProto(dtype=kind[1], tensor_shape=dims, **elements)
     return node(name, "Const", dtype=kind, value=graphs.encode_len(8, value.SerializeToString()))
 
 

@@ -26,6 +26,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import TensorProto, VariableDef
 from gdsurgeon.wire.write import ChunkSource
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
@@ -151,7 +152,7 @@ def test_a_variable_that_no_signature_needs_stops_nothing() -> None:
     refused(graph(*records), "is-variable", lambda g: gds.to_savedmodel(g, [], []), node="count")
 
 
-TensorProto, VariableDef = message("tensorflow.TensorProto"), message("tensorflow.VariableDef")
+TensorProto, VariableDef = TensorProto, VariableDef
 G = (
     placeholder("x", FLOAT, (-1, 2))
     + node("w", "Const", dtype=FLOAT, value=tensor([1.5, 2.5]))

@@ -9,7 +9,7 @@ from support.graphs import attr, dtypes, func
 from gdsurgeon.graph import attrs
 from gdsurgeon.graph.attrs import attr_value, functions_in, is_too_deeply_nested, kind_of, plain, shape_of, shape_value
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 
 
 def nested(depth: int) -> bytes:
@@ -64,7 +64,7 @@ def test_what_protobuf_cannot_read_for_its_depth_is_said_to_be_too_deep() -> Non
 
     for depth in range(1, 60):
         try:
-            message("tensorflow.AttrValue").FromString(nested(depth))
+            AttrValue.FromString(nested(depth))
             readable = True
         except DecodeError:
             readable = False

@@ -13,7 +13,7 @@ from support.graphs import const, graph, node
 from gdsurgeon.graph.constants import SMALL, Constant, TensorHeader, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, TensorProto
 from gdsurgeon.wire.source import BytesSource
 
 NUMPY = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10: "?", 17: "<u2", 19: "<f2",
@@ -21,12 +21,12 @@ NUMPY = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10:
 
 
 def const_of(tensor: Any) -> Graph:
-    value = message("tensorflow.AttrValue")(tensor=tensor).SerializeToString()
+    value = AttrValue(tensor=tensor).SerializeToString()
     return graph(node("c", "Const", dtype=graphs.dtype(tensor.dtype), value=value))
 
 
 def tensor_of(dtype: int, dims: tuple[int, ...], **fields: Any) -> Any:
-    out = message("tensorflow.TensorProto")(dtype=dtype, **fields)
+    out = TensorProto(dtype=dtype, **fields)
     out.tensor_shape.SetInParent()
     for size in dims:
         out.tensor_shape.dim.add(size=size)

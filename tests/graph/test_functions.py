@@ -17,7 +17,7 @@ from gdsurgeon.errors import InputError
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.fields import encode_len, fields
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import FunctionDef, GradientDef
 from gdsurgeon.wire.source import BytesSource
 
 BODY = node("y", "Identity", ["x"], T=FLOAT)
@@ -171,7 +171,7 @@ def test_the_other_library_is_left_as_it_is() -> None:
 
 
 def gradient(name: str, function_of: str) -> Any:
-    return message("tensorflow.GradientDef")(function_name=name, gradient_func=function_of)
+    return GradientDef(function_name=name, gradient_func=function_of)
 
 
 def library_bodies(what: Graph | bytes) -> list[list[bytes]]:
@@ -237,7 +237,7 @@ def test_removed_functions_go_with_their_gradients(
 
 def named_bodies(field: bytes) -> list[tuple[bytes, Any]]:
     (bodies,) = library_bodies(field)
-    return [(body, message("tensorflow.FunctionDef").FromString(body)) for body in bodies]
+    return [(body, FunctionDef.FromString(body)) for body in bodies]
 
 
 def test_an_empty_field_stays_where_another_is_changed() -> None:
@@ -375,7 +375,7 @@ def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]
     parsed = graphs.parsed(written)
     assert parsed.library == model
     assert [n.name for n in parsed.node] == ["c"]
-    bodies = {message("tensorflow.FunctionDef").FromString(b).signature.name: b
+    bodies = {FunctionDef.FromString(b).signature.name: b
               for field in library_bodies(written) for b in field}  # fmt: skip
     assert all(bodies[name] == body for name, body in untouched.items())
     assert set(untouched) <= set(in_file)

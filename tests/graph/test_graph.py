@@ -18,7 +18,7 @@ from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
 from gdsurgeon.graph.node import Output, Use
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.source import BytesSource
 
 
@@ -150,7 +150,7 @@ def test_sequences_of_edits(drawn: graphs.Drawn, draw: st.DataObject) -> None:
             after = draw.draw(st.booleans(), "after")
             graph.add(new, "Identity", [graph[name].output], [graph[other]], attrs={"T": FLOAT},
                       after=graph[name] if after else None)  # fmt: skip
-            added = message("tensorflow.NodeDef")(name=new, op="Identity", input=[name, "^" + other])
+            added = NodeDef(name=new, op="Identity", input=[name, "^" + other])
             added.attr["T"].type = 1
             model.nodes.append(added)
         elif what == "slots":

@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_input
 from gdsurgeon.graph.store import Search, Store
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.source import BytesSource
 
 
@@ -192,7 +192,7 @@ def test_an_empty_graph_is_a_graph() -> None:
 
 def test_a_field_with_the_number_of_the_library_and_another_wire_type_is_no_library() -> None:
     data = graphs.graph_bytes(const("a", [1])) + b"\x10\x05"
-    assert len(message("tensorflow.GraphDef").FromString(data).library.function) == 0
+    assert len(GraphDef.FromString(data).library.function) == 0
     assert len(Graph(BytesSource(data)).functions) == 0
 
 

@@ -13,7 +13,7 @@ from support.published import BINARY, EXECUTABLE, FOLDER, NOT_EXECUTABLE, Model,
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.write import read_chunks
 
 pytestmark = needs_models
@@ -34,7 +34,7 @@ def spelt(text: str) -> tuple[str, str, str]:
 
 def respelt(data: bytes, rename: Callable[[str], str]) -> Any:
     """The GraphDef with all names of nodes put through RENAME: a rename as one would write it with protobuf."""
-    graph_def = message("tensorflow.GraphDef").FromString(data)
+    graph_def = GraphDef.FromString(data)
     for node in graph_def.node:
         node.name = rename(node.name)
         for i, text in enumerate(node.input):
@@ -54,7 +54,7 @@ def test_a_prefix_for_every_node_and_its_removal_give_back_the_file(name: str) -
     graph = gds.load(str(FOLDER / name))
     gds.rename(graph, patterns=[("^", "prefix/")])
     edited = written(graph)
-    assert message("tensorflow.GraphDef").FromString(edited) == respelt(data, lambda node: "prefix/" + node)
+    assert GraphDef.FromString(edited) == respelt(data, lambda node: "prefix/" + node)
     back = gds.from_bytes(edited)
     gds.rename(back, patterns=[("^prefix/", "")])
     assert written(back) == data

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from gdsurgeon.ops.dtypes import DTYPES, FLOATING, NUMBERS, DType, dtype_name, element_size
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, TensorProto
 
 ALL = pytest.mark.parametrize("dtype", DTYPES.values(), ids=dtype_name)
 
 
 @ALL
 def test_the_number_and_the_field_of_values_are_those_of_the_messages(dtype: DType) -> None:
-    tensor = message("tensorflow.TensorProto")(dtype=dtype)
+    tensor = TensorProto(dtype=dtype)
     spelt = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}.get(dtype.name, dtype.name.upper())
-    enum = message("tensorflow.AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
+    enum = AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type
     assert enum.values_by_number[dtype].name == f"DT_{spelt}"
     assert tensor.dtype == int(dtype) and (not dtype.field or hasattr(tensor, dtype.field))
 

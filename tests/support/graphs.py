@@ -17,8 +17,8 @@ from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.fields import encode_len, encode_varint
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.node_record import encode_node
+from gdsurgeon.wire.protos import AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, NodeDef
 from gdsurgeon.wire.write import read_chunks
 from support.drawing import below, pick, pick_some, shuffled
 
@@ -71,7 +71,7 @@ def attr(value: Value | None) -> bytes:
         # The fields of a list have the numbers of an AttrValue's, but for functions; protobuf packs numbers.
         items = [attr(item) for item in value]
         fields = b"".join(b"\x4a" + item[1:] if item[0] == 0x52 else item for item in items)
-        return bytes(message("tensorflow.AttrValue").FromString(encode_len(1, fields)).SerializeToString())
+        return bytes(AttrValue.FromString(encode_len(1, fields)).SerializeToString())
     return encode_len(7, shape_proto(value))
 
 
@@ -148,7 +148,7 @@ VERSIONS = versions(1882)
 
 def library(*functions: Any, gradients: Mapping[str, str] | None = None) -> bytes:
     """The library field with FunctionDef messages, and gradients as (function, its gradient)."""
-    out = message("tensorflow.FunctionDefLibrary")()
+    out = FunctionDefLibrary()
     out.function.extend(functions)
     for name, gradient in (gradients or {}).items():
         out.gradient.add(function_name=name, gradient_func=gradient)
@@ -164,7 +164,7 @@ def define(
     stateful: bool = False,
 ) -> Any:
     """A FunctionDef; OUTPUTS: for each the dtype and what it returns; EFFECTS: nodes that run with every call."""
-    out = message("tensorflow.FunctionDef")()
+    out = FunctionDef()
     out.signature.name = name
     out.signature.is_stateful = stateful
     for arg, kind in inputs.items():
@@ -229,14 +229,14 @@ def graph(*records: bytes, trailer: bytes = VERSIONS, name: str = "model.pb") ->
 
 
 def proto(*records: bytes, trailer: bytes = VERSIONS) -> Any:
-    return message("tensorflow.GraphDef").FromString(graph_bytes(*records, trailer=trailer))
+    return GraphDef.FromString(graph_bytes(*records, trailer=trailer))
 
 
 class Builder:
     """A GraphDef that grows node by node: `graph_def`. What adds a node returns its name."""
 
     def __init__(self, producer: int = 2474) -> None:
-        self.graph_def = message("tensorflow.GraphDef")()
+        self.graph_def = GraphDef()
         if producer:
             self.graph_def.versions.producer = producer
 
@@ -286,7 +286,7 @@ def written(what: Graph | bytes) -> bytes:
 
 def parsed(what: Graph | bytes) -> Any:
     """The GraphDef message that protobuf makes of a graph's bytes."""
-    return message("tensorflow.GraphDef").FromString(written(what))
+    return GraphDef.FromString(written(what))
 
 
 def names(what: Graph | bytes) -> list[str]:
@@ -341,7 +341,7 @@ def bodies(what: Graph | bytes) -> list[bytes]:
 
 
 def bodies_by_name(what: Graph | bytes) -> dict[str, bytes]:
-    make = message("tensorflow.NodeDef").FromString
+    make = NodeDef.FromString
     return {make(body).name: body for body in bodies(what)}
 
 
@@ -534,4 +534,4 @@ def random_graphs(draw: st.DrawFn, *, most: int = 8, colocation: bool = True) ->
         tensors.append(name)
     records = shuffled(draw, records)
     data = graph_bytes(*records)
-    return Drawn(data, message("tensorflow.GraphDef").FromString(data))
+    return Drawn(data, GraphDef.FromString(data))

@@ -27,7 +27,7 @@ from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.capi import CApiGraph
 from gdsurgeon.runtime.library import TFBuffer
 from gdsurgeon.runtime.tensor import from_numpy
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef
 from support.aside import ran_aside
 
 Loader = Callable[[Any, str, str, Mapping[str, np.ndarray]], dict[str, Any]]
@@ -69,9 +69,7 @@ class _Session(CApiGraph):
         api.check(api.TF_SetConfig, options, config, len(config))
         load, tags = api.TF_LoadSessionFromSavedModel, (c_char_p * 1)(b"serve")
         self._session = api.check(load, options, None, os.fsencode(folder), tags, 1, self._graph, meta)
-        self.meta = message("tensorflow.MetaGraphDef").FromString(
-            ctypes.string_at(meta.contents.data, meta.contents.length)
-        )
+        self.meta = MetaGraphDef.FromString(ctypes.string_at(meta.contents.data, meta.contents.length))
 
 
 def by_c_api(tf: Any, path: str, key: str, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef, QueueRunnerDef, SaverDef, VariableDef, WhileContextDef
 from support.bundles import Drawn, files_of
 from support.graphs import FLOAT, STRING, VERSIONS, add, dtypes, graph_bytes, identity, node, placeholder, tensor
 
@@ -50,7 +51,7 @@ def graph(at: Spell = str, key: str = KEY, restored: bool = True) -> bytes:
 
 def meta_graph(at: Spell = str, *, objects: bool = False, tags: Sequence[str] = ("serve",), **how: Any) -> Any:
     """The MetaGraphDef around `graph`. AT says how nodes are called; OBJECTS: as TensorFlow 2 has it."""
-    out = message("tensorflow.MetaGraphDef")()
+    out = MetaGraphDef()
     out.meta_info_def.tags.extend(tags)
     out.graph_def.MergeFromString(graph(at, **how))
     out.saver_def.filename_tensor_name = at("save/file") + ":0"
@@ -90,7 +91,7 @@ def serving(inputs: Mapping[str, str], outputs: Mapping[str, str], *more: bytes)
 
 def _fill_collections(collections: Any, at: Spell, asset: Any) -> None:
     """Every kind of collection that names nodes, and some that name none."""
-    variable = message("tensorflow.VariableDef")()
+    variable = VariableDef()
     variable.variable_name, variable.initializer_name = at("w") + ":0", at("w/Assign")
     variable.initial_value_name, variable.snapshot_name = at("w/initial") + ":0", at("w/read") + ":0"
     variable.save_slice_info_def.full_name = KEY
@@ -101,7 +102,7 @@ def _fill_collections(collections: Any, at: Spell, asset: Any) -> None:
     collections["saved_model_assets"].any_list.value.add().Pack(asset)
     collections["rates"].float_list.value.append(0.5)
     collections["notes"].bytes_list.value.append(b"y")
-    loop = message("tensorflow.WhileContextDef")()
+    loop = WhileContextDef()
     loop.context_name = "loop"
     loop.pivot_name, loop.pivot_for_pred_name, loop.pivot_for_body_name = at("w/initial"), at("x"), at("y")
     loop.loop_exit_names.append(at("y") + ":0")
@@ -112,11 +113,11 @@ def _fill_collections(collections: Any, at: Spell, asset: Any) -> None:
     choice.pred_name, choice.pivot_name = at("w/initial") + ":0", at("y") + ":0"
     choice.values_def.values.append(at("y") + ":0")
     collections["while_context"].bytes_list.value.append(loop.SerializeToString(deterministic=True))
-    runner = message("tensorflow.QueueRunnerDef")()
+    runner = QueueRunnerDef()
     runner.queue_name, runner.close_op_name, runner.cancel_op_name = at("asset"), at("init"), at("save/all")
     runner.enqueue_op_name.extend([at("w/Assign"), at("unused")])
     collections["queue_runners"].bytes_list.value.append(runner.SerializeToString())
-    saver = message("tensorflow.SaverDef")()
+    saver = SaverDef()
     saver.filename_tensor_name, saver.restore_op_name = at("save/file") + ":0", at("save/all")
     saver.save_tensor_name = at("save/saved") + ":0"
     collections["savers"].bytes_list.value.append(saver.SerializeToString())

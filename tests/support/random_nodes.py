@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gdsurgeon.ops.dtypes import DTYPES, REF
 from gdsurgeon.ops.op_defs import AttrDef, arg_dtypes, graph_def_version, op_def, op_names
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, GraphDef
 from support.drawing import below, pick
 
 NUMBERS = sorted(int(dtype) for dtype in DTYPES)
@@ -27,7 +27,7 @@ class Maker:
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
-        self.graph = message("tensorflow.GraphDef")()
+        self.graph = GraphDef()
         self.graph.versions.producer = 1882
         self.function = self.graph.library.function.add()
         self.function.signature.name = "F"
@@ -73,7 +73,7 @@ class Maker:
 
     def value(self, attr: AttrDef, kind: str = "") -> Any:
         """An AttrValue that ATTR may have; or one of another KIND."""
-        out = message("tensorflow.AttrValue")()
+        out = AttrValue()
         kind = kind or attr.kind
         least = attr.minimum or 0
         if kind.startswith("list("):
@@ -88,7 +88,7 @@ class Maker:
         return out
 
     def _add(self, values: Any, kind: str, attr: AttrDef) -> None:
-        one = message("tensorflow.AttrValue")()
+        one = AttrValue()
         self._set(one, kind, attr)
         field = {"string": "s", "int": "i", "float": "f", "bool": "b"}.get(kind, kind)
         if field in ("shape", "tensor", "func"):

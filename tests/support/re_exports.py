@@ -11,6 +11,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, UINT8, element_size
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, GraphDef, TensorProto
 from gdsurgeon.wire.write import read_chunks
 
 TRAINED = (FLOAT16, FLOAT32, FLOAT64, INT8, UINT8)
@@ -27,7 +28,7 @@ class Exported:
     original, or None."""
 
     def __init__(self, graph: Graph) -> None:
-        self.proto = message("tensorflow.GraphDef").FromString(read_chunks(graph.chunks()))
+        self.proto = GraphDef.FromString(read_chunks(graph.chunks()))
         self.nodes: list[Any] = list(self.proto.node)
         self.origins: list[str | None] = [node.name for node in self.nodes]
         places = {node.name: node for node in self.nodes}
@@ -42,7 +43,7 @@ class Exported:
             name += "_again"
         node = self.proto.node.add(name=name, op=op)
         for key, value in attrs.items():
-            node.attr[key].CopyFrom(message("tensorflow.AttrValue")(**value))
+            node.attr[key].CopyFrom(AttrValue(**value))
         self.nodes.append(node)
         self.origins.append(None)
         self.inputs[id(node)] = [(read, 0) for read in inputs]
@@ -76,7 +77,7 @@ class Exported:
 
     def written(self) -> tuple[Graph, dict[str, str]]:
         """The graph, and which of its nodes each node of the original is now."""
-        out = message("tensorflow.GraphDef")()
+        out = GraphDef()
         for node in self.nodes:
             copy = out.node.add()
             copy.CopyFrom(node)
@@ -127,7 +128,7 @@ def retrain(model: Exported, draw: random.Random) -> None:
             count *= dim.size
         if tensor is not None and tensor.dtype in TRAINED and count > 1:
             shape = tensor.tensor_shape
-            new = message("tensorflow.TensorProto")(dtype=tensor.dtype, tensor_shape=shape)
+            new = TensorProto(dtype=tensor.dtype, tensor_shape=shape)
             new.tensor_content = draw.randbytes(count * element_size(tensor.dtype))
             tensor.CopyFrom(new)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 from support.graphs import BOOL, FLOAT, INT32, STRING, graph_bytes, node, tensor
 from support.graphs import dtype as dtype_attr
 
@@ -90,7 +90,7 @@ def _typed(op: str, kinds: list[bytes], attrs: dict[str, bytes]) -> dict[str, by
 def _attr(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    out = message("tensorflow.AttrValue")()
+    out = AttrValue()
     if isinstance(value, list):
         out.list.SetInParent()
         out.list.i.extend(value)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.differences import listed_differences
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 
 class Changed(NamedTuple):
@@ -193,7 +193,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 def small_changes(data: bytes, *, each: int = 3, seed: int = 0) -> Iterator[Changed]:
     """The graph DATA with one change, EACH times of every kind that it allows, at the top and in functions."""
     chance = random.Random(seed)
-    original, kept = (message("tensorflow.GraphDef").FromString(data) for _ in range(2))
+    original, kept = (GraphDef.FromString(data) for _ in range(2))
     places = [("", *pair) for pair in zip(original.node, kept.node, strict=True)]
     for function, its in zip(original.library.function, kept.library.function, strict=True):
         places += [(its.signature.name, *pair) for pair in zip(function.node_def, its.node_def, strict=True)]
@@ -211,7 +211,7 @@ def small_changes(data: bytes, *, each: int = 3, seed: int = 0) -> Iterator[Chan
 
 def unnamed(data: bytes, each: int) -> list[Changed]:
     """The small changes of a graph that the comparison does not name."""
-    before = from_bytes(message("tensorflow.GraphDef").FromString(data).SerializeToString(deterministic=True), "a.pb")
+    before = from_bytes(GraphDef.FromString(data).SerializeToString(deterministic=True), "a.pb")
     out = []
     for changed in small_changes(data, each=each):
         found = listed_differences(compare_files(before, from_bytes(changed.data, "b.pb")))

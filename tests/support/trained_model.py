@@ -12,7 +12,7 @@ from gdsurgeon.container.container import MetaGraphFile
 from gdsurgeon.container.files import ALL
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, MetaGraphDef, QueueRunnerDef, VariableDef, WhileContextDef
 from gdsurgeon.wire.source import BytesSource
 from support.bundles import Drawn, files_of
 from support.graphs import (
@@ -93,34 +93,34 @@ def graph() -> bytes:
 
 def _stated() -> bytes:
     """A list of one shape, of four elements, as an attr."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.shape.add().dim.add(size=len(VARIABLES))  # type: ignore[attr-defined]
     return value.SerializeToString()
 
 
 def meta_graph() -> Any:
     """The MetaGraphDef around `graph`."""
-    out = message("tensorflow.MetaGraphDef")()
+    out = MetaGraphDef()
     out.graph_def.MergeFromString(graph())  # type: ignore[attr-defined]
     out.saver_def.filename_tensor_name, out.saver_def.save_tensor_name = "save/file:0", "save/saved:0"
     out.saver_def.restore_op_name = "save/restore_all"
     for name, key in VARIABLES.items():
-        found = message("tensorflow.VariableDef")(variable_name=f"{name}:0", initializer_name=f"{name}/Assign")
+        found = VariableDef(variable_name=f"{name}:0", initializer_name=f"{name}/Assign")
         found.initial_value_name, found.snapshot_name = f"{name}/initial:0", f"{name}/read:0"
         found.save_slice_info_def.full_name = key
         for collection in ("variables", "trainable_variables")[: 1 + ("Momentum" not in name)]:
             out.collection_def[collection].bytes_list.value.append(found.SerializeToString())
     out.collection_def["train_op"].node_list.value.append("net/train")
     out.collection_def["losses"].node_list.value.extend(["net/y:0", "out:0"])
-    loop = message("tensorflow.WhileContextDef")(context_name="net/loop", pivot_name="net/mul:0")
+    loop = WhileContextDef(context_name="net/loop", pivot_name="net/mul:0")
     loop.values_def.values.extend(["net/mul:0", "x:0"])
     loop.values_def.external_values["x:0"] = "net/y:0"
     inner = loop.nested_contexts.add().cond_ctxt
     inner.context_name, inner.pivot_name = "net/loop/choice", "net/y:0"
-    around = message("tensorflow.WhileContextDef")(context_name="around", pivot_name="x:0")
+    around = WhileContextDef(context_name="around", pivot_name="x:0")
     around.values_def.values.extend(["net/y:0", "x:0"])
     around.nested_contexts.add().while_ctxt.CopyFrom(loop)
-    runner = message("tensorflow.QueueRunnerDef")(
+    runner = QueueRunnerDef(
         queue_name="net/mul", enqueue_op_name=["net/w/read", "x"], close_op_name="net/y", cancel_op_name="x"
     )
     out.collection_def["queue_runners"].bytes_list.value.append(runner.SerializeToString())

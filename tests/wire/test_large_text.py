@@ -12,7 +12,7 @@ from support.graphs import FLOAT, const, function, graph_bytes, library, node, p
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire import text as large_text
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.text import to_binary, to_text
 
 
@@ -41,7 +41,7 @@ contents = st.lists(st.one_of(st.binary(max_size=40), st.text("\"\\'n\n0x{}", ma
 @given(contents)
 def test_it_is_what_protobuf_makes_of_it(found: list[bytes]) -> None:
     records = [node(f"k{i}", "Const", dtype=FLOAT, value=content(data)) for i, data in enumerate(found)]
-    held = message("tensorflow.AttrValue")()
+    held = AttrValue()
     for data in found:
         held.list.tensor.add(tensor_content=data)
     inner = node("y", "Const", dtype=FLOAT, value=content(b"".join(found)))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support.drawing import shuffled
 
 from gdsurgeon.wire.fields import WireError, encode_len
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.node_record import (
     Changes,
     Header,
@@ -24,6 +23,7 @@ from gdsurgeon.wire.node_record import (
     record_tag,
     size_of,
 )
+from gdsurgeon.wire.protos import AttrValue, NodeDef
 
 INT = b"\x18\x05"
 TYPE = b"\x30\x01"
@@ -49,7 +49,7 @@ def patch(buf: bytes, **changes: Any) -> bytes:
 
 
 def parse(buf: bytes) -> Any:
-    return message("tensorflow.NodeDef").FromString(buf)
+    return NodeDef.FromString(buf)
 
 
 def header(buf: bytes) -> Header:
@@ -232,7 +232,7 @@ def test_a_patched_node_is_what_protobuf_makes_of_the_same_changes(buf: bytes, c
         if value is None:
             expected.attr.pop(key, None)
         else:
-            expected.attr[key].CopyFrom(message("tensorflow.AttrValue").FromString(value))
+            expected.attr[key].CopyFrom(AttrValue.FromString(value))
     assert parse(patch(buf, **changes)) == expected
 
 

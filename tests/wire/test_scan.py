@@ -19,7 +19,7 @@ from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import scan as scan_module
 from gdsurgeon.wire.fields import Field, WireError, encode_len, encode_varint
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.scan import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.wire.source import BytesSource
 
@@ -170,7 +170,7 @@ class TestAgainstProtobuf:
     @given(data=encodings())
     def test_the_index_has_the_names_ops_and_inputs_that_protobuf_has(self, data: bytes) -> None:
         graph = Graph(BytesSource(data))
-        found = message("tensorflow.GraphDef").FromString(data).node
+        found = GraphDef.FromString(data).node
         table = graph.store.table
         assert table.names == [n.name for n in found]
         assert [table.op(row) for row in range(len(found))] == [n.op for n in found]

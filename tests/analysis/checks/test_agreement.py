@@ -18,7 +18,7 @@ from support.random_nodes import nodes_of
 
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.op_defs import op_names
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 EXAMPLES = int(os.environ.get("GDSURGEON_EXAMPLES", "300"))
 OF_EACH_OP = EXAMPLES // 2 // len(op_names())
@@ -42,7 +42,7 @@ def agrees(importer: Importer, made: st.SearchStrategy[tuple[str, list[str], byt
     @given(made)
     def look(one: tuple[str, list[str], bytes]) -> None:
         op, slips, data = one
-        assert disagreement(importer, data) == "", (op, slips, message("tensorflow.GraphDef").FromString(data))
+        assert disagreement(importer, data) == "", (op, slips, GraphDef.FromString(data))
 
     look()
 
@@ -60,7 +60,7 @@ def test_structure_agrees_with_tensorflow_on_each_op(importer: Importer) -> None
 @pytest.mark.parametrize("said", ["TensorFlow", "structure"])
 def test_a_disagreement_is_seen(importer: Importer, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     """The test before can fail: with one side taking everything, the other is told of."""
-    graph = message("tensorflow.GraphDef")()
+    graph = GraphDef()
     graph.node.add(name="y", op="Identity", input=["x"] if said == "structure" else []).attr["T"].type = 1
     data = graph.SerializeToString()
     assert disagreement(importer, data) == ""

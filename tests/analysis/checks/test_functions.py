@@ -16,7 +16,7 @@ from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, FunctionDef, GraphDef
 
 
 def spelt(text: str, ops: dict[str, str]) -> str:
@@ -28,7 +28,7 @@ def spelt(text: str, ops: dict[str, str]) -> str:
 
 def function_of(nodes: Sequence[Any]) -> Any:
     """A function with `nodes` of a graph, which returns its argument."""
-    out = message("tensorflow.FunctionDef")()
+    out = FunctionDef()
     out.signature.name = "F"
     out.signature.input_arg.add(name="x", type=1)
     ops = {node.name: node.op for node in nodes}
@@ -108,11 +108,11 @@ IN_BODIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "control last": (lambda node, other: node.input.append("^" + other.name), "cycle"),
     "attr gone": (without_attr, "no-such-attr"),
     "attr of another kind": (
-        lambda node, _: node.attr["T"].CopyFrom(message("tensorflow.AttrValue")(i=3)),
+        lambda node, _: node.attr["T"].CopyFrom(AttrValue(i=3)),
         "bad-value",
     ),
-    "no dtype": (lambda node, _: node.attr["T"].CopyFrom(message("tensorflow.AttrValue")(type=777)), "bad-value"),
-    "attr of no op": (lambda node, _: node.attr["foreign"].CopyFrom(message("tensorflow.AttrValue")(b=True)), ""),
+    "no dtype": (lambda node, _: node.attr["T"].CopyFrom(AttrValue(type=777)), "bad-value"),
+    "attr of no op": (lambda node, _: node.attr["foreign"].CopyFrom(AttrValue(b=True)), ""),
     "colocated": (lambda node, other: node.attr["_class"].list.s.append(b"loc:@" + other.name.encode()), ""),
     "colocated with nothing": (lambda node, _: node.attr["_class"].list.s.append(b"loc:@gone"), ""),
     "unknown field": (lambda node, _: node.MergeFromString(b"\x78\x05"), ""),
@@ -140,7 +140,7 @@ IN_BODIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
 
 def codes(function: Any) -> set[str]:
     """The codes of the faults of a function."""
-    proto = message("tensorflow.GraphDef")()
+    proto = GraphDef()
     proto.library.function.add().CopyFrom(function)
     proto.node.add(name="idle", op="NoOp")
     findings = Findings()
@@ -151,7 +151,7 @@ def codes(function: Any) -> set[str]:
 
 @given(random_graphs(), st.booleans())
 def test_the_nodes_of_a_sound_graph_are_a_sound_function_in_any_order(drawn: graphs.Drawn, in_order: bool) -> None:
-    nodes = message("tensorflow.GraphDef").FromString(drawn.data).node
+    nodes = GraphDef.FromString(drawn.data).node
     assert codes(function_of(producers_first(nodes) if in_order else nodes)) == set()
 
 

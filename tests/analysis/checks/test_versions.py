@@ -10,7 +10,7 @@ from support.graphs import FLOAT, const, graph, node
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.ops.op_defs import graph_def_version
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import VersionDef
 
 NOW = graph_def_version()
 GONE = node("p", "PlaceholderV2", dtype=FLOAT, shape=(1,))  # removed in 23
@@ -18,7 +18,7 @@ GONE_INSIDE_MANY = b"".join(node(f"n{i}", "NoOp") for i in range(3000)) + GONE
 
 
 def faults(records: bytes, **versions: object) -> list[str]:
-    trailer = encode_len(4, message("tensorflow.VersionDef")(**versions).SerializeToString())
+    trailer = encode_len(4, VersionDef(**versions).SerializeToString())
     return check(graph(records, trailer=trailer)).faults
 
 

@@ -22,7 +22,7 @@ from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.ops import elements
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import TensorProto
 from gdsurgeon.wire.write import read_chunks
 
 NUMERIC = [dtype for dtype in DTYPES.values() if dtype.size]
@@ -30,7 +30,7 @@ NUMERIC = [dtype for dtype in DTYPES.values() if dtype.size]
 
 def values(dtype: int, shape: tuple[int, ...], **elements: Any) -> ConstantValues:
     """The value of a Const whose TensorProto has ELEMENTS."""
-    tensor = message("tensorflow.TensorProto")(dtype=dtype, **elements)
+    tensor = TensorProto(dtype=dtype, **elements)
     tensor.tensor_shape.SetInParent()
     for dim in shape:
         tensor.tensor_shape.dim.add(size=dim)

@@ -11,7 +11,7 @@ from support.graphs import STRING, func, function, graph, identity, node, placeh
 from gdsurgeon.analysis.queries.strings import LONGEST, MOST_TEXTS, Strings, as_text, baked_strings, holds_path
 from gdsurgeon.graph.constants import SMALL
 from gdsurgeon.wire.fields import encode_len, encode_varint
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDebugInfo
 from gdsurgeon.wire.scan import LARGE
 
 
@@ -177,7 +177,7 @@ def test_tensors_of_other_dtypes_are_left_alone() -> None:
 
 
 def test_debug_info() -> None:
-    info = message("tensorflow.GraphDebugInfo")(files=["/home/bob/train.py", "model.py"])
+    info = GraphDebugInfo(files=["/home/bob/train.py", "model.py"])
     debug = encode_len(5, info.SerializeToString())
     (found,) = baked_strings(graph(placeholder("x"), trailer=graphs.VERSIONS + debug))
     assert (found.node, found.attr, found.paths) == ("", "debug_info", ["/home/bob/train.py", "model.py"])

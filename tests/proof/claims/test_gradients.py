@@ -26,7 +26,7 @@ from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.runtime.base import Backward, Derivation
 from gdsurgeon.runtime.differentiator import Differentiator
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 pytestmark = pytest.mark.tensorflow
 
@@ -144,7 +144,7 @@ class Mistaken(Differentiator):
         found = self._right.derive(data, wanted)
         if not wanted.own:
             return found
-        graph = message("tensorflow.GraphDef").FromString(found.graph)
+        graph = GraphDef.FromString(found.graph)
         self._mistake(graph)
         return found._replace(graph=graph.SerializeToString())
 

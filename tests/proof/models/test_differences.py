@@ -13,7 +13,7 @@ import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 FIXTURES = sorted((Path(__file__).parents[3] / "fixtures").glob("*.pb"))
 
@@ -27,7 +27,7 @@ def test_the_same_graph_differs_in_nothing() -> None:
     data = FIXTURES[0].read_bytes()
     assert compare_files(
         from_bytes(data),
-        from_bytes(message("tensorflow.GraphDef").FromString(data).SerializeToString(deterministic=True)),
+        from_bytes(GraphDef.FromString(data).SerializeToString(deterministic=True)),
     ).is_empty
 
 

@@ -15,7 +15,7 @@ from gdsurgeon.proof.cost import NodeTime, node_times, peak_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -93,14 +93,14 @@ def test_peak_of_tensors_of_known_size(worker: Worker) -> None:
 
 
 def metadata(*devices: tuple[str, list[Any]]) -> bytes:
-    stats = message("tensorflow.StepStats")()
+    stats = StepStats()
     for name, nodes in devices:
         stats.dev_stats.add(device=name).node_stats.extend(nodes)
     return bytes(encode_len(1, stats.SerializeToString()))
 
 
 def took(name: str, nanos: int = 0, *, start: int = 0, micros: int = 0) -> Any:
-    return message("tensorflow.NodeExecStats")(
+    return NodeExecStats(
         node_name=name,
         op_start_rel_nanos=start,
         op_end_rel_nanos=start + nanos,
