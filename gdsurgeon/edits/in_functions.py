@@ -24,6 +24,15 @@ def changed_functions(functions: Iterable[FunctionDef], change: Callable[[Functi
     return out
 
 
+def replace_functions(graph: Graph, functions: Iterable[FunctionDef]) -> FunctionChanges:
+    """Replaces library functions by functions with the same names. Returns the changes."""
+    changes = FunctionChanges()
+    for function in functions:
+        graph.functions.replace(function)
+        changes.changed.append(function.signature.name)
+    return changes
+
+
 @public
 def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:
     """Applies an edit to library functions as if each were a graph.
@@ -53,17 +62,15 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     if not results:
         raise idle[0]
     made = [body.function_def() for body in bodies if body.graph.is_edited]
-    for function in made:
-        graph.functions.replace(function)
-    changed = [function.signature.name for function in made]
+    changes = replace_functions(graph, made)
     return EditResult(
-        Intent(functions=FunctionChanges(changed=changed)),
+        Intent(functions=changes),
         (_claim([claim for result in results.values() for claim in result.claims]),),
         warnings=[warning for result in results.values() for warning in result.warnings],
         notes=[*(note for result in results.values() for note in result.notes), *(error.message for error in idle)],
         told=[line for result in results.values() for line in result.told],
         facts={"functions": {name: result.facts for name, result in results.items() if result.facts}},
-        inside={body.name: (body.graph, results[body.name]) for body in bodies if body.name in changed},
+        inside={body.name: (body.graph, results[body.name]) for body in bodies if body.name in changes.changed},
     )
 
 

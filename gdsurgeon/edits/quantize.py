@@ -14,9 +14,10 @@ from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.walks import depending_on
-from gdsurgeon.compare.intent import FunctionChanges, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit
+from gdsurgeon.edits.in_functions import replace_functions
 from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -145,10 +146,9 @@ def quantize(
     for each in all_found:
         _store(each)
     changed = {body.name: body for body in bodies if inside[body.name]}
-    for body in changed.values():
-        graph.functions.replace(body.function_def())
+    functions = replace_functions(graph, (body.function_def() for body in changed.values()))
     intent = _intent(graph)
-    intent.functions = FunctionChanges(changed=list(changed))
+    intent.functions = functions
     claim = SameOutputs(of_largest=tolerance or 0.0, except_for=except_for, also=also, judged=tolerance is not None)
     result = EditResult(intent, (claim,), notes=work.notes())
     result.inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()}

@@ -10,10 +10,10 @@ from functools import cache
 from gdsurgeon.analysis.queries.attr_text import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import FunctionChanges, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
-from gdsurgeon.edits.in_functions import changed_functions
+from gdsurgeon.edits.in_functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
@@ -110,12 +110,7 @@ def set_device(
     )
     for node, new in changed.items():
         graph.set_device(node, new)
-    for function in new_functions:
-        graph.functions.replace(function)
-    intent = Intent(
-        changed=[node.name for node in changed],
-        functions=FunctionChanges(changed=[function.signature.name for function in new_functions]),
-    )
+    intent = Intent(changed=[node.name for node in changed], functions=replace_functions(graph, new_functions))
     return EditResult(intent, (SameOutputs(even_alone=True),), notes=notes)
 
 

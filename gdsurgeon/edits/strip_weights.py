@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.shape_sources import shape_sources
-from gdsurgeon.compare.intent import FunctionChanges, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit
-from gdsurgeon.edits.in_functions import changed_functions
+from gdsurgeon.edits.in_functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value
@@ -64,10 +64,7 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
         raise NothingToDo("nothing would change: no constant can be stripped")
     for name, value in going.items():
         graph.set_attr(graph[name], "value", value)
-    for function in functions:
-        graph.functions.replace(function)
-    changed = [function.signature.name for function in functions]
-    intent = Intent(changed=list(going), functions=FunctionChanges(changed=changed))
+    intent = Intent(changed=list(going), functions=replace_functions(graph, functions))
     facts: dict[str, Json] = {
         "stripped": {"constants": rule.count, "bytes": rule.bytes},
         "kept": {"for_shapes": list(rule.for_shapes), "by_pattern": list(rule.keep.found)},
