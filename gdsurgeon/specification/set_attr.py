@@ -35,10 +35,12 @@ def violations(
     intent = Intent()
     for name in names:
         node = comparison.after[name]
-        intent.alter(name, {f"attr {key}": node.attr_bytes(key) if key in texts else None for key in (*texts, *remove)})
+        intent.alter(name, {f"attr {key}": node.attr_bytes(key) for key in texts})
+        intent.alter(name, dict.fromkeys(f"attr {key}" for key in remove if key != "_class"))
         yield from _wrong(node, texts)
         if "_class" in remove:
-            intent.alter(name, {"colocated": (), "class": ()})
+            altered = comparison.facts.altered.get(name, {})
+            intent.alter(name, {"colocated": (), **({"class": ()} if "class" in altered else {})})
     yield from audit(comparison, intent)
 
 
