@@ -292,8 +292,8 @@ class Query(NamedTuple):
         return Model(Body(found.graph, self.function).graph, None)
 
 
-def query_options(command: F, *, without: Sequence[str] = ()) -> F:
-    """Adds the options of a command that prints something about a graph; they arrive as one `query`.
+def query_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
+    """Makes the command `name` of a function that prints something about a graph, which it gets as `query`.
 
     The options of the parameters `without` have no effect in the command, and are left out.
     """
@@ -304,9 +304,12 @@ def query_options(command: F, *, without: Sequence[str] = ()) -> F:
             raise UsageError("give --in once", code="given-twice", option="--in")
         return Query(options.pop("model"), wanted(options), next(iter(functions), None), options.pop("as_json"))
 
-    body = option("--in", "in_functions", heading="Selection", help="Look into the body of this function.")
-    command = collected("query", [MODEL_ARGUMENT, _JSON, *_MESSAGES, *_MODEL, body], collect)(command)
-    return added(command, without=without)
+    def decorate(function: Callable[..., Any]) -> Command:
+        body = option("--in", "in_functions", heading="Selection", help="Look into the body of this function.")
+        callback = collected("query", [MODEL_ARGUMENT, _JSON, *_MESSAGES, *_MODEL, body], collect)(function)
+        return click.command(name, cls=Command)(added(callback, without=without))
+
+    return decorate
 
 
 def answer_options(command: F, metavar: str = "MODEL") -> F:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command, Query, output_option, query_options
+from gdsurgeon.cli.command import Query, output_option, query_command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import option
@@ -28,8 +28,7 @@ GIT_ARGUMENTS = (6, 8)
 after a rename also the new path and the similarity."""
 
 
-@click.command("diff", cls=Command)
-@query_options
+@query_command("diff")
 @click.argument("others", metavar="[OTHER]", shell_complete=files, nargs=-1)
 @option("--stat")
 @option("--markdown")

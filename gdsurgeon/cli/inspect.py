@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.command import Query, query_command
 from gdsurgeon.cli.hints import HINTS, worded
 from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
@@ -18,8 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.view.inspection import Inspection
 
 
-@click.command("inspect", cls=Command)
-@query_options
+@query_command("inspect")
 @option("--ops")
 @option("--sizes")
 @option("--functions")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
-from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.command import Query, query_command
 from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
@@ -17,8 +14,7 @@ if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
 
-@click.command("select", cls=Command)
-@partial(query_options, without=("checkpoint",))
+@query_command("select", without=("checkpoint",))
 @selection_options
 @option("--tensors")
 @option("--toposort")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.command import Query, query_command
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import option
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from gdsurgeon.view.node import ShownNode
 
 
-@click.command("show", cls=Command)
-@query_options
+@query_command("show")
 @selecting(by_position=False)
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
 @option("--all-values")

@@ -7,12 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
-from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.command import Query, query_command
 from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError, printable
@@ -29,8 +26,7 @@ PIPED_WIDTH = 80
 """Columns of the output if it is not a terminal."""
 
 
-@click.command("view", cls=Command)
-@partial(query_options, without=("checkpoint",))
+@query_command("view", without=("checkpoint",))
 @option("--depth")
 @option("--scope", "scopes", help="Show only this scope.")
 @option("--gradients", default="separate")
