@@ -65,9 +65,14 @@ _NOT_GENERATED = {
 }  # fmt: skip
 """The inputs of some ops that cannot be generated, in words."""
 
+_TOO_LARGE = "would be too large"
+
 
 class _NotGeneratedError(Exception):
-    """No text can be generated; the argument says which text is needed, and why it is not generated."""
+    """No text can be generated for a consumer; the message is the needed text and the reason."""
+
+    def __init__(self, what: str, step: Consumer, why: str = "cannot be generated") -> None:
+        super().__init__(f"{for_step(what, step)}, {why}")
 
 
 def content_of(start: Consumer, dtype: int) -> Content:
@@ -91,7 +96,7 @@ def _content(start: Consumer, port: int, dtype: int, depth: int) -> Content:
         return number_content(start, dtype, port)
     for step in following(start, port) if depth <= MOST_WRAPPINGS else ():
         if step.op in _NOT_GENERATED:
-            raise _NotGeneratedError(f"{for_step(_NOT_GENERATED[step.op], step)}, cannot be generated")
+            raise _NotGeneratedError(_NOT_GENERATED[step.op], step)
         if step.slot <= 0 and step.op in _MAKERS:
             return _MAKERS[step.op](step, depth)
     return Content("text", "plain texts")
@@ -211,7 +216,7 @@ def _image(step: Consumer, depth: int) -> Content:
     if step.op in ("DecodePng", "DecodeGif", "DecodeWebP") or (depth and step.op in ("DecodeJpeg", "DecodeImage")):
         return Content("png", for_step("PNG images", step), make=_png)
     if depth:
-        raise _NotGeneratedError(f"{for_step('JPEG images inside another text', step)}, cannot be generated")
+        raise _NotGeneratedError("JPEG images inside another text", step)
     return Content("jpeg", for_step("JPEG images", step), make=_png)
 
 
@@ -303,7 +308,7 @@ def _example(step: Consumer, depth: int) -> Content:
         # An unknown first dimension is a length: one row of the others.
         count = prod(max(dim, 1) for dim in dims[0]) if dims else 2 if "ragged" in group else 1
         if count > MOST_VALUES:
-            raise _NotGeneratedError(f"{for_step(f'{count} values for one feature', step)}, would be too large")
+            raise _NotGeneratedError(f"{count} values for one feature", step, _TOO_LARGE)
         content = _content(step, port, dtype, depth + 1)
         key = names[i].decode("utf-8", "surrogateescape")
         features.append(Feature(key, dtype, count, content, group.startswith("feature_list")))
@@ -375,8 +380,7 @@ def _decoded_dtype(step: Consumer) -> int:
     """Returns the dtype that a decoder of bytes returns. Raises _NotGeneratedError if its bytes are not known."""
     dtype = step.setting("out_type", 0)
     if not dtypes.element_size(dtype) and dtype != dtypes.STRING:
-        what = for_step(f"bytes of {dtypes.dtype_name(dtype)}", step)
-        raise _NotGeneratedError(f"{what}, cannot be generated")
+        raise _NotGeneratedError(f"bytes of {dtypes.dtype_name(dtype)}", step)
     return dtype
 
 
@@ -386,7 +390,7 @@ def _tensor(step: Consumer, depth: int) -> Content:
     targets = (_target(user) for user in following(step, 0, _SAME_ORDER))
     shape = next((tuple(max(dim, 1) for dim in dims) for dims in targets if dims), (2, 3))
     if prod(shape) > MOST_VALUES:
-        raise _NotGeneratedError(f"{for_step(f'a tensor of {prod(shape)} elements', step)}, would be too large")
+        raise _NotGeneratedError(f"a tensor of {prod(shape)} elements", step, _TOO_LARGE)
     inner = _content(step, 0, dtype, depth + 1)
 
     def make(seed: int, _: Picture) -> bytes:
@@ -405,7 +409,7 @@ def _raw(step: Consumer, _depth: int) -> Content:
     fixed = step.ints(1) if step.op == "DecodePaddedRaw" else ()
     length = max(fixed[0], 0) // size if len(fixed) == 1 else _expected_length(step)
     if length > MOST_VALUES:
-        raise _NotGeneratedError(f"{for_step(f'{length * size} bytes', step)}, would be too large")
+        raise _NotGeneratedError(f"{length * size} bytes", step, _TOO_LARGE)
     is_swapped = step.node.setting("little_endian") is False and size > 1
     inner = number_content(step, dtype)
 
@@ -472,7 +476,7 @@ def _csv(step: Consumer, depth: int) -> Content:
     selected: list[int] = step.setting("select_cols", [])
     columns = [column for column in selected if column >= 0] or list(range(len(types)))
     if max(columns, default=0) > MOST_NODES:
-        raise _NotGeneratedError(f"{for_step(f'lines of {max(columns)} fields', step)}, would be too large")
+        raise _NotGeneratedError(f"lines of {max(columns)} fields", step, _TOO_LARGE)
     fields = [(Content("number"), int(dtypes.INT32))] * (max(columns, default=-1) + 1)
     for i, (column, dtype) in enumerate(zip(columns, types, strict=False)):
         fields[column] = _content(step, i, dtype, depth + 1), dtype

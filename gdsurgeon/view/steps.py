@@ -1,4 +1,4 @@
-"""The steps of the book, as a person reads them: a list, or one explained."""
+"""The catalog of steps as text: a list, or the help of one step."""
 
 from __future__ import annotations
 
