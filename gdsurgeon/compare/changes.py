@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
@@ -12,7 +12,6 @@ from gdsurgeon.compare.matching import FREE, Matching
 from gdsurgeon.compare.side import Form
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import Served
 from gdsurgeon.ops.op_defs import op_def
 
 OP, DTYPE, SHAPE, ATTR, DEVICE, FUNCTION, INPUT, CONTROL = (
@@ -79,15 +78,11 @@ def _form(one: Form, other: Form, called: Called) -> Iterator[Detail]:
         if one.attrs.get(key) != other.attrs.get(key) and _knows(one, key) and _knows(other, key):
             before, after = _text(one, key), _text(other, key)
             if before != after:
-                yield Detail(_kind(key), key, before, after)
+                yield Detail({"dtype": DTYPE, "shape": SHAPE}.get(key, ATTR), key, before, after)
     for key in sorted({*one.functions, *other.functions}):
         names, others = one.functions.get(key, ()), other.functions.get(key, ())
         if [called.get(name, name) for name in names] != list(others):
             yield Detail(FUNCTION, key, ", ".join(names) or ABSENT, ", ".join(others) or ABSENT)
-
-
-def _kind(key: str) -> str:
-    return {"dtype": DTYPE, "shape": SHAPE}.get(key, ATTR)
 
 
 def _knows(form: Form, key: str) -> bool:
@@ -115,7 +110,7 @@ def _default(value: object) -> str:
 
 
 def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
-    """The data inputs that differ, as the files spell them."""
+    """Yields the data inputs that differ, with their names in the files."""
     a, b, mates = matching.a, matching.b, matching.mates
     written, others = a.written[i], b.written[j]
     for slot in range(max(len(written), len(others))):
@@ -124,7 +119,8 @@ def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
         now = ""
         if read is not None and other is not None:
             u, v = a.passed.get(read[0], read[0]), b.passed.get(other[0], other[0])
-            if (mates[u] == v or _are_equal_constants(matching, u, v)) and read[1] == other[1]:
+            are_equal = a.forms[u].op == b.forms[v].op == "Const" and a.content[u] == b.content[v]
+            if (mates[u] == v or are_equal) and read[1] == other[1]:
                 continue
             now = b.names[mates[read[0]]] if mates[read[0]] != FREE else ""
         before = format_input(a.names[read[0]], read[1]) if read is not None else ABSENT
@@ -133,11 +129,6 @@ def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
             yield Detail(INPUT, str(slot), before, after)
         elif read is not None and now not in ("", a.names[read[0]]):  # otherwise that node is reported itself
             yield Detail(INPUT, str(slot), before, after, format_input(now, read[1]))
-
-
-def _are_equal_constants(matching: Matching, u: int, v: int) -> bool:
-    a, b = matching.a, matching.b
-    return a.forms[u].op == b.forms[v].op == "Const" and a.content[u] == b.content[v]
 
 
 def _controls(matching: Matching, i: int, j: int) -> Iterator[Detail]:
@@ -211,26 +202,8 @@ def _infos(side: str, node: Node | None) -> list[TensorInfo]:
 
 def signature_changes(matching: Matching) -> Iterator[SignatureChange]:
     """Yields the differences of the called signatures, including tensors that belong to a different node now."""
-    one, other = matching.a.graph.serving, matching.b.graph.serving
-    before = one.called if one is not None else {}
-    after = other.called if other is not None else {}
-    is_same = _same_tensor(matching)
-    for key in sorted({*before, *after}):
-        if key not in before or key not in after:
-            yield SignatureChange(key, "", "", key if key in before else "", key if key in after else "")
-            continue
-        for side, was, now in _sides(before[key], after[key]):
-            for name in sorted({*was, *now}):
-                if name not in was or name not in now or not is_same(was[name], now[name]):
-                    yield SignatureChange(key, side, name, was.get(name, ""), now.get(name, ""))
-
-
-def _sides(one: Served, other: Served) -> Iterator[tuple[str, Mapping[str, str], Mapping[str, str]]]:
-    yield INPUT, one.inputs, other.inputs
-    yield OUTPUT, one.outputs, other.outputs
-
-
-def _same_tensor(matching: Matching) -> Callable[[str, str], bool]:
+    servings = matching.a.graph.serving, matching.b.graph.serving
+    before, after = (serving.called if serving is not None else {} for serving in servings)
     rows, others = (side.graph.store.table.rows for side in (matching.a, matching.b))
 
     def is_same(one: str, other: str) -> bool:
@@ -238,4 +211,12 @@ def _same_tensor(matching: Matching) -> Callable[[str, str], bool]:
         row = rows.get(was.node)
         return row is not None and was.port == now.port and matching.mates[row] == others.get(now.node)
 
-    return is_same
+    for key in sorted({*before, *after}):
+        if key not in before or key not in after:
+            yield SignatureChange(key, "", "", key if key in before else "", key if key in after else "")
+            continue
+        for side in (INPUT, OUTPUT):
+            was, now = (getattr(served, f"{side}s") for served in (before[key], after[key]))
+            for name in sorted({*was, *now}):
+                if name not in was or name not in now or not is_same(was[name], now[name]):
+                    yield SignatureChange(key, side, name, was.get(name, ""), now.get(name, ""))

@@ -139,7 +139,10 @@ def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]
     """Adds the differences of nodes to `out`, whose nodes are matched."""
     matching = out.matching
     assert matching is not None
-    out.changes = [change for change in (_left(c, ignore) for c in changes(matching, called)) if change.details]
+    for change in changes(matching, called):
+        details = tuple(detail for detail in change.details if detail.what != SHAPE or SHAPES not in ignore)
+        if details:
+            out.changes.append(change._replace(details=details))
     if NAMES not in ignore:
         names, others = matching.a.names, matching.b.names
         out.renamed = [(i, j) for i, j in matching.pairs() if names[i] != others[j]]
@@ -147,13 +150,6 @@ def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]
     out.values = list(_values(out, ignore))
     out.ends = [end for end in end_changes(matching) if _counts(end, ignore)]
     out.signatures = list(signature_changes(matching))
-
-
-def _left(change: Change, ignore: Collection[str]) -> Change:
-    """Returns `change` without ignored differences."""
-    if SHAPES not in ignore:
-        return change
-    return change._replace(details=tuple(detail for detail in change.details if detail.what != SHAPE))
 
 
 def _counts(end: EndChange, ignore: Collection[str]) -> bool:

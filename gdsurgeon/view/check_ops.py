@@ -97,21 +97,16 @@ def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, J
             }
             for each in checked.found.lacking
         ],
-        "run": _run_json(checked.run) if checked.run is not None else _refused_json(checked.refusal),
+        "run": _run_json(checked.run, checked.refusal),
         "error": error,
         "exit_code": error["exit"] if error is not None else 0,
     }
 
 
-def _refused_json(refusal: EditError | None) -> dict[str, Json] | None:
-    """The engine that does not take the model, with its reason."""
-    if refusal is None:
-        return None
-    return {"engine": refusal.facts["engine"], "refused": refusal.facts["why"], "samples": 0, "feeds": {}, "notes": [],
-            "outputs": []}  # fmt: skip
-
-
-def _run_json(run: EngineRun) -> dict[str, Json]:
+def _run_json(run: EngineRun | None, refusal: EditError | None) -> dict[str, Json] | None:
+    if run is None:
+        facts = {"engine": refusal.facts["engine"], "refused": refusal.facts["why"]} if refusal is not None else {}
+        return (facts and facts | {"samples": 0, "feeds": {}, "notes": [], "outputs": []}) or None
     return {
         "engine": run.called,
         "refused": None,

@@ -378,31 +378,9 @@ def flops(op: str, node: Node, shapes: Shapes) -> int:
     count = _COUNTS.get(op)
     if count is None:
         return 0
-    inputs = [_sizes(shapes.shape(tensor)) for tensor in node.inputs]
-    output = _sizes(shapes.shape(node.output))
-    known = [sizes for sizes in inputs if sizes is not None]
-    if output is None or len(known) < 2 or len(known) < len(inputs):
-        return 0
-    return count(node, known, output)
-
-
-def _sizes(shape: Shape) -> Sizes | None:
-    return None if shape is None else [max(size, 1) for size in shape]
-
-
-def _convolution(_node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
-    """Each element of the output is a sum over a window and the channels that the filter reads."""
-    return 2 * prod(output) * prod(inputs[1][:-1])
-
-
-def _depthwise(_node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
-    """Each element of the output is a sum over a window of one channel."""
-    return 2 * prod(output) * prod(inputs[1][:-2])
-
-
-def _transposed(_node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
-    """Each element of input 2 is added to a window and to the output channels of the filter."""
-    return 2 * prod(inputs[2]) * prod(inputs[1][:-1]) if len(inputs) > 2 else 0
+    found = [shapes.shape(tensor) for tensor in (*node.inputs, node.output)]
+    *inputs, output = [[max(size, 1) for size in shape] for shape in found if shape is not None] or [[]]
+    return count(node, inputs, output) if len(inputs) >= 2 and len(inputs) == len(node.inputs) else 0
 
 
 def _product(node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
@@ -429,9 +407,17 @@ def _einsum(node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
 
 
 _COUNTS: dict[str, Callable[[Node, Sequence[Sizes], Sizes], int]] = {
-    **dict.fromkeys(("Conv2D", "Conv3D", "_FusedConv2D", "QuantizedConv2D"), _convolution),
-    "DepthwiseConv2dNative": _depthwise,
-    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed),
+    # Each element of the output is a sum over a window and the input channels; for depthwise, of one channel.
+    **dict.fromkeys(
+        ("Conv2D", "Conv3D", "_FusedConv2D", "QuantizedConv2D"),
+        lambda _, inputs, output: 2 * prod(output) * prod(inputs[1][:-1]),
+    ),
+    "DepthwiseConv2dNative": lambda _, inputs, output: 2 * prod(output) * prod(inputs[1][:-2]),
+    # Each element of input 2 is added to a window and to the output channels of the filter.
+    **dict.fromkeys(
+        ("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
+        lambda _, inputs, output: 2 * prod(inputs[2]) * prod(inputs[1][:-1]) if len(inputs) > 2 else 0,
+    ),
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"), _product),
     "Einsum": _einsum,
 }

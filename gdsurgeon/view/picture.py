@@ -137,20 +137,14 @@ def _box(item: Item) -> Box:
     else:
         op = printable(content.ops[item.row])
         lines = [name] if name != op else []
-        lines += _weights(item)
+        lines += [
+            short_tensor(content.outputs[source][slot])
+            for source, slot in content.inputs[item.row]
+            if content.is_weight[source] and slot < len(content.outputs[source])
+        ][:2]  # weights have no boxes
         box = Box(item, op, lines, content.faults.get(item.row, ""))
     box.boxes = [_box(inner) for inner in item.items or ()]
     return box
-
-
-def _weights(item: Item) -> list[str]:
-    """The weights that a node reads: they have no boxes."""
-    content = item.outline.content
-    return [
-        short_tensor(content.outputs[source][slot])
-        for source, slot in content.inputs[item.row]
-        if content.is_weight[source] and slot < len(content.outputs[source])
-    ][:2]
 
 
 def _connect(whole: Box) -> None:
@@ -169,20 +163,13 @@ def _connect(whole: Box) -> None:
                     pending.append(child)
                 elif child.item.row < 0 and child.boxes:
                     level.append(child)
-                    inner.update((row, child) for row in _own_rows(child.item))
+                    own = () if child.item.scope is None else child.item.scope.rows  # weights, which have no box
+                    inner.update(dict.fromkeys(own, child))
                 else:
-                    inner.update((row, child) for row in _rows(child.item))
+                    scope = child.item.scope
+                    inner.update(dict.fromkeys([child.item.row] if scope is None else rows_of([scope]), child))
                     pending += [child] if child.boxes else []
         _lift(outline, inner, around)
-
-
-def _rows(item: Item) -> Sequence[int]:
-    return [item.row] if item.scope is None else rows_of([item.scope])
-
-
-def _own_rows(item: Item) -> Sequence[int]:
-    """Rows of an open scope that no box in it may show: weights."""
-    return () if item.scope is None else item.scope.rows
 
 
 def _lift(outline: Outline, inner: dict[int, Box], around: dict[int, Box]) -> None:

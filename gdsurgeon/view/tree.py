@@ -122,7 +122,7 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
     for (guide, line), texts in zip(rows, cells, strict=True):
         broken = _broken(line)
         label = _text(guide, "dim").append_text(_label(line, names - len(guide) - len(broken))).append(broken, "red")
-        found.add_row(label, *map(_plain, texts[: len(widths)]))
+        found.add_row(label, *map(_text, texts[: len(widths)]))
     sink = StringIO()
     Console(file=sink, width=width, force_terminal=colour, color_system="standard" if colour else None).print(found)
     return "\n".join(row.rstrip() for row in sink.getvalue().splitlines())
@@ -189,11 +189,7 @@ def _numbers(items: Sequence[Item]) -> list[str]:
     return [f"{nodes:,}", *(abbreviated(number) if number else "" for number in (parameters, flops))]
 
 
-def _plain(text: str) -> Text:
-    return _text(text, "")
-
-
-def _text(text: str, style: str) -> Text:
+def _text(text: str, style: str = "") -> Text:
     """Returns `text` without markup."""
     from rich.text import Text
 
