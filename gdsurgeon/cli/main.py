@@ -15,7 +15,6 @@ import click
 
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.container.tar import forget
 from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, printable, reason
 from gdsurgeon.resources import exhausted
 
@@ -173,6 +172,13 @@ def exit_code(arguments: list[str]) -> int:
         return _fault(error)
     finally:
         forget()
+
+
+def forget() -> None:
+    """Removes the files of a model that came as a tar stream; the module is loaded only for such a stream."""
+    tar = sys.modules.get("gdsurgeon.container.tar")
+    if tar is not None:
+        tar.forget()
 
 
 def _fault(error: BaseException) -> int:
