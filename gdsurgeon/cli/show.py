@@ -15,7 +15,7 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.checks.findings import Findings
+    from gdsurgeon.analysis.checks.nodes import Findings
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.graph.node import Node
     from gdsurgeon.select import Selection

@@ -22,7 +22,7 @@ from gdsurgeon.text import and_more, columns, counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.checks.findings import Findings
+    from gdsurgeon.analysis.checks.nodes import Findings
     from gdsurgeon.analysis.queries.constants import ConstantSize, ConstantSizes
     from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem, ModelVariable
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo

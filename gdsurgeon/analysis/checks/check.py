@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
-from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions
-from gdsurgeon.analysis.checks.nodes import NodeChecks
+from gdsurgeon.analysis.checks.nodes import Findings, NodeChecks
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks
-from gdsurgeon.analysis.checks.findings import Findings
-from gdsurgeon.analysis.checks.nodes import Look, NodeChecks
+from gdsurgeon.analysis.checks.nodes import Findings, Look, NodeChecks
 from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.attrs import attr_value, plain

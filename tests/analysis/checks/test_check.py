@@ -32,7 +32,7 @@ from support.graphs import (
 from support.paths import ROOT
 
 from gdsurgeon.analysis.checks.check import apply_repairs, check, check_edited, require_sound
-from gdsurgeon.analysis.checks.findings import MOST_FAULTS
+from gdsurgeon.analysis.checks.nodes import MOST_FAULTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
