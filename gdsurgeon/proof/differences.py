@@ -370,9 +370,7 @@ def _tried(
                 continue
             ran += 1
             pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
-            found = executor.comparisons(
-                executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
-            )
+            found = executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
             executor.drop(_RESULT)
             wrong = [each for each in found if not agrees(each, *tolerance)]
             if wrong:

@@ -290,7 +290,7 @@ class DivergenceSearch:
             raise ValidationError(text.format(self.change.called, printable(refused.text))) from refused
         self.found.compared += len(pairs)
         indices = [(places[pair], i) for i, pair in enumerate(pairs)]
-        found = executor.comparisons(executor.compare(mine, theirs, indices, rtol=self.rtol, atol=self.atol))
+        found = executor.compare(mine, theirs, indices, rtol=self.rtol, atol=self.atol)
         executor.drop(mine)
         executor.drop(theirs)
         return {p: c for p, c in zip(pairs, found, strict=True) if not agrees(c, self.rtol, self.atol)}
@@ -505,7 +505,7 @@ def _difference(search: DivergenceSearch, piece: Reduced) -> str:
         raise NotValidatedError(
             f"the subgraph does not run in isolation: {refused.text}", code="not-reduced"
         ) from refused
-    (comparison,) = executor.comparisons(executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol))
+    (comparison,) = executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol)
     executor.drop("both")
     executor.unload(PIECE)
     return "" if agrees(comparison, search.rtol, search.atol) else difference(comparison)

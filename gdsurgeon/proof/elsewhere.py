@@ -396,8 +396,7 @@ def _difference(here: Subject, there: Subject, sample: int, group: int) -> float
     given = [there.executor.tensor(there.result(sample, group), place) for place in range(len(names))]
     here.executor.put(RELEASED, given)
     pairs = [(place, place) for place in range(len(names))]
-    asked = here.executor.compare(here.result(sample, group), RELEASED, pairs, rtol=RTOL, atol=ATOL)
-    found = here.executor.comparisons(asked)
+    found = here.executor.compare(here.result(sample, group), RELEASED, pairs, rtol=RTOL, atol=ATOL)
     largest = [
         max(abs(each.minimum or 0.0), abs(each.maximum or 0.0))
         for each in here.executor.statistics(here.result(sample, group))

@@ -274,13 +274,9 @@ class Executor(Closing):
         rtol: float = 0.0,
         atol: float = 0.0,
         channels: int | None = None,
-    ) -> Pending[list[Comparison]]:
-        """Begins to compare tensors of two results, by their indices."""
-        return self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels)
-
-    def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
-        """Returns the result of `compare`."""
-        return self._wait(pending)
+    ) -> list[Comparison]:
+        """Returns the comparisons of pairs of tensors of two results, by their indices."""
+        return self._wait(self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels))
 
     def drop(self, result: str) -> None:
         """Frees the tensors of a result."""

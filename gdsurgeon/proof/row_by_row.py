@@ -176,7 +176,7 @@ def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, row
         executor.put("rows searched", expected)
         pairs = [(place, place) for place in range(len(tensors))]
         found = executor.compare("rows searched", "batch searched", pairs, rtol=RTOL, atol=ATOL)
-        for tensor, comparison in zip(tensors, executor.comparisons(found), strict=True):
+        for tensor, comparison in zip(tensors, found, strict=True):
             if not agrees(comparison, RTOL, ATOL):
                 return session.change.after[parse_tensor(tensor).node]
     return None

@@ -305,7 +305,7 @@ def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[s
         return []
     source, other = run.outputs[names[0]].result_id, found[names[0]].result_id
     pairs = [(run.outputs[name].index, found[name].index) for name in names]
-    comparisons = executor.comparisons(executor.compare(source, other, pairs, rtol=RTOL, atol=ATOL))
+    comparisons = executor.compare(source, other, pairs, rtol=RTOL, atol=ATOL)
     return [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
 
 

@@ -88,12 +88,10 @@ class Session(NamedTuple):
 
     def overrides_before(self) -> Overrides:
         """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
-        change = self.change
-        known = dict.fromkeys(node.name for node in input_nodes(change.before))
-        after = {new: old for old, new in change.intent.renamed.items() if old in known and new not in known}
-        overrides = self.overrides.renamed(after)
-        theirs = [node.name for node in input_nodes(change.after)]
-        check_names(overrides, [*known, *(name for name in theirs if name not in after)])
+        known, theirs = (dict.fromkeys(n.name for n in input_nodes(g)) for g in (self.change.before, self.change.after))
+        old_names = {new: old for old, new in self.change.intent.renamed.items() if old in known and new not in known}
+        overrides = self.overrides.renamed(old_names)
+        check_names(overrides, [*known, *(name for name in theirs if name not in old_names)])
         return overrides.only(known)
 
     def original(self, plan: FetchPlan, options: SubjectOptions | None = None) -> Subject:
@@ -597,12 +595,10 @@ class Trial:
             group.append((output, (mine.index, theirs.index)))
         if expected:
             self.executor.put(f"{_EXPECTED} {sample}", expected)
-        begun = [
-            (group, self.executor.compare(a, b, [at for _, at in group], rtol=self.rtol, atol=self.atol, channels=axis))
-            for (a, b, axis), group in pending.items()
-        ]
-        for group, comparisons in begun:
-            for (output, _), comparison in zip(group, self.executor.comparisons(comparisons), strict=True):
+        for (a, b, axis), group in pending.items():
+            places = [at for _, at in group]
+            found = self.executor.compare(a, b, places, rtol=self.rtol, atol=self.atol, channels=axis)
+            for (output, _), comparison in zip(group, found, strict=True):
                 output.comparison = comparison
         for pair, output in zip(self.pairs, outputs, strict=True):
             if pair.measured:
@@ -727,8 +723,8 @@ def spread(
                 result = f"{CONTROL} {min(turn, 1)} {group}"
                 executor.wait(executor.run(key, result, feeds, names))
                 first = f"{CONTROL} 0 {group}" if begins_anew else subject.result(sample, group)
-                pending = executor.compare(first, result, [(i, i) for i in range(len(names))])
-                for name, found in zip(names, executor.comparisons(pending), strict=True):
+                comparisons = executor.compare(first, result, [(i, i) for i in range(len(names))])
+                for name, found in zip(names, comparisons, strict=True):
                     if found.max_abs:
                         out[name] = max(out.get(name, 0.0), found.max_abs)
     except Refused:
