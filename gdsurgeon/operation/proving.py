@@ -126,9 +126,9 @@ class Proving(Closing):
 
     def begin_serving(self, graph: Graph, folders: Folders) -> None:
         """Starts the process that `check_served` uses, so that its import runs during the proof."""
-        from gdsurgeon.proof.served import ComparingLoader
+        from gdsurgeon.proof.served import Loader
 
-        self._loader = ComparingLoader(self._executor.settings, folders, graph)
+        self._loader = Loader(self._executor.settings, folders)
         if graph.is_changed:
             self._loader.start()
 

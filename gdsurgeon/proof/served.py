@@ -21,7 +21,7 @@ from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import open_model
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Json, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import attr_value, func_value, string_value, type_value, types_value
 from gdsurgeon.graph.body import Body
@@ -94,12 +94,17 @@ def check_served(
                 raise ValidationError(text, code="does-not-load")
             return f"does not load even the original model: {printable(answers.not_loaded)}"
         if answers.refused:
-            key = together[len(answers.outputs)].call.key
-            raise ValidationError(
-                f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}",
-                code="does-not-run",
-                facts={"signature": key},
-            )
+            call = together[len(answers.outputs)].call
+            facts: dict[str, Json] = {"signature": call.key}
+            may_run = folders.before and _fits(graph.pristine(), call)
+            before = ask(folders.before, [call]).refused if may_run else ""
+            if before:
+                text = f"for these inputs, {LOADER} does not run the signature {quoted(call.key)} of the original"
+                raise RefusedBefore(
+                    f"{text} either: {printable(before)}", code="unfeedable", facts=facts, advice="give-others"
+                )
+            text = f"{LOADER} does not run the signature {quoted(call.key)}: {printable(answers.refused)}"
+            raise ValidationError(text, code="does-not-run", facts=facts)
         for run, outputs in zip(together, answers.outputs, strict=True):
             _compare(executor, run, outputs)
     chance = [run.call.key for run in runs if run.is_random]
@@ -311,37 +316,6 @@ def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[s
 
 class RefusedBefore(NotValidatedError):
     """The original refuses the call as well."""
-
-
-class ComparingLoader(Loader):
-    """A `Loader` that repeats a refused call on the original model.
-
-    Args:
-        settings: of the run.
-        folders: of the model.
-        graph: the edited graph.
-    """
-
-    def __init__(self, settings: Settings, folders: Folders, graph: Graph) -> None:
-        super().__init__(settings, folders)
-        self._graph = graph
-
-    def ask(self, folder: str, calls: Sequence[SignatureCall]) -> Served:
-        """See `Loader.ask`. Raises RefusedBefore if both models refuse a call."""
-        answers = super().ask(folder, calls)
-        before = self._folders.before
-        if answers.refused and before and folder == self._folders.after:
-            call = calls[len(answers.outputs)]
-            refused = super().ask(before, [call]).refused if _fits(self._graph.pristine(), call) else ""
-            if refused:
-                raise RefusedBefore(
-                    f"for these inputs, {LOADER} does not run the signature {quoted(call.key)} of the original either: "
-                    f"{printable(refused)}",
-                    code="unfeedable",
-                    facts={"signature": call.key},
-                    advice="give-others",
-                )
-        return answers
 
 
 def _fits(graph: Graph, call: SignatureCall) -> bool:
