@@ -77,6 +77,11 @@ def joined(separator: str, lines: Iterable[str]) -> Line:
     return Line(separator.join(f"{{{name}}}" for name in facts), **facts)
 
 
+def named_argument(name: str) -> Line:
+    """Returns the argument `name` of the library as a line."""
+    return Line(f"{{{name}}}")
+
+
 class GdsurgeonError(Exception):
     """Base of all errors meant for a person: one line, and perhaps what helps.
 

@@ -32,6 +32,7 @@ from gdsurgeon.errors import (
     UsageError,
     ValidationError,
     joined,
+    named_argument,
     printable,
     quoted,
 )
@@ -283,13 +284,13 @@ def check_request(request: ValidateRequest) -> None:
             bool(value) if isinstance(value, Sequence) and not isinstance(value, str) else value not in (None, "")
         )
         if is_given and value is not False and not is_there:
-            argument = Line(f"{{{name}}}")
+            argument = named_argument(name)
             line = Line("{argument} needs {needed}", argument=argument, needed=needed)
             raise UsageError(line, code="missing-option", option=argument, expected=needed)
     for name in ("rtol", "atol"):
         tolerance = getattr(request, name)
         if tolerance is not None and not math.isfinite(tolerance):
-            argument = Line(f"{{{name}}}")
+            argument = named_argument(name)
             line = Line("{argument} {value}: a tolerance is a number", argument=argument, value=str(tolerance))
             raise UsageError(line, code="bad-value", option=argument)
     if request.devices and is_other:
@@ -303,7 +304,7 @@ def check_request(request: ValidateRequest) -> None:
         text = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
         raise UsageError(Line(text, given=request.level), code="conflicting-options", option="level")
     names = ("reduce", "save_outputs", "save_feeds")
-    written = [(Line(f"{{{name}}}"), path) for name in names if (path := getattr(request, name)) is not None]
+    written = [(named_argument(name), path) for name in names if (path := getattr(request, name)) is not None]
     streams = [argument for argument, path in written if path in STANDARD_OUTPUT]
     streams += [Line("{as_json}")] * request.as_json
     if len(streams) > 1:
