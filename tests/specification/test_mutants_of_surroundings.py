@@ -67,7 +67,7 @@ MODULES = [
     for package, names in {
         "container": "container mentions meta_graph objects output restoring",
         "edits": "change_signatures cloning freeze handles import_graph saver slim to_savedmodel",
-        "operation": "copied_checkpoint making objects saver_around signatures slimming written",
+        "operation": "checkpoint saved_models",
     }.items()
     for name in names.split()
 ]
