@@ -157,7 +157,7 @@ class MemoryUse(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Ran(Data):
-    """What ran, and on which feeds.
+    """The graphs that ran, and their feeds.
 
     Attributes:
         level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` if the graph did not change.
@@ -255,7 +255,7 @@ class Closeness(Data):
 
 @dataclass(eq=False, repr=False)
 class Randomness(Data):
-    """What was random.
+    """The random ops of the graphs.
 
     Attributes:
         chance: the random ops that the outputs depend on.
@@ -275,7 +275,7 @@ class Randomness(Data):
 
 @dataclass(eq=False, repr=False)
 class Measured(Data):
-    """What was measured of the optimized graphs.
+    """Measurements of the optimized graphs.
 
     Attributes:
         memory: the memory of the gradients, if they have a budget.
@@ -359,7 +359,7 @@ class Piece(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What the execution showed, without numbers."""
+        """The result of the execution, without numbers."""
         is_compared = self.proof.compared and self.proof.judged
         return self.proof.statement if is_compared else "it runs, values not judged"
 
