@@ -32,7 +32,6 @@ class Outline:
         root: the outermost scope.
         reached: the functions with parameters that it calls, directly or indirectly: one bit for each.
         scope_of: for each node its innermost scope.
-        readers: for each node its consumers.
         place: for each node its place in the order.
     """
 
@@ -41,7 +40,6 @@ class Outline:
         self.root = root
         self.reached = 0
         self.scope_of = scope_of_rows(root, len(content))
-        self.readers = content.readers()
         self.place = content.places()
 
 
@@ -170,10 +168,11 @@ def set_outputs(outline: Outline) -> None:
     depth: dict[Scope | None, int] = {None: -1}
     for scope in outline.root.walk():
         depth[scope] = depth[scope.parent] + 1
+    readers = content.readers()
     for row in content.order:
         if content.is_weight[row] or not content.outputs[row]:
             continue
-        shared = [_common(outline, row, reader, depth) for reader in outline.readers[row]]
+        shared = [_common(outline, row, reader, depth) for reader in readers[row]]
         around = min(shared, key=depth.__getitem__, default=None)
         inner: Scope | None = outline.scope_of[row]
         while inner is not None and inner is not around:
