@@ -1,7 +1,7 @@
 """The registry: every command with its help, and the module of every public name of the library.
 
-It imports nothing, because the command line reads it at every start. A new edit gets a line in `_GROUPS`, its name in
-`_EDITS`, and a line below `TYPE_CHECKING` for type checkers, which do not run it.
+It imports nothing, because the command line reads it at every start. A new edit gets a line in `_GROUPS`, and a line
+below `TYPE_CHECKING` for type checkers, which do not run it.
 """
 
 from __future__ import annotations
@@ -149,13 +149,6 @@ _GROUPS = {
 """The help of every command, under the headings of the help and in its order. The module of a command is
 ``gdsurgeon.cli.NAME``, with ``_`` instead of ``-``."""
 
-_EDITS = """
-    add_gradients add_postprocessing add_preprocessing change_signatures clone_scope compat control_edges
-    extract freeze freeze_input fuse_ops import_graph in_functions inline insert quantize remove rename repair
-    reroute rewrite set_attr set_device set_shape simplify slim strip_weights to_savedmodel
-"""
-"""Functions that have a module of the same name in `gdsurgeon.edits`."""
-
 _OTHERS = {
     "analysis.checks.check": "check",
     "analysis.queries.constants": "value_of",
@@ -167,6 +160,7 @@ _OTHERS = {
     "compare.diff": "diff",
     "view.picture": "picture",
     "edits.claims": "EditResult",
+    "edits.in_functions": "in_functions",
     "edits.node_copies": "copy_in copy_nodes",
     "edits.rewrite": "matches",
     "errors": "GdsurgeonError",
@@ -188,22 +182,23 @@ _OTHERS = {
     "select": "Selection select_nodes",
 }
 
-HOMES = {name: f"edits.{name}" for name in _EDITS.split()}
-"""The module below ``gdsurgeon`` of each public name of the library."""
-HOMES |= {name: module for module, names in _OTHERS.items() for name in names.split()}
-
 PACKAGES = ("graph_editor", "steps")
 """Packages that the library has as a whole, by their names."""
 
 _FUNCTIONS = {
     "checkpoint": "operate_checkpoint",
+    "completion": "",
     "convert": "operate_convert",
+    "help": "",
     "import": "import_graph",
+    "inspect": "",
     "select": "select_nodes",
+    "show": "",
     "signature": "change_signatures",
+    "steps": "",
     "view": "picture",
 }
-"""The functions of the library with a different name than their command."""
+"""The functions of the library with a different name than their command; '' for commands without a function."""
 
 
 class Entry(NamedTuple):
@@ -220,12 +215,13 @@ class Entry(NamedTuple):
     function: str
 
 
-def _function(command: str) -> str:
-    name = _FUNCTIONS.get(command, command.replace("-", "_"))
-    return name if name in HOMES else ""
-
-
 COMMANDS = {
-    name: Entry(group, text, _function(name)) for group, texts in _GROUPS.items() for name, text in texts.items()
+    name: Entry(group, text, _FUNCTIONS.get(name, name.replace("-", "_")))
+    for group, texts in _GROUPS.items()
+    for name, text in texts.items()
 }
 """In the order of the help."""
+
+HOMES = {name: module for module, names in _OTHERS.items() for name in names.split()}
+"""The module below ``gdsurgeon`` of each public name of the library. An edit is in the module with its name."""
+HOMES |= {e.function: f"edits.{e.function}" for e in COMMANDS.values() if e.function and e.function not in HOMES}

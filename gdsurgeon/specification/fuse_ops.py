@@ -74,7 +74,7 @@ def violations(
         intent.functions.added += imported.added.values()
     if function.func.name not in before.functions:
         intent.functions.added.append(function.func.name)
-    yield from fused_function.violations(after, function.func.name, inside, attrs)
+    yield from fused_function.function_violations(after, function.func.name, inside, attrs)
     yield from _call(call, edges, reads, inside, xla, intent)
     place = {tensor: format_input(name, index) for index, tensor in enumerate(edges.outputs)}
     for user, slot, tensor in edges.readers:

@@ -39,7 +39,7 @@ class Inside(NamedTuple):
         return frozenset(name for name, definition in found if definition is not None and definition.is_stateful)
 
 
-def violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool]) -> Iterator[str]:
+def function_violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool]) -> Iterator[str]:
     """Yields the differences of a function from its expected content.
 
     Args:

@@ -74,7 +74,7 @@ def violations(
             return
         intent.functions.added = [added[0]]
         text, inside = _call(replacement, added[0])
-        yield from fused_function.violations(comparison.after, added[0], inside, {})
+        yield from fused_function.function_violations(comparison.after, added[0], inside, {})
         rules = [replace(rule, replacement=replacement_of(rule, text), make=None) for rule in rules]
     elif isinstance(pattern, str):
         is_whole = replacement is None or not isinstance(replacement, str)

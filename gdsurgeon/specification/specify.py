@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
-from types import MappingProxyType
+from importlib.util import find_spec
+from types import MappingProxyType, ModuleType
 
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.asked import Asked
 
-SPECIFIED = frozenset(
-    (
-        "add_gradients",
-        "add_postprocessing",
-        "add_preprocessing",
-        "change_signatures",
-        "clone_scope",
-        "compat",
-        "control_edges",
-        "extract",
-        "freeze",
-        "freeze_input",
-        "fuse_ops",
-        "import_graph",
-        "inline",
-        "insert",
-        "remove",
-        "rename",
-        "repair",
-        "reroute",
-        "rewrite",
-        "set_attr",
-        "set_device",
-        "set_shape",
-        "quantize",
-        "simplify",
-        "slim",
-        "strip_weights",
-        "to_savedmodel",
-    )
-)
-"""The edits with a specification: a function ``violations`` in the module with the name of the edit."""
-STAGES = frozenset(
-    ("fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "simplify_bodies", "spelt_constants")
-)
-"""The stages of edits with a specification."""
-STAGED = frozenset(("simplify",))
-"""Edits whose stages are checked against the request, in the module with their name and `_stages`."""
+
+@cache
+def specification_of(edit: str) -> ModuleType | None:
+    """Returns the module of `specification` with the name of an edit or a stage, if it has a function ``violations``.
+
+    Returns None for edits of other packages.
+    """
+    name = f"gdsurgeon.specification.{edit}"
+    module = import_module(name) if find_spec(name) is not None else None
+    return module if hasattr(module, "violations") else None
 
 
 def violations(
@@ -60,19 +34,21 @@ def violations(
         asked: the request; nothing is checked if it has no specification.
         decided: facts that the specification does not derive itself; see `EditResult`.
     """
-    if asked.edit in SPECIFIED or asked.edit in STAGES:
-        yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(
-            comparison, **asked.arguments, **decided
-        )
+    specification = specification_of(asked.edit)
+    if specification is not None:
+        yield from specification.violations(comparison, **asked.arguments, **decided)
 
 
 def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
     """Yields a line for each change by the stages of an edit that was not requested.
+
+    The specification of the stages is the module with the name of the edit and ``_stages``.
 
     Args:
         asked: the request; nothing is checked if its stages have no specification.
         stages: the request of each stage, and by how many bytes the graph has grown.
         after: the graph after the last stage.
     """
-    if asked.edit in STAGED:
-        yield from import_module(f"gdsurgeon.specification.{asked.edit}_stages").violations(asked, stages, after)
+    specification = specification_of(f"{asked.edit}_stages")
+    if specification is not None:
+        yield from specification.violations(asked, stages, after)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from importlib import import_module
 from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Intent
@@ -14,7 +13,7 @@ from gdsurgeon.container.surroundings import Place, Surroundings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.specification.asked import Asked
-from gdsurgeon.specification.specify import SPECIFIED
+from gdsurgeon.specification.specify import specification_of
 
 
 class Expected(NamedTuple):
@@ -79,10 +78,9 @@ def wrong_surroundings(
         asked: the request.
         how: else they are written.
     """
-    if asked is not None and asked.edit in SPECIFIED:
-        module = import_module(f"gdsurgeon.specification.{asked.edit}")
-        if hasattr(module, "around"):
-            yield from module.around(expected, found, **asked.arguments)
+    around = getattr(specification_of(asked.edit), "around", None) if asked is not None else None
+    if around is not None and asked is not None:
+        yield from around(expected, found, **asked.arguments)
     if how.as_v1:
         expected.drop(("object",), ("function",))
         expected.move(("initialiser", INIT), ("initialiser", MAIN_OP))

@@ -33,18 +33,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.wire.text import to_binary, to_text
 
-NODES = {
-    "control-edges": ("called", ("--add", "^guard"), "called=^guard"),
-    "freeze-input": ("keep_prob", ("--value", "0.5"), "keep_prob=0.5"),
-    "fuse-ops": ("tower/same", ("--name", "fused"), None),
-    "insert": ("tower/same", ("other.pb",), None),
-    "remove": ("tower/same", ("--bypass",), None),
-    "select": ("tower/same", (), None),
-    "set-attr": ("tower/same", ("_note:string=hello",), None),
-    "set-device": ("tower/same", ("--assign", "/cpu:1"), None),
-    "show": ("tower/same", (), None),
-}
-"""For each command that works on nodes: a node, other arguments, and a pair that says the same of one node."""
+NODES = {name: case.node for name, case in CASES.items() if case.node is not None}
 
 # -- files ---------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support import graphs
+from support import every_edit, graphs
 from support.desk import Desk, check_error
 from support.expecting import account, expect, refused
 from support.graphs import FLOAT, dtypes, func, function, graph, node, placeholder
+from support.mutants import Accounted
 from support.paths import FIXTURES
 
 from gdsurgeon.edits.claims import SameOutputs
@@ -20,6 +21,17 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 
+COMMAND = {
+    "good": ("model.pb", "--clear"),
+    "poor": (("model.pb",),),
+    "unknown": (("model.pb", "--assign", "/cpu:0", "--node", "kep"), "kept"),
+    "node": ("tower/same", ("--assign", "/cpu:1"), None),
+}
+MODEL = every_edit.built(every_edit.model)
+MUTATED = {
+    "pairs": Accounted(MODEL, lambda g: set_device(g, pairs=[("/device:CPU:0", "/gpu:1")])),
+    "scope": Accounted(MODEL, lambda g: set_device(g, device="/cpu:0", nodes=Selection(scopes=("t",)))),
+}
 WORKER = "/job:worker/replica:0/task:1/device:GPU:0"
 
 

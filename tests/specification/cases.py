@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -52,7 +54,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
-from gdsurgeon.select import Selection
+from gdsurgeon.registry import COMMANDS
 
 Edit = Callable[[Graph], EditResult]
 F1 = [FLOAT]
@@ -71,8 +73,6 @@ MORE: dict[str, Edit] = {
     "set-attr op": lambda g: gds.set_attr(g, ["map"], [("op", "Elu")]),
     "set-attr list": lambda g: gds.set_attr(g, ["flat"], [("_sizes:list(int)", "[1,2,3]")]),
     "set-attr remove": lambda g: gds.set_attr(g, ["sum"], remove=["_class"]),
-    "set-device pairs": lambda g: gds.set_device(g, pairs=[("/device:CPU:0", "/gpu:1")]),
-    "set-device scope": lambda g: gds.set_device(g, device="/cpu:0", nodes=Selection(scopes=("t",))),
     "freeze-input arrays": lambda g: gds.freeze_input(g, {"x": np.ones((1, 4), np.float32), "z": [[1, 2]]}),
     "strip-weights": lambda g: gds.strip_weights(g, keep="k"),
     "compat 1.15": lambda g: gds.compat(g, "1.15"),
@@ -80,6 +80,10 @@ MORE: dict[str, Edit] = {
 SEVERAL = ("clone-scope --map", "fuse-ops", "fuse-ops --xla", "import", "remove --bypass")
 """Edits that run the same code as other edits of the list."""
 CASES = {name: Accounted(LARGE, edit) for name, edit in (every_edit.EDITS | MORE).items() if name not in SEVERAL}
+for command, entry in COMMANDS.items():
+    module = f"edits.test_{entry.function}"
+    own = getattr(import_module(module), "MUTATED", {}) if find_spec(module) is not None else {}
+    CASES |= {f"{command} {name}": case for name, case in own.items()}
 
 # -- edits of graphs with features that this model lacks
 

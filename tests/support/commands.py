@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import pytest
@@ -78,18 +79,20 @@ class Case(NamedTuple):
         poor: calls that lack an argument.
         unknown: arguments with a name that does not exist, and a name like it.
         exit_code: what these end with.
+        node: for a command with a selection: a node, other arguments, and a pair that means the same for this node.
     """
 
     good: tuple[str, ...]
     poor: tuple[tuple[str, ...], ...]
     unknown: tuple[tuple[str, ...], str] | None
     exit_code: int = 4
+    node: tuple[str, tuple[str, ...], str | None] | None = None
 
 
 MODEL = "model.pb"
 
 
-CASES = {
+CASES: dict[str, Case] = {
     "add-gradients": Case(
         (MODEL, "--ys", "tower/same", "--xs", "image"),
         ((MODEL,), (MODEL, "--ys", "scores"), (MODEL, "--xs", "image")),
@@ -105,18 +108,29 @@ CASES = {
     ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "tower")),
     "compat": Case((MODEL, "--for", "1.15"), ((MODEL,),), ((MODEL, "--for", "v1.15"), "1.15"), exit_code=2),
-    "control-edges": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "guard")),
+    "control-edges": Case(
+        (MODEL, "--add", "called=^guard"),
+        ((MODEL,),),
+        ((MODEL, "--add", "called=^gard"), "guard"),
+        node=("called", ("--add", "^guard"), "called=^guard"),
+    ),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "F")),
     "extract": Case(
         (MODEL, "--inputs", "tower/scaled", "--outputs", "scores"),
         ((MODEL,), (MODEL, "--inputs", "image")),
         ((MODEL, "--inputs", "tower/scald", "--outputs", "scores"), "tower/scaled"),
     ),
-    "freeze-input": Case((MODEL, "keep_prob=0.5"), ((MODEL,),), ((MODEL, "keep_prb=0.5"), "keep_prob")),
+    "freeze-input": Case(
+        (MODEL, "keep_prob=0.5"),
+        ((MODEL,),),
+        ((MODEL, "keep_prb=0.5"), "keep_prob"),
+        node=("keep_prob", ("--value", "0.5"), "keep_prob=0.5"),
+    ),
     "fuse-ops": Case(
         (MODEL, "--node", "tower/scaled", "--node", "tower/same", "--name", "fused"),
         ((MODEL, "--name", "fused"), (MODEL, "--node", "tower/same")),
         ((MODEL, "--node", "tower/sam", "--name", "fused"), "tower/same"),
+        node=("tower/same", ("--name", "fused"), None),
     ),
     "import": Case(
         (MODEL, "other.pb", "--prefix", "o", "--map", "image=picture"),
@@ -128,21 +142,28 @@ CASES = {
         (MODEL, "other.pb", "--at", "tower/scaled"),
         ((MODEL,), (MODEL, "--at", "tower/scaled")),
         ((MODEL, "other.pb", "--at", "tower/scald"), "tower/scaled"),
+        node=("tower/same", ("other.pb",), None),
     ),
     "inspect": Case((MODEL,), (), None),
     "remove": Case(
-        (MODEL, "--node", "tower/same", "--bypass"), ((MODEL,),), ((MODEL, "--node", "tower/sam"), "tower/same")
+        (MODEL, "--node", "tower/same", "--bypass"),
+        ((MODEL,),),
+        ((MODEL, "--node", "tower/sam"), "tower/same"),
+        node=("tower/same", ("--bypass",), None),
     ),
     "rename": Case((MODEL, "scores=classes"), ((MODEL,),), ((MODEL, "score=classes"), "scores")),
     "reroute": Case((MODEL, "tower/same=tower/scaled"), ((MODEL,),), ((MODEL, "tower/sam=image"), "tower/same")),
     "validate": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "scores")),
-    "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "Mul")),
-    "show": Case((MODEL, "tower/same"), ((MODEL,),), ((MODEL, "tower/sam"), "tower/same")),
+    "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "Mul"), node=("tower/same", (), None)),
+    "show": Case(
+        (MODEL, "tower/same"), ((MODEL,),), ((MODEL, "tower/sam"), "tower/same"), node=("tower/same", (), None)
+    ),
     "view": Case((MODEL, "--scope", "tower"), (), ((MODEL, "--scope", "towr"), "tower")),
     "set-attr": Case(
         (MODEL, "tower/same", "_note:string=hello"),
         ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),
         ((MODEL, "tower/sam", "_note:string=hello"), "tower/same"),
+        node=("tower/same", ("_note:string=hello",), None),
     ),
     "rewrite": Case(
         (MODEL, "Abs($x) -> Maximum($x, Neg($x))"),
@@ -156,8 +177,13 @@ CASES = {
         ((MODEL, "--dtype", "int8", "--keep", "tower/scaled"), "tower/scale"),
     ),
     "strip-weights": Case((MODEL,), (), ((MODEL, "--keep", "tower/scaled"), "tower/scale")),
-    "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--assign", "/cpu:0", "--node", "kep"), "kept")),
     "set-shape": Case((MODEL, "image=4,2"), ((MODEL,),), ((MODEL, "imag=4,2"), "image")),
+}
+"""The cases of commands whose tests do not have the case as `COMMAND`."""
+
+
+CASES |= {
+    name: Case(**import_module(f"edits.test_{name.replace('-', '_')}").COMMAND) for name in THERE if name not in CASES
 }
 
 
