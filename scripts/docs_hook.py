@@ -1,7 +1,8 @@
 """A hook of mkdocs: adds pages to the navigation, and adds to the page of each command what the program declares.
 
 Pages under docs/commands and docs/recipes appear in the navigation because they exist. The page of a command gets the
-command's usage and options, `index.md` the list of commands, and `steps.md` the list of steps.
+command's usage and options, `index.md` the list of commands, and `steps.md` the list of steps. The table of edits in
+`library.md` gets the functions of commands.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import click
 from gdsurgeon.cli.command import common_options
 from gdsurgeon.cli.main import main as program
 from gdsurgeon.cli.options import HEADINGS, Option
-from gdsurgeon.registry import COMMANDS
+from gdsurgeon.registry import COMMANDS, HOMES
 from gdsurgeon.steps.catalog import Step, catalog, spelt
 
 OWN = HEADINGS[0]
 """The heading of the options that only one command has."""
+
+EDITS = "| edits | |\n|---|---|\n"
+"""The head of the table of edits in `library.md`."""
 
 
 def on_config(config: Any) -> Any:
@@ -38,10 +42,19 @@ def on_config(config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Returns MARKDOWN, the text of PAGE, followed by the reference for a page of docs/commands."""
     folder, _, name = page.file.src_uri.rpartition("/")
+    if page.file.src_uri == "library.md":
+        return markdown.replace(EDITS, EDITS + "".join(edits()))
     if folder != "commands":
         return markdown
     parts = list_of_commands() if name == "index.md" else reference(name.removesuffix(".md"))
     return "\n\n".join((markdown.rstrip(), *parts)) + "\n"
+
+
+def edits() -> Iterator[str]:
+    """Yields a row for the function of each command that is an edit."""
+    for name, entry in COMMANDS.items():
+        if HOMES.get(entry.function, "").startswith("edits."):
+            yield f"| `{entry.function}` | [{name}](commands/{name}.md): {entry.help} |\n"
 
 
 def list_of_commands() -> Iterator[str]:
