@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from gdsurgeon.cli.complete import nodes, paired, scopes
@@ -25,7 +23,7 @@ from gdsurgeon.cli.options import once, option, pairs_in
 @option("--unique")
 @option("--variables", default="clone", show_default=True)
 @option("--with-slots")
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Copy a name scope, with its own weights.
 
     All nodes of scope SRC are copied to scope DST. The copied nodes read each other. Tensors from outside SRC are not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, tolerance_options
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @tolerance_options
 @option("--for", "target", required=True, help="TensorFlow release, such as 1.15 or tf1.15.")
 @option("--run-in", help="Also run the result in this TensorFlow (a wheel or a folder).")
-def command(request: Request, target: str, run_in: str | None, **arguments: Any) -> dict[str, Any]:
+def command(request: Request, target: str, run_in: str | None, **arguments: object) -> dict[str, object]:
     """Convert a model for an older TensorFlow.
 
     Newer ops and attrs are replaced by older equivalents, also inside functions. If the model has ops without an older

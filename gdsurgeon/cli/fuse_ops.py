@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, tolerance_options
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @option("--with", "body")
 @option("--map", "mapped", help="Pair a tensor at the boundary of the selection with a node of BODY.")
 @option("--expose", "keep")
-def command(request: Request, body: str | None, **arguments: Any) -> dict[str, Any]:
+def command(request: Request, body: str | None, **arguments: object) -> dict[str, object]:
     """Replace the selected nodes by one call of a function.
 
     TensorFlow does not inline the function when it runs the graph, unless --inline is given. Outputs of the graph keep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("other", shell_complete=files)
 @option("--prefix", "scope", default="")
 @option("--map", "connect", help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER.")
-def command(request: Request, other: str, **arguments: Any) -> dict[str, Any]:
+def command(request: Request, other: str, **arguments: object) -> dict[str, object]:
     """Add the graph of a second model to a model.
 
     With --map, consumers of a placeholder of OTHER read a tensor of MODEL instead. If OTHER is a SavedModel, its

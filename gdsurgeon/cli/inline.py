@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, tolerance_options
 
@@ -12,7 +10,7 @@ from gdsurgeon.cli.options import option, tolerance_options
 @tolerance_options
 @option("--function", "functions")
 @option("--keep-names")
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Replace calls of functions by the nodes of the functions.
 
     Nested calls are also replaced. The new nodes are named CALL/NAME. Loops and conditionals (While, If) still call

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, tensor_tolerance
 from gdsurgeon.errors import UsageError
@@ -14,7 +12,7 @@ from gdsurgeon.errors import UsageError
 @option("--keep", default="")
 @option("--min", "least", default=64, show_default=True)
 @tensor_tolerance("; fail if not")
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Quantize weights to float16, bfloat16 or per-channel int8.
 
     Each constant is stored in the smaller dtype. A Cast restores the original dtype; for int8, a Mul then applies a

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import in_functions, selecting
@@ -18,7 +16,7 @@ from gdsurgeon.errors import UsageError
 @option("--dangling")
 @option("--allow-outputs")
 @option("--orphans")
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Remove nodes.
 
     If remaining nodes read a removed node, they need a different input: use --bypass or --dangling. Without these

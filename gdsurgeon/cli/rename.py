@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
@@ -17,7 +15,7 @@ from gdsurgeon.errors import UsageError
 @option("--rename-scope", "scopes")
 @option("--regex", "patterns")
 @pairs_argument("OLD=NEW...", paired(nodes))
-def command(**renames: Any) -> dict[str, Any]:
+def command(**renames: object) -> dict[str, object]:
     """Rename nodes, scopes, or nodes that match a pattern.
 
     Inputs, control inputs and colocations get the new names. All renames are made in one step, so a=b b=a exchanges two

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
@@ -18,7 +16,7 @@ from gdsurgeon.errors import UsageError
 @option("--only")
 @option("--except", "exclude")
 @pairs_argument("OLD=NEW...", paired(nodes, nodes))
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Make the consumers of tensor OLD read tensor NEW.
 
     Write a tensor as node or node:1. Control inputs do not change. Nodes that NEW depends on still read OLD, so that

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @selecting(by_position=False)
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
 @option("--unset", "remove")
-def command(selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> dict[str, Any]:
+def command(selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> dict[str, object]:
     """Set attrs of nodes, or change their op.
 
     VALUE has the type that the op declares for the attr: an int, a float, true or false, a dtype (float32 or DT_FLOAT),

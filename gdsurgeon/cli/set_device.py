@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import Pairs, once, option, pairs_in
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @option("--clear")
 @option("--replace", "pairs", parse=lambda texts, name: once(pairs_in(texts, name), name))
 @option("--assign", "assigned")
-def command(request: Request, selection: Selection, clear: bool, pairs: Pairs, assigned: str | None) -> dict[str, Any]:
+def command(
+    request: Request, selection: Selection, clear: bool, pairs: Pairs, assigned: str | None
+) -> dict[str, object]:
     """Change or clear the device of nodes.
 
     If nodes are named or selected, --clear and --replace change only these nodes. If not, they change all nodes, also

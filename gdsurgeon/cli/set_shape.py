@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import paired, placeholders
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @option("--fix-batch")
 @option("--no-batch-check")
 @pairs_argument("INPUT=SHAPE...", paired(placeholders), help="File of pairs INPUT=SHAPE, one per line.")
-def command(pairs: Pairs, fix_batch: bool, no_batch_check: bool) -> dict[str, Any]:
+def command(pairs: Pairs, fix_batch: bool, no_batch_check: bool) -> dict[str, object]:
     """Set the shapes of inputs.
 
     SHAPE is a list of dimensions, such as 8,224,224,3. Write '?' for an unknown dimension, '[]' for a scalar, and '...'

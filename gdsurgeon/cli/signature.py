@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, signature_entries
 from gdsurgeon.errors import UsageError
@@ -18,7 +16,7 @@ from gdsurgeon.errors import UsageError
     parse=signature_entries,
 )
 @option("--outputs", help="Add these outputs to a signature.", parse=signature_entries)
-def command(**changes: Any) -> dict[str, Any]:
+def command(**changes: object) -> dict[str, object]:
     """Rename, remove and add signatures.
 
     MODEL is a SavedModel or a MetaGraph. Signatures, their inputs and their outputs can be changed. The graph does not

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @edit_command("slim", without=("as_v1",))
-def command(request: Request) -> dict[str, Any]:
+def command(request: Request) -> dict[str, object]:
     """Write a SavedModel with only what its signatures need.
 
     The result has only the nodes, functions, variables (with their values) and assets that the signatures need. With

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option
 
@@ -11,7 +9,7 @@ from gdsurgeon.cli.options import option
 @edit_command("strip-weights")
 @option("--keep-strings")
 @option("--keep", default="")
-def command(**arguments: Any) -> dict[str, Any]:
+def command(**arguments: object) -> dict[str, object]:
     """Remove the weights, for example to share the graph.
 
     The result loads, runs and keeps all shapes. Every constant, also inside functions, becomes a single 0, False or

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import Pairs, option, signature_entries
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @option("--init")
 @option("--asset", "assets")
 @option("--unfreeze")
-def command(request: Request, assets: Pairs, **arguments: Any) -> dict[str, Any]:
+def command(request: Request, assets: Pairs, **arguments: object) -> dict[str, object]:
     """Convert a frozen GraphDef to a SavedModel.
 
     The SavedModel works with servers and loaders of TensorFlow 1 and 2. --inputs and --outputs define its signatures.

@@ -63,7 +63,7 @@ def edit(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
     return decorate
 
 
-def _resolve(graph: Graph, given: dict[str, Any], arguments: Mapping[str, Naming]) -> dict[str, str]:
+def _resolve(graph: Graph, given: dict[str, object], arguments: Mapping[str, Naming]) -> dict[str, str]:
     """Resolves names in `given`. Returns the names that are nodes and also mean a different tensor of a signature."""
     ambiguous: dict[str, str] = {}
     serving = serving_of(graph)
@@ -98,7 +98,7 @@ def _spelt(value: object) -> object:
 # -- the kinds of arguments with names ---------------------------------------------------------------------
 
 
-def of_tensors(resolver: Resolver, value: Any) -> object:
+def of_tensors(resolver: Resolver, value: object) -> object:
     """Resolves a tensor, or several, also in pairs."""
     if isinstance(value, str):
         return resolver(value)
@@ -108,7 +108,7 @@ def of_tensors(resolver: Resolver, value: Any) -> object:
     return value
 
 
-def of_nodes(resolver: Resolver, value: Any) -> object:
+def of_nodes(resolver: Resolver, value: object) -> object:
     """Resolves a node, or several: the producers of the tensors."""
     return of_tensors(lambda text: node_of(resolver, text), value)
 
@@ -133,7 +133,7 @@ def of_field(name: str, kind: Naming) -> Naming:
     return resolve
 
 
-def of_selection(resolver: Resolver, value: Any) -> object:
+def of_selection(resolver: Resolver, value: object) -> object:
     """Resolves a selection, its nodes and the ends of its walks; or nodes."""
     from gdsurgeon.select import Selection
 
@@ -142,7 +142,7 @@ def of_selection(resolver: Resolver, value: Any) -> object:
     return value.renamed(resolver, lambda text: node_of(resolver, text))
 
 
-def of_sites(resolver: Resolver, value: Any) -> object:
+def of_sites(resolver: Resolver, value: object) -> object:
     """Resolves a tensor, several, or a selection."""
     from gdsurgeon.select import Selection
 

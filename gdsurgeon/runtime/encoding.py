@@ -200,34 +200,36 @@ _PLAIN = {
 }
 
 
-def _lists(make: Callable[[Sequence[Any]], Any], item: Form, items: Callable[[Any], Any] = lambda value: value) -> Form:
+def _lists(
+    make: Callable[[Sequence[Any]], object], item: Form, items: Callable[[Any], Any] = lambda value: value
+) -> Form:
     """Collections. ITEMS returns what a collection consists of, and MAKE makes it of that."""
 
     def write(values: Sequence[Any], out: Writer) -> None:
         out.numbers("q", list(map(len, values)))
         item.write(list(chain.from_iterable(map(items, values))), out)
 
-    def read(count: int, source: Reader) -> list[Any]:
+    def read(count: int, source: Reader) -> list[object]:
         return list(map(make, source.pieces(count, lambda total: item.read(total, source) if total else [])))
 
     return Form(write, read)
 
 
-def _mapping(items: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+def _mapping(items: Sequence[tuple[object, object]]) -> dict[object, object]:
     found = dict(items)
     if len(found) < len(items):
         raise BadMessage("a key occurs twice")
     return found
 
 
-def _records(make: Callable[..., Any], fields: Sequence[tuple[Callable[[Any], Any], Form]]) -> Form:
+def _records(make: Callable[..., object], fields: Sequence[tuple[Callable[[Any], object], Form]]) -> Form:
     """NamedTuples, classes with annotated fields, tuples of a fixed length."""
 
-    def write(values: Sequence[Any], out: Writer) -> None:
+    def write(values: Sequence[object], out: Writer) -> None:
         for get, part in fields:
             part.write(list(map(get, values)), out)
 
-    def read(count: int, source: Reader) -> list[Any]:
+    def read(count: int, source: Reader) -> list[object]:
         return list(map(make, *[part.read(count, source) for _, part in fields]))
 
     return Form(write, read)
@@ -242,13 +244,13 @@ def _unions(kinds: Sequence[Any]) -> Form:
             return kinds.index(NoneType)
         return others[0] if len(others) == 1 else next(at for at in others if isinstance(value, kinds[at]))
 
-    def write(values: Sequence[Any], out: Writer) -> None:
+    def write(values: Sequence[object], out: Writer) -> None:
         tags = bytes(map(tag, values))
         out.add(tags)
         for at, member in enumerate(forms):
             member.write([value for value, tag in zip(values, tags, strict=True) if tag == at], out)
 
-    def read(count: int, source: Reader) -> list[Any]:
+    def read(count: int, source: Reader) -> list[object]:
         tags = bytes(source.take(count))
         if max(tags, default=0) >= len(forms):
             raise BadMessage(f"a union of {len(forms)} types has no type {max(tags)}")

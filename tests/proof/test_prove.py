@@ -46,7 +46,7 @@ WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
         ("a weight, by one part in a million", value("scale", [2.000002, 3.0]), DIFFERENT),
         ("another op", other_op("difference", "AddV2"), DIFFERENT),
         ("a control edge dropped", without_controls("kept"), "does-not-run"),
-        ("reads what is not there", next_output("doubled", 0), "does-not-load"),
+        ("reads what is not there", next_output("doubled", 0), "unsound-graph"),
         ("the intent tells of another node", journal_says("stored", "total"), DIFFERENT),
         ("the intent tells of no node", journal_says("stored", "nowhere"), "does-not-run"),
     ],
@@ -72,7 +72,7 @@ WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
     "reroute": [
         ("an output that it does not reach", other_op("other", "Abs"), DIFFERENT),
         ("a weight beside its way", value("apart", 1.000002), DIFFERENT),
-        ("what it reaches does not load", next_output("doubled", 0), "does-not-load"),
+        ("what it reaches does not exist", next_output("doubled", 0), "unsound-graph"),
     ],
 }
 
