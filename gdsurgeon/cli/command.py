@@ -215,7 +215,7 @@ _OUTPUT = (
 _JSON = common("--json", "as_json", heading="Output")
 
 
-def level_option(levels: Sequence[str], text: str, **attributes: Any) -> Decorator:
+def level_option(levels: Sequence[str], text: str, **attributes: object) -> Decorator:
     """Returns the option for the level of validation, one of `levels`; `text` is its help."""
     names = ("--validate", "level")
     return option(
@@ -292,7 +292,7 @@ class Query(NamedTuple):
         return Model(Body(found.graph, self.function).graph, None)
 
 
-def query_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
+def query_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., object]], Command]:
     """Makes the command `name` of a function that prints something about a graph, which it gets as `query`.
 
     The options of the parameters `without` have no effect in the command, and are left out.
@@ -304,7 +304,7 @@ def query_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callab
             raise UsageError("give --in once", code="given-twice", option="--in")
         return Query(options.pop("model"), wanted(options), next(iter(functions), None), options.pop("as_json"))
 
-    def decorate(function: Callable[..., Any]) -> Command:
+    def decorate(function: Callable[..., object]) -> Command:
         body = option("--in", "in_functions", heading="Selection", help="Look into the body of this function.")
         callback = collected("query", [MODEL_ARGUMENT, _JSON, *_MESSAGES, *_MODEL, body], collect)(function)
         return click.command(name, cls=Command)(added(callback, without=without))

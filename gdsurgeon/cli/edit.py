@@ -69,9 +69,9 @@ def edit_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callabl
 
     def decorate(function: Callable[..., Any]) -> Command:
         @functools.wraps(function)
-        def wrapper(request: Request, **values: Any) -> None:
+        def wrapper(request: Request, **values: object) -> None:
             asked = {"request": request} if "request" in function.__annotations__ else {}
-            edit: Edit | Sequence[Instruction] | dict[str, Any] = function(**asked, **values)
+            edit: Edit | Sequence[Instruction] | dict[str, object] = function(**asked, **values)
             if isinstance(edit, dict):
                 edit = functools.partial(getattr(gdsurgeon, COMMANDS[name].function), **edit)
             run_edit(name, request, edit)
