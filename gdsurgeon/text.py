@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -200,4 +199,6 @@ def spelt_value(value: object) -> str:
     if isinstance(value, str):
         return value
     as_list = getattr(value, "tolist", None)
+    import json
+
     return json.dumps(as_list() if as_list is not None else value)

@@ -76,7 +76,7 @@ def command(
     if textconv:
         if others:
             raise UsageError("--textconv expects one model", code="conflicting-options", option="--textconv")
-        from gdsurgeon.view.listing import graph_lines
+        from gdsurgeon.view.text import graph_lines
 
         terminal.answer("\n".join(graph_lines(query.open().graph)))
         return

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.arguments import StrPath, public
-from gdsurgeon.container.checkpoint.open import listed, open_checkpoint, prefix_of
 from gdsurgeon.container.files import ALL, ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES, Wanted, saved_model_at
 from gdsurgeon.errors import InputError, Json, printable, quoted, unreadable
 from gdsurgeon.graph.graph import Graph
@@ -114,6 +113,8 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
         meta = meta_of(path)
         prefix = meta.removesuffix(".meta") if meta.endswith(".meta") else ""
     if prefix:
+        from gdsurgeon.container.checkpoint.open import listed
+
         beside, name = os.path.split(prefix)
         own += [os.path.join(beside, found) for found in listed(beside) if found.startswith(name)]
     return tuple(own)
@@ -174,6 +175,7 @@ def check_whole(path: str) -> None:
 
 def check_fits(model: MetaGraph, prefix: str) -> None:
     """Raises InputError where the checkpoint `prefix` lacks tensors that `model` is restored from; they are named."""
+    from gdsurgeon.container.checkpoint.open import open_checkpoint
     from gdsurgeon.container.restoring import restored_keys
 
     with open_checkpoint(prefix) as checkpoint:
@@ -216,6 +218,8 @@ def _checkpoint(path: str) -> str:
     """The prefix of the checkpoint that `path` is, or is a file of; ''."""
     if os.path.isdir(path) or path.endswith(".meta"):
         return ""
+    from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
+
     try:
         open_checkpoint(path).close()
     except InputError:

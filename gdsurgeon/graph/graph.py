@@ -22,7 +22,6 @@ from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.protos import AttrValue, GraphDef
 from gdsurgeon.wire.source import BytesSource, Source
 from gdsurgeon.wire.text import is_text_name, to_text
@@ -769,6 +768,8 @@ class Graph:
 
             If it fails, the earlier file at `path` is unchanged.
         """
+        from gdsurgeon.wire.output import OutputFile
+
         path = os.fspath(path)
         if self._serving is not None and not self._stands_alone:
             raise UsageError(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.queries.model_contents import BY_NODES
 from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import Json, Line, printable, quoted
@@ -186,6 +185,8 @@ def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
 
 
 def _variable_row(variable: ModelVariable, signatures: int) -> list[str]:
+    from gdsurgeon.analysis.queries.model_contents import BY_NODES
+
     key = f"{printable(variable.key.tensor)} {variable.key.slice}".strip() if variable.key is not None else ""
     by = variable.by if variable.by != BY_NODES else ""
     how = ", ".join(filter(None, [by, "no signature needs it" if signatures and not variable.signatures else ""]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -188,6 +187,8 @@ class Folder(Closing):
             line = f"{printable(name)} is a {what}; a model folder may hold only files and folders"
             return InputError(line, code="wrong-format", facts=facts)
         line = f"{printable(name)} is a link, and links inside a model folder are not followed"
+        import shlex
+
         hint = f"make a copy with files instead of links: cp -rL {shlex.quote(self.path)} COPY"
         return InputError(line, code="link-in-savedmodel", facts=facts, hint=hint)
 
