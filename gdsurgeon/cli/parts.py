@@ -54,7 +54,7 @@ class PartOptions(NamedTuple):
                 text = "the proof does not check the steps; --against FILE.npz compares their results with your values"
                 result.notes.append(Remark(text, "steps-not-checked"))
             return result
-        from gdsurgeon.edits.against import against
+        from gdsurgeon.edits.parts import against
 
         path = os.path.abspath(self.against)  # the edits of a script run in a different folder
         return against(result, path, rtol=self.rtol or 0.0, atol=self.atol or 0.0)

@@ -10,13 +10,12 @@ from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.shapes.inference import called_shapes, given_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, claims_apart
 from gdsurgeon.edits.claims import Site as ClaimedSite
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.downgrade import control_flow, tensor_lists
 from gdsurgeon.edits.downgrade.candidate import ROUNDING, Analysis, Candidate, Rule
 from gdsurgeon.edits.downgrade.forms import HARMLESS, RULES
-from gdsurgeon.edits.sites import claims_apart
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body

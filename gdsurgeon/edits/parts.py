@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, describe, mismatch, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
-from gdsurgeon.edits.claims import SamePart
+from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -149,3 +149,19 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         if conflict.node not in known:
             message = f"{what} {facts['found']}, which does not fit {taking}: {conflict.text}"
             raise EditError(message, code="shape-mismatch", facts=facts, node=conflict.node.name)
+
+
+def against(result: EditResult, archive: str, *, rtol: float = 0.0, atol: float = 0.0) -> EditResult:
+    """Returns `result` with the additional claim that the added graph returns the values in `archive`.
+
+    Args:
+        result: of add_preprocessing, add_postprocessing or insert.
+        archive: an .npz file with the values of the placeholders and of the results of the added graph, by name. The
+            values of further samples have the names ``NAME@1``, ``NAME@2``, ...
+        rtol, atol: by how much floats may differ.
+    """
+    for claim in result.claims:
+        for part in (claim,) if isinstance(claim, SamePart) else claim.parts if isinstance(claim, SameGiven) else ():
+            pairs = tuple((name, mine) for name, (mine, _) in zip(part.inputs, part.outputs, strict=False))
+            result.claims = (*result.claims, LikeReference(part.part, pairs, archive, rtol, atol))
+    return result

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.claims import EditResult, site_claims
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.rewriting.matching import Matcher
 from gdsurgeon.edits.rewriting.planning import calling, check_pattern, check_terms, function_of
@@ -25,7 +25,6 @@ from gdsurgeon.edits.rewriting.rounds import (
     match_of,
     told_bindings,
 )
-from gdsurgeon.edits.sites import site_claims
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of

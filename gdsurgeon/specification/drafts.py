@@ -5,11 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from gdsurgeon.graph.attrs import Plain, attr_value, plain
+from gdsurgeon.graph.attrs import Plain, attr_value, functions_in, plain
 from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header, constant_in, header_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
+from gdsurgeon.ops.kinds import IN_PLACE, may_have
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
+
+
+def named_nodes(graph: Graph) -> set[str]:
+    """Returns the nodes whose names are used."""
+    serving = graph.serving
+    out = {node.name for node in graph.ends}
+    if serving is not None:
+        out |= {name for name in serving.nodes if name in graph}
+    if serving is None or not serving.called:
+        unread = graph.store.table.unread
+        names = graph.store.table.names
+        out |= {names[row] for row in unread if _can_be_fetched(graph, names[row])}
+    return out
+
+
+def _can_be_fetched(graph: Graph, name: str) -> bool:
+    node = graph[name]
+    dtypes = node.output_dtypes
+    is_value = dtypes is None or (bool(dtypes) and not all(base_dtype(each) in (RESOURCE, VARIANT) for each in dtypes))
+    return node.op not in ("Const", "NoOp") and is_value
+
 
 Tensor = tuple[str, int]
 """The name of a node, and the index of an output."""
@@ -162,3 +185,34 @@ def _node_of(node: Node) -> DraftNode:
 
 def _attrs_of(node: Node, without: Collection[str]) -> dict[str, bytes]:
     return {key: node.attr_bytes(key) or b"" for key in node.attr_keys if key not in without}
+
+
+def overwriting(graph: Graph) -> set[str]:
+    """Returns the functions with an op that works in place, and all functions that call them."""
+    library = graph.functions
+    found = [each.signature.name for each in library if not IN_PLACE.isdisjoint(node.op for node in each.node_def)]
+    return library.reaching(found) if found else set()
+
+
+def overwritten(draft: Draft) -> set[str]:
+    """Returns the nodes whose memory an op may overwrite, and all upstream nodes that share it."""
+    graph = draft.graph
+    whole = graph if graph.owner is None else graph.owner
+    callers = whole.derived(overwriting)
+    anybody = callers or IN_PLACE & {*whole.store.table.op_names}
+    if not anybody and not any(node.op in IN_PLACE for node in draft.changed.values()):
+        return set()
+    pending = [end.name for end in graph.ends] if anybody else []
+    for name in draft.names():
+        node = draft.node(name)
+        if node.op in IN_PLACE:
+            pending += [read for read, _ in node.inputs[:1]]
+        elif callers & {node.op, *(f.name for data in node.attrs.values() for f in functions_in(attr_value(data)))}:
+            pending += [read for read, _ in node.inputs]
+    seen = set(pending)
+    while pending:
+        name = pending.pop()
+        new = {read for read, _ in draft.node(name).inputs} - seen if may_have(draft.op(name), 0, ()) else set()
+        seen |= new
+        pending += new
+    return seen

@@ -12,7 +12,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.kinds import ASIDE, CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
-from gdsurgeon.specification.overwriting import overwriting
+from gdsurgeon.specification.drafts import overwriting
 from gdsurgeon.specification.sharing import named_by_node
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT

@@ -1,19 +1,426 @@
-"""The folds of simplify: a convolution computes the result of the nodes that it replaces, and nothing else changes.
+"""Folds into convolutions, compared with the original file.
 
-See `folded`.
-"""
+The effect of nodes on a channel is found by computing them in float64, for a channel of zeros and one of ones. The
+offset is the result for zeros; the factor is the difference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gdsurgeon.compare.audit import audit
-from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
-from gdsurgeon.specification.folded import Fold, NotFolded
+from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
+from gdsurgeon.ops.kinds import ASIDE
+from gdsurgeon.specification.elements import Array, elements
+
+FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
+"""Ops whose input 1 is weights, and the index of the data input."""
+_BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
+_NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+_GLOBAL = "BatchNormWithGlobalNormalization"
+_WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
+_LONGEST = 64
+_ROUNDINGS = 8 * 2.0**-52
+"""The relative error of a float64 computation, here and in the edit."""
+
+Pads = tuple[tuple[int, int], tuple[int, int]]
+
+
+class NotFolded(Exception):
+    """A node is not a convolution followed by factors and sums; the message gives the reason."""
+
+
+class Form(NamedTuple):
+    """The computation of a tensor.
+
+    Attributes:
+        conv: the convolution.
+        source: its data input, before paddings and SpaceToBatchND.
+        weights: the weights with the factors of the channels, in float64.
+        rounding: the largest error of each weight, because a factor is a difference.
+        offset: the offset of each channel.
+        peak: the largest intermediate number.
+        pads: the padding before the convolution, or None.
+        gaps: the dilations that SpaceToBatchND causes, or None.
+        path: the nodes in between, which must have no other consumers.
+    """
+
+    conv: Node
+    source: Output
+    weights: Array
+    rounding: Array
+    offset: Array
+    peak: float
+    pads: Pads | None
+    gaps: tuple[int, int] | None
+    path: list[Node]
+
+
+class Fold:
+    """A node that is computed by a convolution with other weights, paddings or dilations.
+
+    Args:
+        comparison: of the graphs before and after.
+        name: the name of the node.
+
+    Raises:
+        NotFolded: it is not such a node, before or after.
+    """
+
+    def __init__(self, comparison: Comparison, name: str) -> None:
+        self._comparison = comparison
+        self._old, self._new = comparison.before[name], comparison.after[name]
+        self._was, self._now = _form(self._old), _form(self._new)
+
+    def come(self) -> list[str]:
+        """Returns the nodes that must be new."""
+        now = self._now
+        parts = [now.conv, now.conv.inputs[1].node, *(read.node for read in self._new.inputs[1:])]
+        names = [part.name for part in parts if part is not self._new and part.op in (now.conv.op, "Const")]
+        return [name for name in dict.fromkeys(names) if name not in self._comparison.before]
+
+    def going(self) -> Iterator[str]:
+        """Yields the nodes that this node does not need any more."""
+        pending = [node for node in self._was.path if node is not self._old]
+        yield from (node.name for node in pending)
+        parts = [read for node in self._was.path for read in node.inputs]
+        for read in parts:  # grows while it is walked
+            if read.node not in self._was.path and (_array(read) is not None or read.node.op == "Const"):
+                yield read.node.name
+                parts += read.node.inputs
+
+    def faults(self) -> Iterator[str]:
+        """Yields the faults, a line each."""
+        old, new, was, now = self._old, self._new, self._was, self._now
+        name, before, after = quoted(new.name), self._comparison.before, self._comparison.after
+        is_whole = now.path in ([new], [new, now.conv]) and now.pads is None
+        if not is_whole or (now.conv is not new and (new.op != "BiasAdd" or now.conv.name in before)):
+            yield f"{name} is computed by more than a new convolution and a sum"
+        if was.conv.op != now.conv.op:
+            yield f"{name} is computed by {now.conv.op}, but was computed by {was.conv.op}"
+            return
+        if len({node.device for node in (*was.path, *now.path)}) > 1:
+            yield f"{name} is computed on a different device"
+        if any(node.controls for node in (*was.path, *now.path)):
+            yield f"{name} or a node folded into it has control dependencies"
+        reads = [[read.name for at, read in enumerate(form.conv.inputs) if at not in (1, FILTERED[form.conv.op])]
+                 for form in (was, now)]  # fmt: skip
+        if was.source.name != now.source.name or reads[0] != reads[1]:
+            yield f"{name} is computed from different inputs"
+        for node in was.path:
+            users = before.users(node)
+            if node is not old and len(users) != 1:
+                yield f"{quoted(node.name)} was folded into {name}, but has other consumers"
+            if any(read.node is node and read.index for user in users for read in user.inputs):
+                yield f"a node with several used outputs was folded into {name}"
+        yield from self._attrs(name)
+        yield from _of_place(was, now, name)
+        weights = _past(was.conv.inputs[1])
+        mine = now.conv.inputs[1].node
+        if weights.name in after and weights.name != mine.name:
+            yield f"{quoted(weights.name)} still exists next to the weights computed from it"
+        yield from self._numbers(name)
+
+    def _attrs(self, name: str) -> Iterator[str]:
+        was, now = self._was.conv, self._now.conv
+        keys = {*was.attr_keys, *now.attr_keys} - ASIDE - _WHERE
+        differing = [key for key in sorted(keys) if not is_same_attr(was, now, key)]
+        if now is not self._new:
+            own = {key for key in (*self._old.attr_keys, *self._new.attr_keys) if key.startswith("_")} - ASIDE
+            differing += [key for key in sorted(own) if not is_same_attr(self._old, self._new, key)]
+            kind = self._new.plain_attr("T")
+            differing += ["T"] if kind != was.plain_attr("T") else []
+        if differing:
+            yield f"{name} is computed with a different {quoted(differing[0])}"
+
+    def _numbers(self, name: str) -> Iterator[str]:
+        """Compares the weights and offsets, which are rounded once."""
+        import numpy as np
+
+        was, now = self._was, self._now
+        precision = float(np.finfo(_kind(now.conv.inputs[1])).eps)
+        for what, exact, found, slack in (
+            ("weights", was.weights, now.weights, was.rounding), ("sums", was.offset, now.offset, was.peak * 1e-12)
+        ):  # fmt: skip
+            if exact.shape != found.shape:
+                yield f"{name} has {what} of a different shape"
+                continue
+            with np.errstate(all="ignore"):
+                wrong = ~(np.abs(exact - found) <= np.abs(exact) * precision + slack)
+            if wrong.any():
+                count = f"{int(wrong.sum()):,} of {exact.size:,}"
+                yield f"{name} has wrong {what}: {count} differ from those of the original nodes"
+
+
+def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
+    """Yields faults of the padding and the dilations."""
+    if was.pads is None:
+        for key in sorted(_WHERE):
+            if was.conv.has_attr(key) != now.conv.has_attr(key) or (
+                was.conv.has_attr(key) and not is_same_attr(was.conv, now.conv, key)
+            ):
+                yield f"{name} is computed by a convolution with a different {quoted(key)}"
+        return
+    gaps = was.gaps or _pair(was.conv, "dilations")
+    if _pair(now.conv, "dilations") != gaps:
+        yield f"{name} is computed by a convolution with different dilations"
+    if was.pads not in _pads_of(now):
+        yield f"{name} is computed by a convolution with different padding"
+
+
+def _first(conv: Node) -> int:
+    return 2 if conv.text_attr("data_format") == "NCHW" else 1
+
+
+def _pair(conv: Node, key: str) -> tuple[int, int]:
+    values, first = conv.ints_attr(key) or [1, 1, 1, 1], _first(conv)
+    return values[first], values[first + 1]
+
+
+def _pads_of(form: Form) -> list[Pads]:
+    """Returns the possible paddings of a convolution; with strides they depend on the size of the input."""
+    conv, first = form.conv, _first(form.conv)
+    kind = conv.text_attr("padding")
+    if kind == "VALID":
+        return [((0, 0), (0, 0))]
+    if kind == "EXPLICIT":
+        listed = conv.ints_attr("explicit_paddings")
+        top, bottom, left, right = listed[2 * first : 2 * first + 4]
+        rest = listed[: 2 * first] + listed[2 * first + 4 :]
+        return [] if any(rest) else [((top, bottom), (left, right))]
+    strides, gaps = _pair(conv, "strides"), _pair(conv, "dilations")
+    ways: list[set[tuple[int, int]]] = []
+    for axis in (0, 1):
+        window = gaps[axis] * (int(form.weights.shape[axis]) - 1) + 1
+        totals = {max(window - last, 0) for last in range(1, strides[axis] + 1)}
+        ways.append({(total // 2, total - total // 2) for total in totals})
+    return [(one, other) for one in ways[0] for other in ways[1]]
+
+
+# -- forms ----------------------------------------------------------------------------------------------------
+
+
+def _form(node: Node) -> Form:
+    """Returns the computation of a node. Raises NotFolded."""
+    import numpy as np
+
+    path = [node]
+    shuffled: Node | None = None
+    links: list[tuple[Node, int]] = []
+    while path[-1].op not in FILTERED:
+        at = path[-1]
+        if len(path) > _LONGEST:
+            raise NotFolded("the path to a convolution is too long")
+        if at.op == "BatchToSpaceND" and shuffled is None:
+            shuffled, slot = at, 0
+        else:
+            slot = _varying(at)
+            if shuffled is not None:
+                raise NotFolded("a node is between the convolution and BatchToSpaceND")
+            links.insert(0, (at, slot))
+        path.append(at.inputs[slot].node)
+    conv = path[-1]
+    filters = _array(conv.inputs[1])
+    if filters is None:
+        raise NotFolded("its weights are not a constant")
+    count, axis, rank = _channels(conv, filters)
+    shape = [count if place == axis else 1 for place in range(rank)]
+    with np.errstate(all="ignore"):
+        zeros, ones, peak, off = np.zeros(shape), np.ones(shape), 0.0, np.zeros(shape)
+        for link, slot in links:
+            before = np.abs(ones - zeros)
+            zeros, ones = _computed(link, slot, zeros), _computed(link, slot, ones)
+            peak = max(peak, float(np.abs(zeros).max(initial=0)))
+            gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
+            off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS
+    if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
+        raise NotFolded("it does not compute one number per channel")
+    factor = (ones - zeros).reshape(-1)
+    source, pads, gaps = _around(conv, shuffled, path)
+    weights, rounding = _by_channel(conv, filters, factor), _by_channel(conv, np.abs(filters), off.reshape(-1))
+    return Form(conv, source, weights, rounding, zeros.reshape(-1), peak, pads, gaps, path)
+
+
+def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output, Pads | None, tuple[int, int] | None]:
+    """Returns the data input before paddings and SpaceToBatchND, and their effect."""
+    source, gaps = conv.inputs[FILTERED[conv.op]], None
+    pads: Pads | None = None
+    if shuffled is not None:
+        there = source.node
+        if there.op != "SpaceToBatchND" or _pair(conv, "strides") != (1, 1) or _pair(conv, "dilations") != (1, 1):
+            raise NotFolded("only one of SpaceToBatchND and BatchToSpaceND is there")
+        block, pad, other, crop = (_integers(read) for read in (*there.inputs[1:], *shuffled.inputs[1:]))
+        if len(block) != 2 or block != other or conv.text_attr("padding") != "VALID":
+            raise NotFolded("SpaceToBatchND and BatchToSpaceND have different blocks")
+        pads = ((pad[0] - crop[0], pad[1] - crop[1]), (pad[2] - crop[2], pad[3] - crop[3]))
+        gaps = (block[0], block[1])
+        path.append(there)
+        source = there.inputs[0]
+    over = source.node
+    if over.op in ("Pad", "PadV2") and (pads or conv.text_attr("padding") == "VALID"):
+        listed, first = _integers(over.inputs[1]), _first(conv)
+        filler = _array(over.inputs[2]) if over.op == "PadV2" else None
+        if len(listed) != 8 or any(listed[: 2 * first] + listed[2 * first + 4 :]) or (filler is not None and filler):
+            return source, pads, gaps
+        top, bottom, left, right = listed[2 * first : 2 * first + 4]
+        (a, b), (c, d) = pads or ((0, 0), (0, 0))
+        path.append(over)
+        return over.inputs[0], ((a + top, b + bottom), (c + left, d + right)), gaps
+    return source, pads, gaps
+
+
+def _varying(node: Node) -> int:
+    """Returns the index of the only input that is not a constant. Raises NotFolded."""
+    if node.op in (*_NORMS, _GLOBAL, "BiasAdd"):
+        return 0
+    found = [slot for slot, read in enumerate(node.inputs) if _array(read) is None]
+    if node.op not in _BINARY or len(found) != 1:
+        raise NotFolded(f"{node.op} is neither a sum nor a factor")
+    return found[0]
+
+
+def _computed(node: Node, slot: int, value: Array) -> Array:
+    """Returns the result of a node for `value`."""
+    import numpy as np
+
+    parts = [value if at == slot else _array(read) for at, read in enumerate(node.inputs)]
+    if any(part is None for part in parts):
+        raise NotFolded("one of its inputs is not a constant")
+    given: list[Array] = [part for part in parts if part is not None]
+    if node.op in _BINARY:
+        operation = {"Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "RealDiv": np.divide}
+        out: Array = operation.get(node.op, np.add)(*given)
+        return out
+    spread = [1] * value.ndim
+    spread[1 if node.text_attr("data_format").startswith("NC") else -1] = -1
+    rest = [part.reshape(spread) for part in given[1:5]]
+    if node.op == "BiasAdd":
+        return value + rest[0]
+    if node.op == _GLOBAL:
+        mean, variance, beta, gamma = rest
+        gamma = gamma if node.setting("scale_after_normalization") else np.ones_like(gamma)
+        epsilon = node.setting("variance_epsilon")
+    else:
+        gamma, beta, mean, variance = rest
+        epsilon = node.setting("epsilon")
+        if node.setting("is_training"):
+            raise NotFolded("it has is_training=true")
+    if not isinstance(epsilon, float) or (variance + epsilon <= 0).any():
+        raise NotFolded("a variance is not above 0")
+    normal: Array = gamma * (value - mean) / np.sqrt(variance + epsilon) + beta
+    return normal
+
+
+def _channels(conv: Node, filters: Array) -> tuple[int, int, int]:
+    """Returns the number of channels of a convolution's result, their axis, and the rank."""
+    if conv.op == "MatMul":
+        return filters.shape[0 if conv.setting("transpose_b") else 1], 1, 2
+    rank = filters.ndim
+    last, other = (int(size) for size in filters.shape[:-3:-1])
+    counts = {"DepthwiseConv2dNative": last * other, "Conv2DBackpropInput": other}
+    is_second = conv.text_attr("data_format").startswith("NC")
+    return counts.get(conv.op, last), 1 if is_second else rank - 1, rank
+
+
+def _by_channel(conv: Node, filters: Array, factor: Array) -> Array:
+    """Returns the weights multiplied by the factor of each channel."""
+    if conv.op == "DepthwiseConv2dNative":
+        out: Array = (filters.reshape(*filters.shape[:2], -1) * factor).reshape(filters.shape)
+    elif conv.op == "Conv2DBackpropInput" or (conv.op == "MatMul" and conv.setting("transpose_b")):
+        out = (filters.swapaxes(-1, -2) * factor).swapaxes(-1, -2)
+    else:
+        out = filters * factor
+    return out
+
+
+# -- constants ------------------------------------------------------------------------------------------------
+
+
+def _past(read: Output) -> Node:
+    """Returns the node whose value `read` forwards."""
+    while read.node.op == "Identity" and read.node.inputs:
+        read = read.node.inputs[0]
+    return read.node
+
+
+def _kind(read: Output) -> str:
+    """Returns the NumPy dtype of a constant of floats."""
+    return "float64" if _past(read).plain_attr("dtype") == 2 else "float32"
+
+
+def _integers(read: Output) -> list[int]:
+    node = _past(read)
+    if node.op != "Const":
+        raise NotFolded("a size is not a constant")
+    found = elements(node)
+    listed: list[int] = [] if found is None else found.array().reshape(-1).tolist()
+    return listed
+
+
+def _array(read: Output) -> Array | None:
+    """Returns the value of an expression of float constants in float64; None if it contains other nodes."""
+    import numpy as np
+
+    values: dict[Node, Array | None] = {}
+    stack = [read.node]
+    while stack:
+        node = stack.pop()
+        if node in values:
+            continue
+        parts = [part.node for part in node.inputs] if node.op in _ARITHMETIC else []
+        parts = parts[:1] if node.op == "Reshape" else parts
+        ahead = [part for part in parts if part not in values]
+        if len(values) + len(stack) > _LONGEST:
+            return None
+        if ahead:
+            stack += [node, *ahead]
+            continue
+        inner = [values[part] for part in parts]
+        if node.op == "Const":
+            values[node] = None if node.controls else _held(node)
+        elif node.op not in _ARITHMETIC or any(part is None for part in inner):
+            values[node] = None
+        else:
+            with np.errstate(all="ignore"):
+                values[node] = _arithmetic(node, [part for part in inner if part is not None])
+    return values[read.node] if not read.index else None
+
+
+_ARITHMETIC = _BINARY | {"Identity", "Inv", "Neg", "Reciprocal", "Reshape", "Rsqrt", "Sqrt", "Square"}
+
+
+def _arithmetic(node: Node, parts: list[Array]) -> Array:
+    import numpy as np
+
+    if node.op in _BINARY:
+        return _computed_plainly(node.op, *parts)
+    (value,) = parts
+    if node.op == "Reshape":
+        return value.reshape(_integers(node.inputs[1]))
+    if node.op in ("Rsqrt", "Sqrt"):
+        root: Array = np.sqrt(value)
+        return root if node.op == "Sqrt" else 1.0 / root
+    return {"Identity": value, "Neg": -value, "Square": value * value}.get(node.op, 1.0 / value)
+
+
+def _computed_plainly(op: str, a: Array, b: Array) -> Array:
+    if op in ("Add", "AddV2"):
+        return a + b
+    if op == "Sub":
+        return a - b
+    return a * b if op == "Mul" else a / b
+
+
+def _held(node: Node) -> Array | None:
+    """Returns the elements of a constant of floats."""
+    found = elements(node)
+    return found.array().astype("float64") if found is not None and found.dtype in (FLOAT32, FLOAT64) else None
 
 
 def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:

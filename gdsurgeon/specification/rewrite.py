@@ -44,11 +44,8 @@ from gdsurgeon.patterns.terms import (
     Variable,
     walk,
 )
-from gdsurgeon.specification import fused_function
-from gdsurgeon.specification.drafts import AttrReader, Draft, DraftNode, Tensor
-from gdsurgeon.specification.fused_function import Inside
-from gdsurgeon.specification.named_nodes import named_nodes
-from gdsurgeon.specification.overwriting import overwritten
+from gdsurgeon.specification.drafts import AttrReader, Draft, DraftNode, Tensor, named_nodes, overwritten
+from gdsurgeon.specification.fuse_ops import Inside, function_violations
 
 NewTensor = tuple["str | int", int]
 """An output of a node of the graph, by name, or of a new node, by its index among the new nodes."""
@@ -74,7 +71,7 @@ def violations(
             return
         intent.functions.added = [added[0]]
         text, inside = _call(replacement, added[0])
-        yield from fused_function.function_violations(comparison.after, added[0], inside, {})
+        yield from function_violations(comparison.after, added[0], inside, {})
         rules = [replace(rule, replacement=replacement_of(rule, text), make=None) for rule in rules]
     elif isinstance(pattern, str):
         is_whole = replacement is None or not isinstance(replacement, str)

@@ -10,7 +10,7 @@ from math import inf
 from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
-from gdsurgeon.edits.claims import Site
+from gdsurgeon.edits.claims import LARGEST_FED, Site
 from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.rewriting.conditions import (
     BITS,
@@ -23,7 +23,6 @@ from gdsurgeon.edits.rewriting.conditions import (
 )
 from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Found, Matcher
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Planner, Replacement, Unfit
-from gdsurgeon.edits.sites import LARGEST_FED
 from gdsurgeon.errors import EditError, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -20,7 +20,9 @@ from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import ASIDE, STATED_SHAPES
 
 if TYPE_CHECKING:
-    from gdsurgeon.edits.simplifying.channels import Array
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 FEW = 16
 """The number of elements up to which a constant of equal elements is stored in full."""

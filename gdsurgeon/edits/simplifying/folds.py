@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage, claims_apart, nodes_of_sites
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
 from gdsurgeon.edits.simplifying.fold_sites import Sites
 from gdsurgeon.edits.simplifying.functions import written
 from gdsurgeon.edits.simplifying.paddings import paddings, space_to_batch
-from gdsurgeon.edits.sites import claims_apart, nodes_of_sites
 from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor

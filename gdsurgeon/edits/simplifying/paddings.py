@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.simplifying.channels import Unfit
+from gdsurgeon.edits.simplifying.batch_norms import Unfit
 from gdsurgeon.edits.simplifying.fold_sites import Replacement, Sites, computing, only_use
 from gdsurgeon.graph.attrs import ints_value, string_value
 from gdsurgeon.graph.constants import Constant, constant, constant_header

@@ -9,8 +9,7 @@ from support.graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.compare.intent import Intent, Rewired
-from gdsurgeon.edits.claims import EditResult, SameOutputs, SameSites, Site
-from gdsurgeon.edits.sites import AT_ONCE, MOST_GROUPS, site_claims
+from gdsurgeon.edits.claims import AT_ONCE, MOST_GROUPS, EditResult, SameOutputs, SameSites, Site, site_claims
 from gdsurgeon.feeds.numbers import numbers_of_all_sizes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
