@@ -111,16 +111,22 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
     changed."""
     after, facts = comparison.after, comparison.facts
     new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
-    topology = topology_of(after)
-    ops = [op for op in topology.ops() if (definition := op_def(op)) is None or definition.takes_functions]
-    for node in map(topology.node, topology.with_ops(ops)):
-        if facts.functions.removed or node.name in new:
-            yield f"the node {quoted(node.name)}", node.op, (value for _, value in node.attrs()), node.name in new
+    nodes = [after[name] for name in new if name in after]
+    if facts.functions.removed:  # otherwise unchanged nodes need not be found, which indexes the file
+        topology = topology_of(after)
+        nodes = [topology.node(number) for number in topology.with_ops(filter(_may_call, topology.ops()))]
+    for node in filter(lambda node: _may_call(node.op), nodes):
+        yield f"the node {quoted(node.name)}", node.op, (value for _, value in node.attrs()), node.name in new
     for function in after.functions if facts.functions.removed or new_functions else ():
         name = function.signature.name
         for inner in function.node_def:
             where = f"the node {quoted(inner.name)} of the function {quoted(name)}"
             yield where, inner.op, inner.attr.values(), name in new_functions
+
+
+def _may_call(op: str) -> bool:
+    definition = op_def(op)
+    return definition is None or definition.takes_functions
 
 
 def _called(value: AttrValue) -> Iterator[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
     from gdsurgeon.container.checkpoint.verify import Verified
     from gdsurgeon.operation.checkpoint import CheckpointOutcome
-from gdsurgeon.operation.convert import Converted
+    from gdsurgeon.operation.convert import Converted
 
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
