@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.simplify import simplify as simplify
     from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
+    from gdsurgeon.edits.table_to_gather import table_to_gather as table_to_gather
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
     from gdsurgeon.graph.body import Body as Body
@@ -113,6 +114,7 @@ _GROUPS = {
         "quantize": "Quantize weights to float16, bfloat16 or per-channel int8.",
         "strip-weights": "Remove the weights, for example to share the graph.",
         "set-device": "Change or clear the device of nodes.",
+        "table-to-gather": "Replace lookups in constant tables by GatherV2.",
     },
     "Functions": {
         "fuse-ops": "Replace the selected nodes by one call of a function.",

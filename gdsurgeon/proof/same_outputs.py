@@ -232,7 +232,8 @@ def edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
         seeds = {session.after(found.variable): found.seed for found in original.assigned}
         own = session.plan(EDITED, (name for name in nodes if name in session.change.after)).assigned
         assigned = [found._replace(seed=seeds.get(found.variable, found.seed)) for found in own]
-    return FetchPlan(groups, initializers=[session.after(name) for name in original.initializers], assigned=assigned)
+    initializers = [session.after(name) for name in original.initializers if session.has_after(name)]
+    return FetchPlan(groups, initializers=initializers, assigned=assigned)
 
 
 def edited_run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.commands import FILES
+from support.commands import CASES, FILES, MODEL, model
 from support.desk import Desk
 from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
 
@@ -19,8 +19,14 @@ def bench(desk: Desk) -> Bench:
 
 
 @pytest.fixture
-def files(desk: Desk) -> Desk:
-    """A desk on which a graph lies for every command, and those that are added to it."""
+def files(desk: Desk, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk with a graph for every command, and the graphs that are added to it.
+
+    If the parameter `name` of the test is a command that needs more nodes, the model has these nodes.
+    """
+    case = CASES.get(getattr(request.node, "callspec", None) and request.node.callspec.params.get("name"))
+    if case is not None and case.more:
+        monkeypatch.setitem(FILES, MODEL, model(*case.more))
     for name, data in FILES.items():
         desk.put(name, data)
     return desk

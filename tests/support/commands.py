@@ -40,7 +40,8 @@ def marked(names: Sequence[str]) -> list[Any]:
 for_each_edit = pytest.mark.parametrize("name", marked(EDITING))
 
 
-def model() -> bytes:
+def model(*more: bytes) -> bytes:
+    """The model, with the additional nodes `more`."""
     call = node("called", "PartitionedCall", ["tower/same"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT),
                 Tout=graphs.dtypes(FLOAT))  # fmt: skip
     library = graphs.library(graphs.function("F", node("y", "Neg", ["x"], T=FLOAT)))
@@ -49,7 +50,7 @@ def model() -> bytes:
         node("tower/scaled", "Mul", ["image", "tower/scale"], T=FLOAT), identity("tower/same", "tower/scaled"), call,
         node("guard", "NoOp", ["^keep_prob", "^weights"]), const("weights", [0.5] * 512),
         node("kept", "Mul", ["called", "keep_prob"], T=FLOAT, device="/cpu:0"),
-        node("scores", "Abs", ["kept", "^guard"], T=FLOAT), trailer=library + graphs.VERSIONS,
+        node("scores", "Abs", ["kept", "^guard"], T=FLOAT), *more, trailer=library + graphs.VERSIONS,
     )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ class Case(NamedTuple):
         unknown: arguments with a name that does not exist, and a name like it.
         exit_code: what these end with.
         node: for a command with a selection: a node, other arguments, and a pair that means the same for this node.
+        more: nodes that the model needs in addition for this command.
     """
 
     good: tuple[str, ...]
@@ -87,6 +89,7 @@ class Case(NamedTuple):
     unknown: tuple[tuple[str, ...], str] | None
     exit_code: int = 4
     node: tuple[str, tuple[str, ...], str | None] | None = None
+    more: Sequence[bytes] = ()
 
 
 MODEL = "model.pb"
