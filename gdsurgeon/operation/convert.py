@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.arguments import StrPath, fit_fields, path_of, public
 from gdsurgeon.container.files import GRAPH_FILE, TEXT_FILE, saved_model_at
 from gdsurgeon.container.load import folder_state, meta_of, model_folder
-from gdsurgeon.container.output import OutputFolder
-from gdsurgeon.container.restoring import check_assets
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source
 from gdsurgeon.operation.paths import check_apart, check_outside, check_takes_binary, output_path
@@ -120,8 +118,11 @@ def operate_convert(
     read = _read(path)
     name = printable(read.source.name)
     try:
-        for meta in read.message().meta_graphs if folder else ():  # type: ignore[attr-defined]
-            check_assets(meta, folder)
+        if folder:
+            from gdsurgeon.container.restoring import check_assets
+
+            for meta in read.message().meta_graphs:  # type: ignore[attr-defined]
+                check_assets(meta, folder)
         is_text = _is_text(request, read, folder)
         out, opened = _output(request, folder, path, is_text=is_text)
         with opened as output:
@@ -209,6 +210,8 @@ def _output(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -
     if out in STANDARD_OUTPUT:
         line = "a SavedModel is converted to a folder: write to a folder, or convert only a file of the SavedModel"
         raise UsageError(line, code="bad-value", option="out")
+    from gdsurgeon.container.output import OutputFolder
+
     return out, OutputFolder(out, folder, graph_file=TEXT_FILE if is_text else GRAPH_FILE)
 
 
