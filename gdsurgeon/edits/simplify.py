@@ -282,6 +282,8 @@ class _Work:
             self._snapshot()
             self._done(spelt_out(self._graph), self._asked("spelt_constants"))
             self.view = self._new_view()
+        if FUNCTIONS in self._chosen:
+            self.counts[FUNCTIONS] = 0
         if FUNCTIONS in self._chosen and len(self._graph.functions):
             self._snapshot()
             intent = Intent()
