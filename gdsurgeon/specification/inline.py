@@ -20,11 +20,11 @@ from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.wire.protos import AttrValue
 
 Resolved = tuple[str, set[str]]
-"""A tensor that is no call's, and the nodes that who reads it waits for besides."""
+"""A tensor that is not an output of a replaced call, and the further nodes that must run before its consumers."""
 
 
 def function_of(call: Node) -> tuple[str, Mapping[str, AttrValue]]:
-    """The function that a call calls, and the values of its attrs."""
+    """Returns the name of the function that a node calls, and the values of its attributes."""
     if call.op not in CALLS:
         return call.op, dict(call.attrs())
     value = call.attr("f")
@@ -32,18 +32,18 @@ def function_of(call: Node) -> tuple[str, Mapping[str, AttrValue]]:
 
 
 class Inlined:
-    """A call in whose place its function's body is.
+    """A call that is replaced by the nodes of its function.
 
     Args:
-        calls: of the file.
-        call: which.
-        name: what it is called, or was while there was one.
-        outer: the call in whose body it is; None: it is one of the file.
+        calls: all replaced calls.
+        call: the node in the graph or in a function.
+        name: the name that the call has, or would have, in the graph.
+        outer: the replaced call whose function contains this call; None if it is a node of the graph.
 
     Attributes:
-        copies: what the nodes of the body are called now.
-        inner: the calls among them.
-        device: where its nodes run that ask for none.
+        copies: the names in the edited graph, by the nodes of the function.
+        inner: the calls among these nodes.
+        device: the device of nodes that have none.
     """
 
     def __init__(self, calls: InlinedCalls, call: Node, name: str, outer: Inlined | None) -> None:
@@ -55,33 +55,33 @@ class Inlined:
         self._arguments = {node: number for number, node in enumerate(self.body.arguments)}
 
     def waits(self) -> set[str]:
-        """What the call waits for."""
+        """Returns the nodes that must run before the call. A call without inputs inherits those of its outer call."""
         at: Inlined | None = self
         while at is not None and not at.call.inputs and not at.call.controls:
             at = at.outer
         return set() if at is None else at.calls.awaited(at.outer, at.call.controls)
 
     def argument(self, node: Node) -> int | None:
-        """Which argument of the function a node of its body stands for."""
+        """Returns the index of the argument that a node of the function is; None if it is not an argument."""
         return self._arguments.get(node)
 
     def effects(self) -> set[str]:
-        """What runs with the call and gives nothing of what it returns."""
+        """Returns the nodes that run because of control outputs, unless they compute results."""
         ends = {read.node for read in self.results()}
         return self.calls.awaited(self, (node for node in self.body.control_results.values() if node not in ends))
 
     def results(self) -> list[Output]:
-        """What the function returns, as tensors of its body."""
+        """Returns the results of the function, as tensors of its body."""
         return [read for node in self.body.results for read in node.inputs]
 
 
 class InlinedCalls:
-    """The calls of a file in whose place the bodies of their functions are, those inside the bodies included.
+    """The calls that are replaced by the nodes of their functions, also calls inside these functions.
 
     Args:
-        graph: as it is in its file.
-        calls: which, in the order of the file.
-        keep_names: whether the nodes keep the names that they have in the bodies, where these are free.
+        graph: the original.
+        calls: the calls in the graph, in the order of the file.
+        keep_names: whether nodes keep their names of the function if these are unused.
     """
 
     def __init__(self, graph: Graph, calls: Sequence[Node], *, keep_names: bool) -> None:
@@ -103,16 +103,16 @@ class InlinedCalls:
                 pending += work.inner.values()
 
     def is_call(self, node: Node) -> bool:
-        """Whether a node of a body is a call."""
+        """Returns whether a node of a function is a call."""
         return node.op in CALLS or node.op in self._graph.functions
 
     @staticmethod
     def nodes(work: Inlined) -> Iterator[Node]:
-        """The nodes of a body but for those that stand for its arguments and results."""
+        """Returns the nodes of a function without its arguments and results."""
         return (node for node in work.body.graph.nodes() if node not in work.body.graph.ends)
 
     def body(self, call: Node) -> Body:
-        """The body of the function that a call calls."""
+        """Returns the body of the called function."""
         name, values = function_of(call)
         spelt = sorted((key, value.SerializeToString(deterministic=True)) for key, value in values.items())
         key = name, repr(spelt).encode()
@@ -121,7 +121,12 @@ class InlinedCalls:
         return self._bodies[key]
 
     def resolved(self, inside: Inlined | None, read: Output) -> Resolved:
-        """What a tensor of the file, or INSIDE a body, is now: one that no call gives."""
+        """Returns the tensor of the edited graph that replaces `read`.
+
+        Args:
+            inside: the call whose function contains `read`; None if it is a tensor of the graph.
+            read: the tensor.
+        """
         gates: set[str] = set()
         ways = list(self._ways(inside, read))
         for where, _, through in ways:
@@ -132,8 +137,10 @@ class InlinedCalls:
         return format_input(self._name(where, tensor.node), tensor.index), gates
 
     def _ways(self, inside: Inlined | None, read: Output) -> Iterator[tuple[Inlined | None, Output, Inlined | None]]:
-        """The tensors that hand on what READ is, from it to the one that no call gives: where each is, and the call
-        that it is an argument or a result of."""
+        """Yields `read` and the tensors that it is passed from, up to one that no replaced call returns.
+
+        Yields the call that contains each tensor, the tensor, and the call between it and the previous tensor.
+        """
         through: Inlined | None = None
         while True:
             yield inside, read, through
@@ -155,9 +162,10 @@ class InlinedCalls:
         return node.name if inside is None else inside.copies[node]
 
     def awaited(self, inside: Inlined | None, nodes: Iterable[Node]) -> set[str]:
-        """What has to be over where somebody waits for NODES, of the file or INSIDE a body.
+        """Returns the nodes of the edited graph that replace control inputs from `nodes`.
 
-        For a call that is what it does and gives; where that is nothing of its own, what it waits for and reads.
+        These are, for a call, the nodes of its control outputs and results. If none of them is a node of its function,
+        the inputs and control inputs of the call are added.
         """
         out: set[str] = set()
         pending = [(inside, node) for node in nodes]
@@ -165,7 +173,7 @@ class InlinedCalls:
         while pending:
             place, node = pending.pop()
             if (id(place), node) in seen or (place is not None and place.argument(node) is not None):
-                continue  # an argument is there from the beginning
+                continue  # arguments exist before the function runs
             seen.add((id(place), node))
             call = self._call(place, node)
             if call is None:

@@ -1,4 +1,4 @@
-"""What copies share with what was there before: functions, and tables and variables by their names."""
+"""Functions, tables and variables that copied nodes share with other nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 
 def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
-    """The functions that the originals call, directly or not, each with the one that the copies call in its place."""
+    """Returns the functions that the originals call, directly or indirectly, and their counterparts for the copies."""
     out: dict[tuple[str, str], None] = {}
     if not len(copies.originals.functions):
         return []
@@ -40,7 +40,7 @@ def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
 
 
 def calling_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes of a file of which the op may name functions."""
+    """Yields the nodes of the original whose op may have functions as attributes."""
     table = graph.store.table
     wanted = {
         number
@@ -53,7 +53,7 @@ def calling_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def named_by_node(node: Node) -> list[str]:
-    """The op of a node, and the functions that its attrs name."""
+    """Returns the op of a node, and the functions that its attributes name."""
     definition = op_def(node.op)
     out = [node.op]
     for key in sorted(node.attr_keys):
@@ -68,7 +68,7 @@ def _named_by(node: NodeDef) -> list[str]:
 
 
 def assignments(table: Table, rows: Iterable[int]) -> Iterator[int]:
-    """What gives the variables and tables among ROWS their values, directly or by way of an Identity of one."""
+    """Yields the nodes that assign values to the variables and tables in `rows`, also through Identity nodes."""
     holders = [row for row in rows if holds_state(table.op(row))] if any(map(holds_state, table.op_names)) else []
     for holder in holders:  # grows while it is walked
         for user in table.users(holder):
@@ -80,7 +80,13 @@ def assignments(table: Table, rows: Iterable[int]) -> Iterator[int]:
 
 
 class _Holder(NamedTuple):
-    """The copy of a node that holds something by a name, the names of both; whether these are those of the nodes."""
+    """A copied node that has shared state.
+
+    Attributes:
+        copy: the name of the copy.
+        old, new: the shared names of the original and of the copy.
+        is_own: whether the shared names are names of nodes.
+    """
 
     copy: str
     old: str
@@ -91,13 +97,13 @@ class _Holder(NamedTuple):
 def sharing_faults(
     comparison: Comparison, copies: Copies, functions: Mapping[str, str], common: Container[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with the names by which the copies hold tables, queues and variables, a line each.
+    """Yields the faults in the shared names of copied tables, queues and variables.
 
     Args:
-        comparison: of the graph without the copies and with them.
-        copies: the nodes.
-        functions: the functions that came with them, by the originals' names.
-        common: the names by which the copies hold what others hold, too.
+        comparison: of the original and the edited graph.
+        copies: the copied nodes.
+        functions: the names of the copied functions, by the names of the originals.
+        common: the shared names that the copies have in common with other nodes.
     """
     holders = [*_nodes(copies, comparison.after), *_bodies(copies.originals, comparison.after, functions)]
     if not holders:
@@ -125,7 +131,7 @@ def _shares(graph: Graph, op: str) -> bool:
 
 
 def _sharing(graph: Graph) -> set[str]:
-    """The nodes of GRAPH, as it is now, that hold what others may share by a name."""
+    """Returns the nodes whose state other nodes may share by a name."""
 
     def shares(op: str) -> bool:
         return _shares(graph, op) or op in TEMPORARY
@@ -174,9 +180,14 @@ def _text(node: NodeDef) -> str:
 
 
 def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, functions: bool = True) -> set[str]:
-    """The names by which nodes of a file, but for those WITHOUT, and its functions hold what others may share.
+    """Returns the shared names of the nodes of a graph, and of its functions.
 
-    Among them is '' where variables without a name share what they hold, and ``^name`` for temporary ones.
+    A variable without a name has the shared name '', and a temporary variable ``^name``.
+
+    Args:
+        graph: the graph.
+        without: nodes that are left out.
+        functions: whether the nodes of functions count.
     """
     out: set[str] = set()
     for node in (graph[name] for name in _sharing(graph) if without is None or name not in without):
@@ -193,7 +204,7 @@ def _in_functions(functions: Iterable[FunctionDef]) -> set[str]:
 
 
 def unread(before: Graph, names: list[str]) -> Iterator[str]:
-    """The nodes that only the defaults of the inputs NAMES were computed with."""
+    """Yields the nodes that only the default values of the inputs `names` depend on."""
     gone: set[str] = set(names)
     pending = [read.node for name in names for read in before[name].inputs]
     while pending:
