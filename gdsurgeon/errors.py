@@ -14,11 +14,11 @@ INTERNAL_FAULT = 70
 
 
 class Line(str):
-    """A line for a person that names arguments of the library: the command line calls those by its options.
+    """A line for the user that names arguments of the library; the command line replaces them by its options.
 
     Attributes:
-        template: the line, with a field in braces for each fact, and for each argument that is no fact.
-        facts: what fills it in; printable, or lines themselves.
+        template: the line, with a field in braces for each fact, and for each argument without a fact.
+        facts: the values of the fields; printable, or lines themselves.
     """
 
     template: str
@@ -31,7 +31,7 @@ class Line(str):
         return self
 
     def naming(self, options: Mapping[str, str]) -> str:
-        """The line with the names of arguments replaced by those in `options`."""
+        """Returns the line with the names of arguments replaced by those in `options`."""
         return self.template.format_map(_Words(self.facts, options))
 
 
@@ -47,7 +47,7 @@ class _Words(dict[str, str]):
 
 
 class Remark(str):
-    """A line for a person, such as a warning, that a program recognises without reading it.
+    """A line for the user, such as a warning, with a code by which programs recognise it.
 
     Attributes:
         code: a short name of what the line says; it stays the same when the words change.
@@ -67,12 +67,12 @@ class Remark(str):
         return self
 
     def as_json(self) -> dict[str, Json]:
-        """The code and the facts, as a fact of an error."""
+        """Returns the code and the facts, to be a fact of an error."""
         return {"code": self.code, **self.facts}
 
 
 def joined(separator: str, lines: Iterable[str]) -> Line:
-    """`lines` as one, made printable."""
+    """Returns `lines` as one line, joined with `separator` and made printable."""
     facts = {f"line_{number}": printable(line) for number, line in enumerate(lines)}
     return Line(separator.join(f"{{{name}}}" for name in facts), **facts)
 
@@ -83,15 +83,15 @@ def named_argument(name: str) -> Line:
 
 
 class GdsurgeonError(Exception):
-    """Base of all errors meant for a person: one line, and perhaps what helps.
+    """Base of all errors that are shown to the user: one line, and possibly advice.
 
     Attributes:
         exit_code: the exit code of the command line.
-        message: the line itself, without ``Error:`` in front; a `Line` where it names arguments.
+        message: the line itself, without the prefix ``Error:``; a `Line` if it names arguments.
         code: a short name of the fault, which stays the same if the words change. The class has a default; the place
             that raises the error may give a more specific one.
-        advice: codes of what helps. The command line has the words, in which its options are named
-            (`gdsurgeon.cli.hints`); the facts fill them in.
+        advice: codes of hints. The command line has their texts (`gdsurgeon.cli.hints`), which name its options and
+            contain the facts.
         facts: the subjects of the message by name: a file, a node, ... They are given as a mapping or as keywords.
         hint: a second line that names no options, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
@@ -124,13 +124,13 @@ class GdsurgeonError(Exception):
         self.warnings: tuple[str, ...] = ()
 
     def place_at(self, place: str) -> None:
-        """Puts `place`, where the error arose, before the message and into the facts; '' is nowhere."""
+        """Puts `place`, where the error arose, before the message and into the facts; '' does nothing."""
         if place:
             self.facts.setdefault("place", place)
             self.message = Line("{place}: {message}", place=printable(place), message=printable(self.message))
 
     def __str__(self) -> str:
-        """All of it: the function, the message, the details and the hint."""
+        """Returns the complete text: the function, the message, the details and the hint."""
         place = f"{self.function}: " if self.function else ""
         return "\n".join(
             [place + self.message, *(f"  {detail}" for detail in self.details), *filter(None, (self.hint,))]
@@ -206,24 +206,27 @@ class NotValidatedError(GdsurgeonError):
 
 
 def reason(error: OSError) -> str:
-    """The reason for an error of the operating system, as a part of a sentence."""
+    """Returns the reason for an operating system error, in lower case, to be part of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def unreadable(name: str, error: OSError, verb: str = "read") -> InputError:
-    """The error that the file `name` cannot be read (or `verb`), because of `error`."""
+    """Returns an InputError: the file `name` cannot be read (or `verb`), because of `error`."""
     line = f"{printable(name)} cannot be {verb}: {reason(error)}"
     return InputError(line, code="unreadable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
 def unwritable(name: str, error: OSError, verb: str = "written", *, role: str = "") -> OutputError:
-    """The error that the file `name` in the given `role` cannot be written (or `verb`), because of `error`."""
+    """Returns an OutputError: the file `name`, with this `role`, cannot be written (or `verb`), because of `error`."""
     line = f"{role} {printable(name)} cannot be {verb}: {reason(error)}".lstrip()
     return OutputError(line, code="unwritable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
 def printable(text: str) -> str:
-    """`text` with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
+    """Returns `text` with control characters, newlines and lone surrogates escaped.
+
+    Names of nodes are data, not markup.
+    """
     if isinstance(text, Line) or text.isprintable():
         return text  # the facts of a line are printable
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
@@ -234,12 +237,12 @@ LONGEST_NAME = 200
 
 
 def quoted(text: str) -> str:
-    """`text` for a message: printable, in single quotes, and not longer than `LONGEST_NAME` before it is escaped."""
+    """Returns `text` for a message: printable, quoted, and cut to `LONGEST_NAME` characters before escaping."""
     return f"'{printable(middle_cut(text, LONGEST_NAME))}'"
 
 
 def middle_cut(text: str, most: int) -> str:
-    """`text` with the middle left out if it has more than `most` characters."""
+    """Returns `text` with its middle left out if it has more than `most` characters."""
     if len(text) <= most:
         return text
     kept = most - 2

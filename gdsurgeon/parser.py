@@ -13,11 +13,11 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Parser(ABC):
-    """Reads TEXT from left to right; space counts for nothing.
+    """Reads `text` from left to right, ignoring whitespace.
 
     Attributes:
-        text: all of it.
-        at: how far it is read, from 0.
+        text: the complete text.
+        at: the current position, from 0.
     """
 
     def __init__(self, text: str) -> None:
@@ -26,21 +26,21 @@ class Parser(ABC):
 
     @abstractmethod
     def error(self, what: str, place: int | None = None) -> UsageError:
-        """WHAT is wrong at PLACE, or where the parser is."""
+        """Returns an error: `what` is wrong at `place`, by default at the parser's position."""
 
     def space(self) -> None:
-        """Goes on to what is no space."""
+        """Skips whitespace."""
         found = _SPACE.match(self.text, self.at)
         assert found is not None
         self.at = found.end()
 
     def is_end(self) -> bool:
-        """Whether nothing is left."""
+        """Skips spaces and returns whether the text ends there."""
         self.space()
         return self.at >= len(self.text)
 
     def skip(self, text: str, but: tuple[str, ...] = ()) -> bool:
-        """Whether TEXT comes next, and none of BUT; it is passed over then."""
+        """Skips `text` if it comes next and no text of `but` does. Returns whether it was skipped."""
         self.space()
         if not self.text.startswith(text, self.at) or self.text.startswith(but or "\0", self.at):
             return False
@@ -60,7 +60,7 @@ class Parser(ABC):
         """Yields once for each item up to `end`, with commas between items; the caller reads the item.
 
         Raises:
-            UsageError: a comma, or END, is missing.
+            UsageError: a comma or `end` is missing.
         """
         is_first = True
         while not self.skip(end):

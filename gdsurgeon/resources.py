@@ -24,7 +24,10 @@ _WORDS = {
 
 
 def memory_budget() -> int:
-    """The memory limit of TensorFlow's process in bytes; 0 if neither `MEMORY` nor the system has a limit."""
+    """Returns the memory limit of TensorFlow's process in bytes, from `MEMORY` or a part of the system's memory.
+
+    0 if neither is known.
+    """
     given = os.environ.get(MEMORY, "")
     if given.isascii() and given.isdigit():
         return int(given) << 20
@@ -42,7 +45,7 @@ def memory_budget() -> int:
 
 
 def is_memory_limited() -> bool:
-    """Whether this process, and its child processes, have a memory limit, as by ``ulimit -v``."""
+    """Returns whether this process and its child processes have a memory limit, such as from ``ulimit -v``."""
     try:
         import resource
     except ImportError:
@@ -52,7 +55,7 @@ def is_memory_limited() -> bool:
 
 
 def exhausted(error: BaseException | None) -> str:
-    """The exhausted resource that caused `error`, as a clause; '' for a different cause.
+    """Returns the exhausted resource that caused `error`, as a clause; '' for a different cause.
 
     The causes of exceptions are also examined: a module that could not be loaded can be missed later, and a clean-up
     can fail after the first error.
@@ -73,13 +76,16 @@ def exhausted(error: BaseException | None) -> str:
 
 
 def told_of_want(text: str) -> str:
-    """The exhausted resource that `text`, an error of a library or the output of a process, mentions; ''."""
+    """Returns the exhausted resource that `text` mentions, or ''.
+
+    `text` is the error message of a library or the output of a process.
+    """
     lower = text.lower()
     return next((meaning for words, meaning in _WORDS.items() if words in lower), "")
 
 
 def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> str:
-    """The resource whose lack ended TensorFlow's process, as a clause; '' if it is not known that one was lacking.
+    """Returns the exhausted resource that ended TensorFlow's process, as a clause; '' if none is known.
 
     Libraries that get no memory often crash without a message. If a process crashes with half of its memory budget in
     use, this is assumed to be the cause, because TensorFlow requests memory in large pieces.
@@ -101,7 +107,7 @@ def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> st
 
 
 def out_of_memory_kills() -> int:
-    """The number of processes that the kernel has killed for lack of memory since its start; 0 if unknown."""
+    """Returns the number of processes that the kernel killed for lack of memory since it started; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

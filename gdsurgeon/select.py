@@ -1,4 +1,4 @@
-"""The selection language: which nodes of a graph are meant. The same for every command and for the library."""
+"""The selection language, which selects nodes of a graph. All commands and the library use it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Selection:
         return bool(self.nodes or self.regexes or self.ops or self.scopes or walks)
 
     def renamed(self, tensor: Callable[[str], str], node: Callable[[str], str]) -> Selection:
-        """The same selection with other names: TENSOR and NODE return the new name for an old one."""
+        """Returns the same selection with new names: `tensor` and `node` map an old name to the new one."""
         between = tuple((tuple(map(tensor, start)), tuple(map(tensor, end))) for start, end in self.between)
         forward, backward = (tuple(map(tensor, names)) for names in (self.forward, self.backward))
         own = tuple(map(node, self.nodes))
@@ -87,21 +87,21 @@ class Selection:
 
 
 def _frozen(items: Iterable[object]) -> tuple[object, ...]:
-    """ITEMS as tuples, at each level."""
+    """Returns `items` as a tuple, with nested lists and tuples also as tuples."""
     return tuple(_frozen(item) if isinstance(item, (list, tuple)) else item for item in items)
 
 
 @public
 def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
-    """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
+    """Returns the selected nodes of `graph`, in file order, then the added nodes.
 
     A tensor of a signature is named ``KEY/name``.
 
     The nodes that stand for the arguments and results of a function, in its body, are selected only by name.
 
     Raises:
-        EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
-        UsageError: a pattern is no regular expression.
+        EditError: a name, scope, op, pattern or walk matches no node, or nothing is left after the exclusion.
+        UsageError: a pattern is not a regular expression.
     """
     try:
         return selected_nodes(graph, selection)
@@ -110,11 +110,11 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
 
 
 def selected_nodes(graph: Graph, selection: Selection) -> list[Node]:
-    """`select_nodes` for an edit that has nothing to do if nothing is selected.
+    """Returns the nodes as `select_nodes` does, for edits that have nothing to do if nothing is selected.
 
     Raises:
         EditError, UsageError: see `select_nodes`.
-        NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
+        NothingToDo: no part of the selection matches a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
     return NodeList(topology.node(number) for number in members(selected(topology, meant(graph, selection))))
@@ -133,16 +133,16 @@ class NodeList(list[Node]):
 
 
 def meant(graph: Graph, selection: Selection) -> Selection:
-    """SELECTION with ``KEY/name`` replaced by the names of GRAPH."""
+    """Returns `selection` with each ``KEY/name`` replaced by the name in `graph`."""
     tensor = partial(tensor_meant, graph)
     return selection.renamed(tensor, lambda text: node_of(tensor, text))
 
 
 def nodes_of(graph: Graph, selection: Nodes) -> list[Node]:
-    """The nodes of a selection, or of a list of nodes and names, each once.
+    """Returns the nodes of a selection, or of a list of nodes and names, each once.
 
     Raises:
-        EditError: see `select_nodes`; or a node is not in GRAPH, or no node is selected.
+        EditError: see `select_nodes`; or a node is not in `graph`, or no node is selected.
         NothingToDo: see `selected_nodes`.
     """
     if isinstance(selection, Selection):
@@ -156,7 +156,7 @@ def nodes_of(graph: Graph, selection: Nodes) -> list[Node]:
 
 
 def one_node(graph: Graph, item: str | Node) -> Node:
-    """The node of GRAPH that ITEM is or names. Raises EditError if GRAPH does not have it."""
+    """Returns `item`, or the node of `graph` with that name. Raises EditError if `graph` does not have it."""
     if isinstance(item, str):
         return graph[item]
     if graph.find(item.name) is not item:
@@ -169,12 +169,15 @@ def one_node(graph: Graph, item: str | Node) -> Node:
 
 
 def own_nodes(graph: Graph, nodes: Iterable[str | Node]) -> list[Node]:
-    """NODES, each once, by their names or themselves. Raises EditError where one is not in GRAPH."""
+    """Returns `nodes`, given as nodes or names, each once. Raises EditError if a node is not in `graph`."""
     return list(dict.fromkeys(one_node(graph, item) for item in nodes))
 
 
 def selected(topology: Topology, selection: Selection) -> bytearray:
-    """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
+    """Returns a flag for each node of `topology`: whether it is selected. Linear in nodes and edges.
+
+    See `select_nodes`.
+    """
     if selection.names_nothing:
         raise EditError(
             "nothing is selected: select nodes by name, scope, op, pattern or connection to other nodes",
@@ -208,7 +211,7 @@ def _named(topology: Topology, selection: Selection) -> bytearray:
 
 
 def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
-    """What each part of SELECTION means; to walk through one that means nothing raises NothingToDo."""
+    """Yields the nodes of each part of `selection`. Iterating over a part without nodes raises NothingToDo."""
     graph = topology.graph
     yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
@@ -235,7 +238,15 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
 def _some(
     found: Iterable[int], part: Line, given: Sequence[str], name: str = "", known: Iterable[str] = ()
 ) -> Iterator[int]:
-    """FOUND, if it is not empty, for what is GIVEN in PART of a selection; NAME may be a typo for one of KNOWN."""
+    """Yields `found`. Raises NothingToDo if it is empty.
+
+    Args:
+        found: the numbers of the nodes that match.
+        part: the part of the selection, for the message.
+        given: the user's values for this part.
+        name: a name that may be a typo for one of `known`.
+        known: the names that exist.
+    """
     count = 0
     for number in found:
         count += 1
@@ -249,7 +260,7 @@ def _some(
 
 
 def scopes(topology: Topology) -> list[str]:
-    """All name scopes, the outer ones too."""
+    """Returns all name scopes, including outer scopes."""
     out: dict[str, None] = {}
     for number in topology.numbers():
         scope = topology.name(number).rpartition("/")[0]
@@ -273,12 +284,13 @@ def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable
 
 @contextmanager
 def matching_ends() -> Iterator[None]:
-    """Has what is matched here end within `PATIENCE`: some patterns take twice the time for each letter of a name.
+    """Limits the time of matching in this context to `PATIENCE` seconds.
 
-    It does so in the main thread only, where signals arrive.
+    Some patterns need twice the time for each letter of a name. The limit works only in the main thread, which
+    receives signals.
 
     Raises:
-        EditError: it took longer.
+        EditError: the matching took longer.
     """
 
     def late(_number: int, _frame: object) -> NoReturn:
@@ -291,7 +303,7 @@ def matching_ends() -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGVTALRM, late)
-    except (AttributeError, ValueError):  # Windows; another thread
+    except (AttributeError, ValueError):  # Windows, or not the main thread
         yield
         return
     signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
@@ -307,7 +319,7 @@ BAD_PATTERN = (re.error, RecursionError, OverflowError)
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """PATTERN as a regular expression. Raises UsageError if it is not one."""
+    """Returns `pattern` as a compiled regular expression. Raises UsageError if it is not valid."""
     try:
         return re.compile(pattern)
     except BAD_PATTERN as error:
@@ -317,7 +329,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def under_scope(topology: Topology, scope: str) -> Iterator[int]:
-    """The nodes under a name scope, and the one named exactly like it; '' is the whole graph."""
+    """Yields the nodes under a name scope, and the node with the scope's own name; '' selects the whole graph."""
     prefix = scope_prefix(scope)
     if not prefix:
         yield from topology.numbers()
@@ -329,27 +341,27 @@ def under_scope(topology: Topology, scope: str) -> Iterator[int]:
 
 
 def _node(topology: Topology, text: str) -> int:
-    """The node that a user names, by its own name or by that of a tensor that it gives."""
+    """Returns the node that the user named, by its own name or by the name of one of its output tensors."""
     if ":" in text:
         return _tensor(topology, text)[0]
     return topology.id_of(topology.graph[parse_tensor(text).node])
 
 
 def _tensor(topology: Topology, text: str) -> tuple[int, int]:
-    """The node and the output index of a tensor that a user has written."""
+    """Returns the node and the output index of a tensor name given by the user."""
     ref = parse_tensor(text)
     return topology.id_of(topology.graph.tensor(text).node), ref.port
 
 
 def _add_constants(topology: Topology, flags: bytearray) -> None:
-    """Selects what is computed from constants alone and read by selected nodes only."""
+    """Selects nodes that are computed only from constants and consumed only by selected nodes."""
     constant = is_constant(topology)
     for number in serving_alone(topology, members(flags), lambda n: bool(constant[n]), lambda _: True):
         flags[number] = 1
 
 
 def is_constant(topology: Topology) -> bytearray:
-    """For each node whether it depends on constants alone."""
+    """Returns a flag for each node: whether it depends only on constants."""
     from gdsurgeon.analysis.traversal.order import topological_order
 
     out = bytearray(topology.size)
@@ -368,7 +380,10 @@ def is_constant(topology: Topology) -> bytearray:
 
 
 def depends_on_feeds(topology: Topology) -> bytearray:
-    """For each node whether it depends on values that a run is fed, or on a state: not on shapes and chance alone."""
+    """Returns a flag for each node: whether it depends on the values of feeds or on state.
+
+    Dependence only on shapes or random values does not count.
+    """
     consumers = topology.consumers(control=False)
     out = bytearray(topology.size)
     pending = [n for n in topology.numbers() if not topology.data_producers(n) and topology.op(n) != "Const"]
@@ -381,10 +396,10 @@ def depends_on_feeds(topology: Topology) -> bytearray:
 
 
 def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Those of NAMES in which PATTERN is found, with what `re.sub` makes of them.
+    """Returns pairs of old and new name for each of `names` that contains `pattern`, as replaced by `re.sub`.
 
     Raises:
-        UsageError: it is no substitution.
+        UsageError: the substitution is not valid.
     """
     try:
         with matching_ends():

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 def size(count: int) -> str:
-    """`count` bytes: ``18.3 MiB``."""
+    """Returns `count` bytes as text: ``18.3 MiB``."""
     if count < 1024:
         return counted(count, "byte")
     value = count / 1024
@@ -25,12 +25,12 @@ def size(count: int) -> str:
 
 
 def an(word: str) -> str:
-    """`word` with its article: ``a Relu``, ``an ArgMax``."""
+    """Returns `word` with its article: ``a Relu``, ``an ArgMax``."""
     return f"{'an' if word[:1] in tuple('AEIOUaeiou') else 'a'} {printable(word)}"
 
 
 def is_utf8(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: an argument of the command line may hold other bytes."""
+    """Returns whether `text` can be encoded as UTF-8; command-line arguments may hold other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -39,23 +39,23 @@ def is_utf8(text: str) -> bool:
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 node``, ``2,727 nodes``."""
+    """Returns `count` with the noun, in the plural if needed: ``1 node``, ``2,727 nodes``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def told_apart(a: int, b: int) -> tuple[str, str]:
-    """Two sizes in bytes as text, in whole bytes where they would look the same else."""
+    """Returns two sizes in bytes as text; in whole bytes if different sizes would otherwise look equal."""
     texts = size(a), size(b)
     return texts if a == b or texts[0] != texts[1] else (f"{a:,} bytes", f"{b:,} bytes")
 
 
 def change(before: int, after: int) -> str:
-    """`` (+7)``, or nothing where both are equal."""
+    """Returns the difference, such as `` (+7)``; '' if both numbers are equal."""
     return f" ({after - before:+,})" if after != before else ""
 
 
 def ops(counts: Mapping[str, int], most: int = 8) -> str:
-    """``DecodeJpeg, Identity, Const x 4``, single ones first."""
+    """Returns op counts as text, ops that occur once first: ``DecodeJpeg, Identity, Const x 4``."""
     items = sorted(counts.items(), key=lambda item: (item[1] > 1, item[0]))
     items = [(printable(op), n) for op, n in items]
     shown = [op if n == 1 else f"{op} x {n:,}" for op, n in items[:most]]
@@ -63,43 +63,43 @@ def ops(counts: Mapping[str, int], most: int = 8) -> str:
 
 
 def listed(items: Iterable[str], most: int = 6) -> str:
-    """``a, b, c and 12 more``."""
+    """Returns the first `most` items and the number of the rest: ``a, b, c and 12 more``."""
     return named(list(items), most, str)
 
 
 def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = printable) -> str:
-    """`listed`, of names that are made printable first: those that are shown, of however many."""
+    """Returns the first `most` names, formatted by `show`, and the number of the rest."""
     return ", ".join(map(show, names[:most])) + and_more(len(names) - most)
 
 
 def and_more(count: int, others: str = "more") -> str:
-    """`` and 12 more``; nothing where there are no `others`."""
+    """Returns the number of remaining items, such as `` and 12 more``; '' if `count` is not positive."""
     return f" and {count:,} {others}" if count > 0 else ""
 
 
 def first_lines(
     items: Sequence[Item], most: int, others: str = "more", show: Callable[[Item], str] = str
 ) -> tuple[str, ...]:
-    """The first of `items`, a line each, and behind them a line that says how many `others` there are."""
+    """Returns the first `most` items, one a line, then a line with the number of the rest if there are more."""
     more = and_more(len(items) - most, others)
     return (*map(show, items[:most]), *((more[1:],) if more else ()))
 
 
 def renaming(names: tuple[str, str]) -> str:
-    """``old  ->  new``."""
+    """Returns a renaming as text: ``old  ->  new``."""
     return "  ->  ".join(map(printable, names))
 
 
 def columns(
     rows: Sequence[Sequence[str]], indent: str = "    ", right: Collection[int] = (), widest: int = 0
 ) -> Iterator[str]:
-    """`rows` of as many cells each as a table, a line each; a column without anything is left out.
+    """Yields `rows` as the lines of a table. All rows have the same number of cells; empty columns are left out.
 
     Args:
         rows: the cells, row by row.
         indent: text before each line.
-        right: the columns that are set to the right.
-        widest: characters that a column is padded to at most; after a longer cell the next begins where it ends. 0 for
+        right: the columns that are right-aligned.
+        widest: the largest width to pad a column to, in characters; longer cells shift the rest of their row. 0 for
             no limit.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -126,22 +126,22 @@ class Entry(NamedTuple):
 
 
 def before_text(label: str) -> str:
-    """The label of an entry with the spaces around it."""
+    """Returns `label`, the label of an entry, padded with spaces."""
     return f"  {label:<9}" if len(label) < 9 else f"  {label}  "
 
 
 def labelled(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of texts with their labels before them."""
+    """Returns a line for each entry: its label, then its text."""
     return [before_text(label) + text for label, text in entries]
 
 
 def shortened(text: str, most: int) -> str:
-    """`text`, or the first `most` characters of it with dots behind them."""
+    """Returns `text`, or its first `most` characters followed by dots if it is longer."""
     return text if len(text) <= most else text[:most] + "..."
 
 
 def or_nothing(names: Iterable[str]) -> str:
-    """All names in quotes, or ``nothing``."""
+    """Returns all names in quotes, or ``nothing`` if there are no names."""
     return ", ".join(map(quoted, names)) or "nothing"
 
 
@@ -150,17 +150,17 @@ MOST_WORK = 2_000_000
 
 
 def near_miss(name: str, names: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` if one of `names` is like `name`, else nothing."""
+    """Returns `` Did you mean 'x'?`` if 'x' of `names` is similar to `name`, else ''."""
     return suggestion(nearest(name, names))
 
 
 def suggestion(near: str | None) -> str:
-    """`` Did you mean 'x'?`` if `near` is the name 'x', else nothing."""
+    """Returns `` Did you mean 'x'?`` if `near` is the name 'x'; '' if it is None."""
     return f" Did you mean {quoted(near)}?" if near is not None else ""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` is probably a typo for, or None."""
+    """Returns the one of `names` that `name` is probably a typo for, or None."""
     from difflib import get_close_matches
 
     lowered = name.lower()
@@ -181,7 +181,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def abbreviated(count: int) -> str:
-    """``912``, ``25.6M``: `count` to three digits, with the letter of the thousands."""
+    """Returns `count` to three digits, with a letter for the power of 1000: ``912``, ``25.6M``."""
     value = float(count)
     for unit in ("", "k", "M", "G", "T"):
         if abs(value) < 999.5:
@@ -191,10 +191,10 @@ def abbreviated(count: int) -> str:
 
 
 def spelt_value(value: object) -> str:
-    """`value`, such as True, 3 or [1, 2], as the command line has it: ``true``, ``3``, ``[1, 2]``; a text is itself.
+    """Returns `value` as the command line spells it: ``true``, ``3``, ``[1, 2]``; a string is returned unchanged.
 
     Raises:
-        TypeError: it is nothing of the kind.
+        TypeError: JSON cannot represent it.
     """
     if isinstance(value, str):
         return value

@@ -10,8 +10,8 @@ from typing import TypeVar
 class Data:
     """Data: two objects of a class are equal if their fields are equal; a `repr` shows the fields that are not empty.
 
-    A subclass is a ``dataclass(eq=False, repr=False)``: to have these two made for each class, as a plain dataclass
-    does, takes longer than a small edit.
+    A subclass is a ``dataclass(eq=False, repr=False)``: generating both methods for each class, as a plain
+    dataclass does, takes longer than a small edit.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -33,7 +33,7 @@ _SHORT.maxlevel, _SHORT.maxother, _SHORT.maxstring = 3, 120, 80
 
 
 def short(value: object) -> str:
-    """The `repr` of `value` in a line: three levels deep, the first items of each."""
+    """Returns the `repr` of `value` in one line: at most three levels, with the first items of each."""
     return " ".join(_SHORT.repr(value).split("\n"))
 
 

@@ -55,7 +55,7 @@ Called = Mapping[str, str]
 
 
 def changes(matching: Matching, called: Called) -> Iterator[Change]:
-    """The partners that differ in more than names and values."""
+    """Yields the changes of matched nodes that differ in more than names and values."""
     for i, j in matching.pairs():
         one, other = matching.a.forms[i], matching.b.forms[j]
         details = [*_form(one, other, called)] if one is not other or one.functions else []
@@ -172,7 +172,7 @@ class SignatureChange(NamedTuple):
 
 
 def end_changes(matching: Matching) -> Iterator[EndChange]:
-    """The inputs and outputs that differ in name, dtype or stated shape, those that came and those that went."""
+    """Yields the inputs and outputs that were added, removed, or changed in name, dtype or declared shape."""
     for side, nodes in ((INPUT, input_nodes), (OUTPUT, output_nodes)):
         yield from _ends(matching, side, nodes(matching.a.graph), nodes(matching.b.graph))
 

@@ -77,7 +77,7 @@ def compare_written(
     for name in written.fresh:
         names[back.get(name, name)] = None
     for name in renamed:
-        # Records that are as they were spell a name that another node has now.
+        # Unchanged records contain a name that a different node has now.
         names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
     for name, count in Counter(written.doubled).items():
@@ -142,7 +142,7 @@ _STEP = 1 << 20
 
 
 def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple[int, int]) -> bool:
-    """Whether two stretches of the bodies of records, from and to, have the same bytes; read piece by piece."""
+    """Returns whether two byte ranges, (start, end) in the bodies of records, are equal. Reads them in pieces."""
     size = mine[1] - mine[0]
     return size == its[1] - its[0] and all(
         old.source.read(old.body + mine[0] + at, min(_STEP, size - at))
@@ -160,7 +160,7 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     spelling = Spelling(_names_now(renamed))
     taken = frozenset(renamed.values())
     for name in names:
-        # The name that a node had may be another's now: then that is not what has become of it.
+        # A different node may have the node's old name now; that node is not its counterpart.
         is_left, now = name not in renamed and name in taken, renamed.get(name, name)
         if now == name and not is_left and not before.store.has(name):
             out.added += [name] if after.store.has(name) else []
@@ -288,7 +288,7 @@ class Spelling(NamedTuple):
 
 
 def is_same_attr(old: Node, new: Node, key: str) -> bool:
-    """Whether both nodes have the attr and it holds the same; large values are read piece by piece."""
+    """Returns whether both nodes have the attr, with the same value. Large values are read in pieces."""
     if not (old.has_attr(key) and new.has_attr(key)):
         return False
     assert old.record is not None
@@ -330,7 +330,7 @@ def _other_fields_of(node: Node) -> bytes:
 
 
 def _other_classes(node: Node) -> Value:
-    """The entries of ``_class`` that are no colocations."""
+    """Returns the entries of ``_class`` that are not colocations; its bytes if it cannot be decoded."""
     data = node.attr_bytes(COLOCATION_ATTR)
     if data is None:
         return ()

@@ -52,7 +52,7 @@ def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent
 
 
 def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
-    """Functions that have come along with the nodes, but for their names and those that they share resources by."""
+    """Yields the copied functions that differ from their originals, other than in names of functions and resources."""
     names = {new: old for old, new in intent.renamed_functions.items()}
     for name in intent.functions.added:
         old, new = originals.functions.get(names.get(name, name)), after.functions.get(name)
@@ -130,7 +130,7 @@ def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -
 
 
 def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterator[str]:
-    """A frame that copies lead into is no other loop's, or the iterations of the two are mixed up."""
+    """Yields a problem if a frame of the copies is also used by a copied loop: iterations would be mixed up."""
     if not frames:
         return
     for node in after.nodes():

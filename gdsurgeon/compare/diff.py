@@ -120,7 +120,7 @@ class _Libraries:
             self._pending.append((one, other))
 
     def follow(self, matching: Matching) -> None:
-        """Pairs the functions that partners call, and so on."""
+        """Pairs the functions that partners call, recursively."""
         self._calls(matching)
         while self._pending:
             pair = self._pending.popleft()

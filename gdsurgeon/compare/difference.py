@@ -113,7 +113,7 @@ class Difference(Data):
         return self.matching.a.names[i], self.matching.b.names[j]
 
     def mapping(self) -> str:
-        """The pairs of other names, one a line, as `validate --map-file` takes them."""
+        """Returns the renamed nodes as ``old=new`` lines, the format of `validate --map-file`."""
         pairs = (self.names(i, j) for i, j in self.renamed)
         return "".join(f"{old}={new}\n" for old, new in pairs)
 
@@ -162,7 +162,7 @@ def _counts(end: EndChange, ignore: Collection[str]) -> bool:
 
 
 def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
-    """The constants and variables whose values differ."""
+    """Yields the constants and variables whose values differ."""
     matching = out.matching
     assert matching is not None
     a, b = matching.a, matching.b
@@ -226,7 +226,7 @@ class Hunk(NamedTuple):
 
 
 class Hunks(NamedTuple):
-    """Hunks in which nodes of the same ops, as many of each, were removed and added."""
+    """Hunks in which the same numbers of nodes of the same ops were removed and added."""
 
     removed: Counter[str]
     added: Counter[str]

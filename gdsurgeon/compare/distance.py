@@ -58,7 +58,7 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
 
 
 def distance_of_few(one: Constant, other: Constant) -> Distance:
-    """The same of a few numbers, which need no arrays."""
+    """Returns the distance between two small constants, computed without arrays."""
     values, others = one.values, other.values
     shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
     pairs: Any = zip(values, others, strict=True)

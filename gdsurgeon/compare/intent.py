@@ -253,7 +253,7 @@ def made(
     device: str = "",
     attrs: Mapping[str, bytes | None] | None = None,
 ) -> list[Altered]:
-    """All that a node is which has been made.
+    """Returns the declarations of all properties of a new node.
 
     Attrs with the value None are declared as present, with any value; without `attrs`, no attr is declared.
     """

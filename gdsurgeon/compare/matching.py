@@ -88,7 +88,7 @@ class Matching:
                 self.pair(i, j)
 
     def propagate(self, labels_a: Sequence[int], labels_b: Sequence[int], seeds: Iterable[int] | None = None) -> None:
-        """Pairs neighbors of partners that have equal labels, if no other neighbor has that label, and so on.
+        """Pairs neighbors of partners that have equal labels, if the label is unique; repeats for new pairs.
 
         Constants are not paired here.
 

@@ -26,7 +26,7 @@ OTHER_END = 4
 
 
 def namesakes(matching: Matching) -> Iterator[tuple[int, int]]:
-    """The nodes of both sides that have the same name and op, in whichever version."""
+    """Yields the pairs of nodes in both graphs with the same name and op; the versions of the op may differ."""
     a, b = matching.a, matching.b
     places = {name: j for j, name in enumerate(b.names)}
     for i, name in enumerate(a.names):
@@ -43,7 +43,7 @@ def pair_namesakes(matching: Matching) -> None:
 
 
 def has_parted_namesakes(matching: Matching) -> bool:
-    """Whether nodes of the same name and op are not partners."""
+    """Returns whether some nodes of the same name and op are not matched with each other."""
     return any(matching.mates[i] != j for i, j in namesakes(matching))
 
 

@@ -44,7 +44,7 @@ class Difference(NamedTuple):
         return f"{where}: {shown(self.after)} instead of {shown(self.before)}"
 
     def as_json(self) -> dict[str, Json]:
-        """The difference as JSON."""
+        """Returns the difference as JSON."""
         return {"place": list(self.place), "before": _json(self.before), "after": _json(self.after)}
 
 

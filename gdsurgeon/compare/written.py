@@ -145,7 +145,7 @@ class WrittenFinder:
             self.order.append(part)
 
     def doubled(self) -> Iterator[str]:
-        """The nodes that are written more often than the file has them, each as often as it is too much."""
+        """Yields the nodes that are written more often than the file has them, once for each surplus copy."""
         yield from self._again
         for name in self._fresh:
             if self._is_kept(self._table.rows.get(name, -1)):
@@ -203,7 +203,7 @@ class _Copied(NamedTuple):
 
 
 def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
-    """The stretches of the file that were copied, in the order in which they are written."""
+    """Yields the parts of the file that were copied, in the order in which they are written."""
     fields = sorted(table.layout.others, key=lambda field: field.start)
     field_starts, field_ends = [field.start for field in fields], [field.end for field in fields]
     places = Places(table.source)

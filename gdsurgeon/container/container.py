@@ -53,11 +53,11 @@ class Container:
         return self.meta.graph
 
     def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
-        """The current content of the file that holds the graph; see `MetaGraph.chunks`."""
+        """Returns the current content of the file that holds the graph; see `MetaGraph.chunks`."""
         raise NotImplementedError
 
     def read_again(self, source: Source) -> MetaGraph:
-        """The MetaGraph in `source`, the written file."""
+        """Returns the MetaGraph in `source`, the written file."""
         raise NotImplementedError
 
     def reopened(self, source: Source) -> Container:
@@ -169,7 +169,7 @@ class MetaGraphFile(Container):
 
 
 def _places(source: Source) -> list[Field]:
-    """The places of the MetaGraphDefs."""
+    """Returns the MetaGraphDef fields of the SavedModel in `source`."""
     found = fields_of(source, 0, source.size)
     places = [field for field in found if field.number == META_GRAPHS and field.wire_type == LEN]
     if not 0 < len(places) <= MOST_GRAPHS:
@@ -181,13 +181,13 @@ def _places(source: Source) -> list[Field]:
 
 
 def only_graph(source: Source) -> MetaGraph:
-    """The first MetaGraph of the SavedModel in `source`."""
+    """Returns the first MetaGraph of the SavedModel in `source`."""
     place = _places(source)[0]
     return MetaGraph(source, place.value, place.end)
 
 
 def _chosen(found: list[MetaGraph], tags: tuple[str, ...], name: str) -> int:
-    """The number of the MetaGraph that the tags select."""
+    """Returns the index of the MetaGraph that the tags select; without tags, one tagged ``serve`` is preferred."""
     fitting = [number for number, meta in enumerate(found) if not tags or meta.tags == frozenset(tags)]
     if not tags and len(fitting) > 1:
         fitting = [number for number in fitting if found[number].tags == {"serve"}] or fitting

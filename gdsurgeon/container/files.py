@@ -17,7 +17,7 @@ ASSETS = "assets"
 
 
 def saved_model_at(path: str) -> str:
-    """The folder of the SavedModel that `path` is, or whose graph it is; ''."""
+    """Returns the folder of the SavedModel at `path`, which is the folder or its graph file; '' if it is neither."""
     if path in STANDARD_INPUT:
         return ""
     folder, name = os.path.split(path)
@@ -27,10 +27,10 @@ def saved_model_at(path: str) -> str:
 
 
 class Wanted(NamedTuple):
-    """What of a model is meant.
+    """The selected part of a model.
 
     Attributes:
-        tags: of the MetaGraph; () where there is one alone, or one to serve.
+        tags: of the MetaGraph; () if there is only one, or one tagged ``serve``.
         signatures: keys of the selected signatures; () for all.
         checkpoint: prefix of the checkpoint; '' for the model's own.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Model(NamedTuple):
-    """A graph, and the container around it; None where it is a GraphDef of its own."""
+    """A graph, and its container; the container is None if the file is a GraphDef."""
 
     graph: Graph
     container: Container | None
@@ -30,19 +30,19 @@ class Model(NamedTuple):
 
 @public
 def load(path: StrPath) -> Graph:
-    """The graph in the file or folder `path` (``-``: standard input).
+    """Returns the graph in the file or folder `path` (``-``: standard input).
 
     It is a GraphDef in binary or text form, or the GraphDef inside a SavedModel or a MetaGraph.
 
     Raises:
-        InputError: it cannot be read, or is something else; the message says what.
+        InputError: it cannot be read, or has a different format, which the message names.
         UsageError: a SavedModel has several graphs.
     """
     return open_model(os.fspath(path)).graph
 
 
 def open_model(path: str, wanted: Wanted = ALL) -> Model:
-    """The model at `path`; of several graphs or signatures those that are `wanted`. Raises: see `load`."""
+    """Returns the model at `path`; `wanted` selects among several graphs or signatures. Raises: see `load`."""
     found = _opened(path, wanted)
     if wanted.checkpoint and found.container is not None:
         check_fits(found.container.meta, wanted.checkpoint)
@@ -72,7 +72,7 @@ def _opened(path: str, wanted: Wanted) -> Model:
 
 
 def model_folder(path: str) -> str:
-    """The folder of the SavedModel at `path`, that which has come at standard input as a tar stream included; ''.
+    """Returns the folder of the SavedModel at `path`, or ''; a tar stream on standard input is unpacked to a folder.
 
     Raises:
         InputError: the archive is broken, or holds no SavedModel.
@@ -86,14 +86,14 @@ def model_folder(path: str) -> str:
 
 
 def meta_of(path: str) -> str:
-    """The MetaGraph of the checkpoint with the prefix `path`, where there is one; else `path`."""
+    """Returns the MetaGraph file of the checkpoint with the prefix `path` if there is one; else `path`."""
     if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
         return path
     if os.path.exists(path):
         from gdsurgeon.container.checkpoint.table import is_table
 
         source = open_source(path)
-        is_checkpoint = is_table(source)  # in one file, as checkpoints of TensorFlow 1 were
+        is_checkpoint = is_table(source)  # a checkpoint in one file, as in TensorFlow before 1.0
         source.close()
         if not is_checkpoint:
             return path
@@ -101,7 +101,7 @@ def meta_of(path: str) -> str:
 
 
 def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
-    """The files and folders that TensorFlow reads where the model at `path` is restored; they may not be there."""
+    """Returns the paths that TensorFlow reads to restore the model at `path`; some may not exist."""
     if path in STANDARD_INPUT:
         from gdsurgeon.container.tar import room
 
@@ -132,7 +132,7 @@ def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:
 
 
 def folder_state(folder: str) -> State:
-    """The state of `folder`, a SavedModel. Raises InputError: something in it is neither a file nor a folder."""
+    """Returns the state of the SavedModel `folder`. Raises InputError: it contains a link or a special file."""
     try:
         return state_of(folder)
     except OSError as error:
@@ -140,7 +140,7 @@ def folder_state(folder: str) -> State:
 
 
 def _from_text(path: str) -> Source:
-    """The bytes that the text of a SavedModel stands for."""
+    """Returns the binary form of the text SavedModel at `path`, as a source."""
     from gdsurgeon.wire.text import to_binary
 
     source = open_source(path)
@@ -154,10 +154,10 @@ MOST_NAMED = 10
 
 
 def check_whole(path: str) -> None:
-    """Does nothing where `path` is no part of a model, and no folder.
+    """Checks that `path` is neither a folder nor only a part of a model.
 
     Raises:
-        InputError: it is, and says what is meant by it.
+        InputError: it is one of these; the message suggests the model to use.
     """
     state = _named_by(path)
     checkpoint = _checkpoint(path) if state is None else state
@@ -174,7 +174,7 @@ def check_whole(path: str) -> None:
 
 
 def check_fits(model: MetaGraph, prefix: str) -> None:
-    """Raises InputError where the checkpoint `prefix` lacks tensors that `model` is restored from; they are named."""
+    """Raises InputError, with their names, if the checkpoint `prefix` lacks tensors that `model` restores."""
     from gdsurgeon.container.checkpoint.open import open_checkpoint
     from gdsurgeon.container.restoring import restored_keys
 
@@ -194,7 +194,7 @@ def check_fits(model: MetaGraph, prefix: str) -> None:
 
 
 def _model_of(path: str) -> str:
-    """The model that `path`, a file, a folder or the prefix of a checkpoint, is a part of; ''."""
+    """Returns the model that contains `path`, a file, a folder or a checkpoint prefix; '' if not found."""
     if os.path.isfile(f"{path}.meta"):
         return path
     folder = os.path.abspath(path)
@@ -206,7 +206,7 @@ def _model_of(path: str) -> str:
 
 
 def _named_by(path: str) -> str | None:
-    """The prefix of the checkpoint that `path` names, a ``checkpoint`` file; None where it is no such file."""
+    """Returns the checkpoint prefix recorded in `path`, a ``checkpoint`` file; None if it is not such a file."""
     if os.path.basename(path) != "checkpoint" or not os.path.isfile(path):
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -215,7 +215,7 @@ def _named_by(path: str) -> str | None:
 
 
 def _checkpoint(path: str) -> str:
-    """The prefix of the checkpoint that `path` is, or is a file of; ''."""
+    """Returns the prefix of the checkpoint at `path`, which is the prefix or a file of the checkpoint; else ''."""
     if os.path.isdir(path) or path.endswith(".meta"):
         return ""
     from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of

@@ -170,7 +170,7 @@ def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
 
 
 def as_variable(entry: bytes) -> VariableDef | None:
-    """An entry of a collection as a VariableDef; None if it is not one: collections do not declare their kind."""
+    """Returns a collection entry as a VariableDef, or None: collections do not declare the type of their entries."""
     from gdsurgeon.wire.messages import unknown_fields
 
     try:
@@ -253,7 +253,7 @@ def _with_contexts(key: str, entries: Iterable[bytes], copied: Copied, spell: Ca
 
 
 def _copy(context: ContextDef, copied: Copied, spell: Callable[[str], str]) -> ContextDef | None:
-    """The context of the copy; None if the context was not copied."""
+    """Returns the context of the copy; None if the context was not copied."""
     if spell(context.pivot_name) == context.pivot_name:
         return None
     out = type(context).FromString(context.SerializeToString())
@@ -267,7 +267,7 @@ def _copy(context: ContextDef, copied: Copied, spell: Callable[[str], str]) -> C
 
 
 def _add_inside(context: ContextDef, copied: Copied, spell: Callable[[str], str]) -> bool:
-    """Adds the copies inside a context that was not copied; returns whether there are any."""
+    """Adds the copies inside a context that was not copied; returns whether any were added."""
     values = context.values_def.values
     more = [now for text in values if (now := spell(text)) != text]
     values.extend(more)

@@ -19,7 +19,7 @@ from gdsurgeon.wire.source import Source, SourceSlice, fields_of
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 
 MAIN_OP = "saved_model_main_op"
-"""The collection that names what a loader runs first."""
+"""The collection that names the op that a loader runs first."""
 GRAPH = 2
 """Field number of the GraphDef in a MetaGraphDef."""
 _SAVER = 3
@@ -48,10 +48,10 @@ class Around(NamedTuple):
     """The new parts of a MetaGraph outside its graph.
 
     Attributes:
-        signatures: by key; None: those that are there.
-        objects: None: those that are there.
+        signatures: by key; None: the existing signatures.
+        objects: None: the existing objects.
         without_objects: whether the objects are left out.
-        saver: the saver, and collections that are not there; None: the one that is there.
+        saver: the new saver, with collections that do not exist yet; None: the existing saver.
     """
 
     signatures: Mapping[str, SignatureDef] | None = None
@@ -67,8 +67,8 @@ class MetaGraph:
     """A MetaGraphDef.
 
     Args:
-        source: what holds it.
-        start, end: where it lies there.
+        source: the source that holds the message.
+        start, end: offsets of the message in `source`.
 
     Attributes:
         graph: its graph, over a part of `source`.
@@ -131,7 +131,7 @@ class MetaGraph:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
-        """The message as it is now: what names nodes of the graph has followed these.
+        """Returns the current message, with the references to nodes updated to the current graph.
 
         Raises:
             EditError: a part requires a removed node.
@@ -165,7 +165,7 @@ class MetaGraph:
         return written.chunks()
 
     def objects_now(self) -> SavedObjectGraph:
-        """A copy of its objects, with what they name as it is called now. Raises EditError: see `chunks`."""
+        """Returns a copy of the object graph with current node and tensor names. Raises EditError: see `chunks`."""
         part = MetaGraphDef()
         part.object_graph_def.CopyFrom(self.around.object_graph_def)
         respell(part, lambda text: tensor_now(self.graph, text))
@@ -182,7 +182,7 @@ class MetaGraph:
         return {key: before[key] - count for key, count in sorted(after.items()) if count < before[key]}
 
     def _signatures_now(self) -> Mapping[str, SignatureDef]:
-        """The signatures that it has, with what they name as it is called now."""
+        """Returns the signatures with current node and tensor names."""
         part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == _SIGNATURES))
         respell(part, lambda text: tensor_now(self.graph, text))
         return dict(part.signature_def)

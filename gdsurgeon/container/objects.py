@@ -32,7 +32,7 @@ SIGNATURE_MAP = "signature_map"
 
 
 class SignatureFunction(NamedTuple):
-    """A library function that computes a signature: its name, and the objects that it takes after the inputs."""
+    """A library function that computes a signature: its name, and the objects captured after the inputs."""
 
     name: str
     bound: Sequence[int]
@@ -62,7 +62,7 @@ class ObjectGraph:
 
     @property
     def callables(self) -> list[str]:
-        """Returns the names of the model's functions other than its signatures."""
+        """The names of the model's functions other than its signatures."""
         root = self.proto.nodes[0].children if self.proto.nodes else ()
         return [child.local_name for child in root if self._at(child.node_id).WhichOneof("kind") == "function"]
 
@@ -77,12 +77,12 @@ class ObjectGraph:
         return out
 
     def bound(self, name: str) -> list[int]:
-        """The objects that the function `name` takes after its inputs."""
+        """Returns the object numbers of the captures that the function `name` takes after its inputs."""
         known = self.proto.concrete_functions
         return list(known[name].bound_inputs) if name in known else []
 
     def held(self, calls: Iterable[Node]) -> dict[str, int]:
-        """Returns the objects that nodes stand for, from the arguments of `calls` of concrete functions."""
+        """Returns the object numbers of tensors, by name: the captured arguments in `calls` of concrete functions."""
         out: dict[str, int] = {}
         for node in calls:
             called = node.attr("f")
@@ -93,7 +93,7 @@ class ObjectGraph:
         return out
 
     def constant(self, place: int) -> str:
-        """The Const of the graph whose value the object at `place` has; '' where it is something else."""
+        """Returns the name of the Const node that holds the value of the object at `place`; '' if it is no constant."""
         return self._at(place).constant.operation
 
     def _at(self, place: int) -> SavedObject:
@@ -107,7 +107,7 @@ class ObjectGraph:
         return self.proto.nodes[place]
 
     def add_constant(self, node: str) -> int:
-        """A new object: the value of the Const `node` of the graph."""
+        """Adds an object for the value of the Const `node`, and returns its number."""
         item = self.proto.nodes.add()
         item.constant.operation = node
         return len(self.proto.nodes) - 1
@@ -132,7 +132,7 @@ class ObjectGraph:
         self._forget_unnamed()
 
     def _map(self) -> SavedObject:
-        """Returns the object whose children are the signatures; otherwise a new object."""
+        """Returns the object whose children are the signatures, or a new object if there is none."""
         for item in self.proto.nodes:
             if item.user_object.identifier == SIGNATURE_MAP:
                 return item
@@ -140,7 +140,7 @@ class ObjectGraph:
 
     @property
     def has_signature_map(self) -> bool:
-        """Whether a loader looks for signatures at all."""
+        """Whether the objects include a signature map, in which a loader looks up signatures."""
         return any(item.user_object.identifier == SIGNATURE_MAP for item in self.proto.nodes)
 
     def _new_place(self) -> int:
@@ -160,11 +160,11 @@ class ObjectGraph:
 
 
 def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:
-    """A concrete function that takes `inputs` by their names, as TensorFlow wraps a signature."""
+    """Returns a concrete function with keyword arguments `inputs`, in the form that TensorFlow uses for signatures."""
     out = SavedBareConcreteFunction()
     out.concrete_function_name = name
     out.argument_keywords.extend(inputs)
-    out.allowed_positional_arguments = int(len(inputs) == 1)  # the one that Keras' TFSMLayer passes
+    out.allowed_positional_arguments = int(len(inputs) == 1)  # Keras' TFSMLayer passes one
     spec = out.function_spec.fullargspec.named_tuple_value
     spec.name = "FullArgSpec"
     values = {key: spec.values.add(key=key).value for key in _ARGUMENTS}
@@ -203,7 +203,7 @@ def _put_specs(value: StructuredValue, infos: Mapping[str, TensorInfo]) -> None:
 
 
 def held_nodes(meta: MetaGraph) -> Mapping[str, int]:
-    """The objects that nodes of `meta`'s file stand for, by the nodes' names."""
+    """Returns the object numbers of the nodes in the file of `meta`, by node name."""
     if meta.held is None:
         meta.held = _held_nodes(meta)
     return meta.held
@@ -217,19 +217,19 @@ def _held_nodes(meta: MetaGraph) -> dict[str, int]:
             try:
                 out |= held_by(graph, meta.signatures[key], function)
             except (Unlike, EditError, InputError):
-                pass  # the graph calls the function, so that what it is given there is known; or it cannot be read
+                pass  # the graph calls the function, so its captures are already known; or it cannot be read
     return out
 
 
 def nodes_of(graph: Graph, is_wanted: Callable[[str], bool]) -> Iterator[Node]:
-    """The nodes of a file whose ops are wanted; the others are not read."""
+    """Returns an iterator over the nodes of a file whose op `is_wanted`; other nodes are not read."""
     table = graph.store.table
     wanted = {number for number, op in enumerate(table.op_names) if is_wanted(op)}
     return (graph[table.names[row]] for row, number in enumerate(table.ops) if number in wanted)
 
 
 class Unlike(Exception):
-    """The nodes of a signature are not those of its function; the text says where."""
+    """The nodes of a signature differ from those of its function; the text describes the difference."""
 
 
 def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[str, int]:
@@ -269,7 +269,7 @@ def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[s
 
 
 def _check_alike(mine: Output, theirs: Output, body: Graph) -> None:
-    """Raises Unlike where `mine`, a tensor of the graph, is not what `theirs`, of `body`, is."""
+    """Raises Unlike if `mine`, a tensor of the graph, differs from `theirs`, a tensor of `body`."""
     a, b = mine.node, theirs.node
     same = mine.index == theirs.index and (a.op, a.device, len(a.inputs)) == (b.op, b.device, len(b.inputs))
     if not same or _attrs(a) != _attrs(b):

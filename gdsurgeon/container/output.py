@@ -217,7 +217,7 @@ def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:
 
 
 def is_replaceable(folder: str) -> bool:
-    """Whether `folder` is a SavedModel or empty."""
+    """Returns whether `folder` is a SavedModel or empty."""
     try:
         found = os.listdir(folder)
     except OSError:

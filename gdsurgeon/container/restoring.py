@@ -41,7 +41,7 @@ _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
 
 def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
-    """The run that restores the variables of `model` from the checkpoint with the prefix `checkpoint`.
+    """Returns the run that restores the variables of `model` from the checkpoint with the prefix `checkpoint`.
 
     None if the model has no saver, or no checkpoint.
     """
@@ -52,9 +52,9 @@ def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
 
 
 def initialising(model: MetaGraph, assets: str) -> Restoring | None:
-    """The run by which a loader initializes `model`, whose assets are in the folder `assets`; None without a run."""
+    """Returns the run that initializes `model` in a loader, or None; its assets are in the folder `assets`."""
     around = model.around
-    present = [key for key in INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
+    present = [key for key in INIT_COLLECTIONS if key in around.collection_def]  # reading a missing key adds it
     targets = [name for key in present for name in around.collection_def[key].node_list.value]
     if not targets and INIT in model.signatures:
         targets = list(model.signatures[INIT].outputs.values())
@@ -77,7 +77,7 @@ def check_assets(around: MetaGraphDef, name: str) -> None:
 
 
 def _assets(around: MetaGraphDef) -> Iterator[tuple[str, str]]:
-    """(tensor that is fed with the path, name of the file) of each asset; TensorFlow 1 kept them in a collection."""
+    """Yields the tensor fed with each asset's path, and the file name. TensorFlow 1 stores assets in a collection."""
     for asset in around.asset_file_def:
         yield asset.tensor_info.name, asset.filename
     if not around.asset_file_def and "saved_model_assets" in around.collection_def:
@@ -86,13 +86,13 @@ def _assets(around: MetaGraphDef) -> Iterator[tuple[str, str]]:
             yield asset.tensor_info.name, asset.filename
 
 
-# -- which variable has which key ----------------------------------------------------------------------------
+# -- keys of variables ---------------------------------------------------------------------------------------
 
 
 def restored_keys(model: MetaGraph) -> dict[str, Key]:
-    """The key of each variable (by the name of its node in the file) that the restore op assigns to.
+    """Returns the checkpoint key of each variable that the restore op assigns to, by the name of its node in the file.
 
-    TensorFlow 1 has the assignments in the graph, TensorFlow 2 in a function that is given the variables.
+    In TensorFlow 1 the assignments are in the graph; in TensorFlow 2, in a function with the variables as arguments.
     """
     name = _node(model.around.saver_def.restore_op_name)
     graph = model.graph.pristine()
@@ -114,10 +114,10 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
 
 
 def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str]) -> dict[str, Key]:
-    """The keys of variables (by node) that are not `restored` by the restore op, as tf.saved_model.load finds them.
+    """Returns the keys of the variables not in `restored`, by node, as tf.saved_model.load finds them.
 
-    The model's objects say which of them the nodes stand for, and the checkpoint's own object graph, whose objects have
-    the same numbers, the key of each. What cannot be read of either has no key.
+    The objects of the model give an object number for each node. The object graph of the checkpoint has the same
+    numbers, and gives the key for each. If either cannot be read, its variables have no keys.
     """
     graph = model.graph.pristine()
     others = (
@@ -143,12 +143,12 @@ def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
 
 
 def name_at_run_time(node: Node) -> tuple[object, object]:
-    """The name of the resource of a node at run time; nodes with the same name share one resource."""
+    """Returns the container and name of a node's resource at run time; nodes with equal names share one resource."""
     return node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
 
 
 def _producers(node: Node) -> list[Node]:
-    """The nodes that `node` reads and waits for."""
+    """Returns the nodes that `node` depends on through inputs and control inputs."""
     return [other for other in (*(read.node for read in node.inputs), *node.controls) if other.exists]
 
 
@@ -171,7 +171,7 @@ def _step_of_graph(node: Node) -> _Step:
 
 
 def _step_of_function(node: NodeDef) -> _Step:
-    """The same for the NodeDef of a function: to make a graph of the function takes far longer."""
+    """Returns the step of a function's NodeDef; building a graph of the function would take far longer."""
 
     def place(text: str) -> tuple[str, int]:
         name, *at = text.split(":")
@@ -185,7 +185,7 @@ def _step_of_function(node: NodeDef) -> _Step:
 
 def _assigned(steps: Mapping[str, _Step]) -> Iterator[tuple[str, Key]]:
     """Yields the variable and the key for each of `steps` that assigns a value from a checkpoint."""
-    texts: dict[str, list[str]] = {}  # one restore op names the keys of all
+    texts: dict[str, list[str]] = {}  # one restore op lists the keys of all variables
     for step in steps.values():
         if step.op not in ASSIGNMENTS or len(step.inputs) < 2:
             continue
@@ -203,7 +203,7 @@ def _assigned(steps: Mapping[str, _Step]) -> Iterator[tuple[str, Key]]:
 
 
 def origin(tensor: Output) -> Output:
-    """The tensor that ops such as Identity, Reshape and Cast forward as `tensor`."""
+    """Returns the tensor that `tensor` is computed from through ops such as Identity, Reshape and Cast."""
     passed: set[Node] = set()  # an unchecked graph can have a cycle
     while tensor.node.op in _PASSED_ON and tensor.node.inputs and tensor.node not in passed:
         passed.add(tensor.node)
@@ -212,7 +212,7 @@ def origin(tensor: Output) -> Output:
 
 
 def _texts(found: Constant | None) -> list[str]:
-    """The strings in a constant."""
+    """Returns the strings in a constant."""
     values = found.values if found is not None else ()
     return [item.decode(errors="replace") for item in values if isinstance(item, bytes)]
 
@@ -221,15 +221,15 @@ def _texts(found: Constant | None) -> list[str]:
 
 
 def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
-    """A GraphDef with a constant for each variable that is `wanted`; its bytes are read from the checkpoint when it is.
+    """Returns a GraphDef with a constant for each variable in `wanted`; values are read from the checkpoint on demand.
 
     Args:
-        prefix: of the checkpoint.
-        keys: where in it the values are, by variable.
-        wanted: for each variable its dtype, and the device of its constant.
+        prefix: the prefix of the checkpoint.
+        keys: the checkpoint keys of the values, by variable.
+        wanted: the dtype of each variable, and the device of its constant.
 
     Raises:
-        EditError: the restore op restores no such variable, or the checkpoint has none of it, or of another dtype.
+        EditError: a variable is not restored, is not in the checkpoint, or has a different dtype there.
         InputError: the checkpoint cannot be read.
     """
     checkpoint = open_checkpoint(prefix)
@@ -255,7 +255,7 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
 
 
 def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: str) -> Iterator[Chunk]:
-    """The field of a GraphDef that holds the constant `name`."""
+    """Yields the chunks of the GraphDef field that holds the constant `name`."""
     stored = checkpoint.tensor(key.tensor)
     if stored.dtype != base_dtype(dtype):
         raise EditError(
@@ -282,5 +282,5 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
 
 
 def _wrapped(number: int, chunks: list[Chunk]) -> list[Chunk]:
-    """`chunks` as the length-delimited field `number`."""
+    """Returns `chunks` as the length-delimited field `number`."""
     return [encode_varint(number << 3 | LEN) + encode_varint(size_of(chunks)), *chunks]

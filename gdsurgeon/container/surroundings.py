@@ -1,7 +1,7 @@
 """The surroundings of a graph in a SavedModel or a MetaGraph, as plain data by place.
 
-Everything is read from the file alone. The module shares no code with the modules that write a model, so that a mistake
-of theirs shows here.
+Everything is read from the file. The module shares no code with the modules that write a model, so that it detects
+their errors.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _TOP_LEVEL = (GRAPH_FILE, TEXT_FILE, FINGERPRINT)
 
 
 def surroundings(meta: MetaGraph, folder: str = "") -> Surroundings:
-    """The surroundings of the graph of `meta`.
+    """Returns the surroundings of the graph of `meta`.
 
     Args:
         meta: as it is in its file.
@@ -149,7 +149,7 @@ def _tensor_info(info: TensorInfo) -> dict[str, Value]:
 
 
 def _initialisers(around: MetaGraphDef) -> Iterator[tuple[Place, Value]]:
-    """The nodes that a loader runs once, by the way in which a model names them."""
+    """Yields the nodes that a loader runs once, grouped by the collection or signature that names them."""
     for key in INITIALISERS:
         if key in around.collection_def:
             yield ("initialiser", key), _members(key, around.collection_def[key])
@@ -187,7 +187,7 @@ def _files(folder: str) -> dict[str, Value]:
 
 @cache
 def _digest(identity: Identity, path: str) -> str:
-    del identity  # a file that is linked to another place, or was changed, is read again
+    del identity  # only a key of the cache: a changed file is read again
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
@@ -196,7 +196,7 @@ def _digest(identity: Identity, path: str) -> str:
 
 
 def _checkpoint(prefix: str) -> dict[str, Value]:
-    """The dtype and the shape of each tensor of the checkpoint `prefix`; the object graph by the numbers of objects."""
+    """Returns the dtype and shape of each tensor of the checkpoint `prefix`; of the object graph, keys by object."""
     if not os.path.isfile(f"{prefix}.index"):
         return {}
     with open_checkpoint(prefix) as checkpoint:
@@ -228,7 +228,7 @@ def _members(key: str, collection: Any) -> Value:
 
 
 def _entry(key: str, entry: bytes) -> Value:
-    """`entry` of the collection `key`: a record if it is a message of the kind that is kept there, else its bytes."""
+    """Returns `entry` of the collection `key` as a record if it is a message of the expected type; else its bytes."""
     kind = _ENTRIES.get(key, "VariableDef")
     try:
         found: Any = message(f"tensorflow.{kind}").FromString(entry)
@@ -253,7 +253,7 @@ def _any(item: Any) -> Value:
 
 
 def _objects(around: MetaGraphDef, keys: Mapping[str, Value]) -> Iterator[tuple[Place, Value]]:
-    """Each object by its path from the root, as a loader finds it; `keys` are those of values in the checkpoint.
+    """Yields the parts of each object by its path from the root, as a loader finds it; `keys` are its checkpoint keys.
 
     An object that only a function captures has no path: it is described where it is captured. The path of an object
     that nothing refers to is its number.
@@ -273,7 +273,7 @@ def _objects(around: MetaGraphDef, keys: Mapping[str, Value]) -> Iterator[tuple[
 
 
 def _paths(objects: Any) -> dict[int, str]:
-    """The path of each object that the root has, by its number; the nearest and then the first by name."""
+    """Returns the path of each object reachable from the root, by number: the shortest path, then the first by name."""
     paths = {0: ROOT} if objects.nodes else {}
     pending = list(paths)
     for number in pending:  # grows while it is walked
@@ -304,7 +304,7 @@ class _Described:
         self.functions: set[str] = set()
 
     def object(self, number: int) -> dict[str, Value]:
-        """The description of the object `number`, and its children by name."""
+        """Returns the description of the object `number`, with its children by name."""
         item = self._objects.nodes[number]
         out = self._own(number)
         out |= {f"child {child.local_name}": self._named(child.node_id) for child in item.children}
@@ -337,7 +337,7 @@ class _Described:
         return out
 
     def function(self, name: str) -> Value:
-        """The concrete function `name`: its signature, and the objects that it captures."""
+        """Returns the description of the concrete function `name`: its signature, and the objects that it captures."""
         self.functions.add(name)
         if name not in self._objects.concrete_functions:
             return {"name": Function(name), "concrete function": MISSING}
@@ -366,14 +366,14 @@ class _Described:
 
 
 def name_of(text: str) -> Value:
-    """`text`, which names a node (``node``, ``^node``) or a tensor (``node:0``), marked as such; '' stays ''."""
+    """Returns `text` as a Node (``node``, ``^node``) or a Tensor (``node:0``); '' is returned unchanged."""
     if not text:
         return ""
     return Tensor(text) if ":" in text else Node(text)
 
 
 def _plain(found: Message) -> dict[str, Value]:
-    """The fields of a message that are set, by name."""
+    """Returns the fields of a message that are set, by name."""
     out: dict[str, Value] = {}
     for field, value in found.ListFields():
         whole = field.full_name.removeprefix("tensorflow.")

@@ -39,7 +39,7 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errn
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a stream with the beginning `head`, a block, is a tar archive."""
+    """Returns whether a stream with the first block `head` is a tar archive."""
     return head.startswith(MAGIC, MAGIC_AT)
 
 
@@ -52,9 +52,9 @@ class _Member(NamedTuple):
 
 
 class _Archive:
-    """The tar archive `name`, whose next bytes `read` returns, at most so many as it is asked for; none at its end.
+    """The tar archive `name`; `read(size)` returns its next bytes, at most `size`, and no bytes at its end.
 
-    Its time and its memory are bounded by what it reads, which those of `tarfile` are not.
+    Time and memory are bounded by the size of the archive; those of `tarfile` are not.
     """
 
     def __init__(self, read: Callable[[int], bytes], name: str) -> None:
@@ -63,7 +63,7 @@ class _Archive:
         self._taken = 0
 
     def members(self) -> Iterator[_Member]:
-        """The members; `content` of a file is read before the next one is asked for. Raises InputError."""
+        """Yields the members; read the `content` of a file before the next member is requested. Raises InputError."""
         stated: dict[str, bytes] = {}
         while any(head := self._exactly(BLOCK)):
             member = self._member(head)
@@ -86,7 +86,7 @@ class _Archive:
             self._exactly(-member.size % BLOCK)
 
     def content(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes, some at a time. Raises InputError."""
+        """Yields the next `size` bytes in pieces. Raises InputError."""
         while size:
             data = self._some(min(size, _PIECE))
             if not data:
@@ -95,7 +95,7 @@ class _Archive:
             yield data
 
     def drain(self) -> None:
-        """Reads what follows the last member: the writer is not to meet a closed pipe. Raises InputError."""
+        """Reads the rest of the stream, so that the writer does not get a closed pipe. Raises InputError."""
         while self._some(_PIECE):
             pass
 
@@ -110,7 +110,7 @@ class _Archive:
         return b"".join(self.content(size))
 
     def _member(self, head: bytes) -> _Member:
-        """The member that the block `head` announces."""
+        """Returns the member described by the header block `head`."""
         if sum(head) - sum(head[148:156]) + 8 * 0x20 != self._number(head[148:156], 8):
             raise self.corrupt("the checksum of a header is wrong")
         name, kind = head[:100].split(b"\0")[0], head[156:157]
@@ -122,7 +122,7 @@ class _Archive:
         return _Member(os.fsdecode(name), kind, 0 if kind == _FOLDER else size)
 
     def _records(self, data: bytes) -> dict[str, bytes]:
-        """The records of a header of POSIX.1-2001: each is its length, a blank, a key, an equals sign and a value."""
+        """Returns the records of a POSIX.1-2001 header: each has a length, a blank, a key, an equals sign, a value."""
         out: dict[str, bytes] = {}
         at = 0
         while at < len(data) and data[at]:
@@ -152,15 +152,15 @@ class _Archive:
 
 
 def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
-    """Puts what the tar stream `name` holds into `folder`, which is empty.
+    """Unpacks the tar stream `name` into `folder`, which is empty.
 
     Args:
-        read: returns the next bytes of it, at most so many as it is asked for; none at its end.
-        folder: gets nothing that would not lie in it, and neither links nor devices.
+        read: `read(size)` returns the next bytes of the stream, at most `size`, and no bytes at its end.
+        folder: the target; members outside it, links and devices are refused.
         name: the name of the stream in messages.
 
     Raises:
-        InputError: it is broken, cut short or too long, or holds something else than files and folders.
+        InputError: it is broken, cut short or too long, or contains members that are neither files nor folders.
         OutputError: `folder` cannot be written to.
     """
     archive = _Archive(read, name)
@@ -180,7 +180,7 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
 
 
 def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]) -> None:
-    """Writes `member` of `archive` below `folder`, where there are `there` already. Raises InputError, OSError."""
+    """Writes `member` of `archive` below `folder`; `there` holds the existing paths. Raises InputError, OSError."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
         raise _refused(archive, member, "is outside the archive's folder", "bad-name")
@@ -215,7 +215,7 @@ def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputE
 
 
 def packed(files: Iterator[tuple[str, list[Chunk] | None]]) -> Iterator[Chunk]:
-    """A tar stream of `files`: paths with what is in them, None for a folder, each behind that which it is in."""
+    """Yields a tar stream of `files`: paths with their content (None for a folder), each after its parent folder."""
     import tarfile
 
     for path, chunks in files:
@@ -257,14 +257,14 @@ def _current() -> _Arrival:
 
 
 def forget() -> None:
-    """Removes what was unpacked."""
+    """Removes the unpacked files."""
     if _arrival.room is not None:
         _arrival.room.cleanup()
     _arrival.__init__()  # type: ignore[misc]
 
 
 def room() -> str:
-    """The folder in which a model will be unpacked, should one come; '' where none can be made."""
+    """Returns the folder for unpacking a model, and creates it on first use; '' if it cannot be created."""
     found = _current()
     if found.room is None:
         from tempfile import TemporaryDirectory
@@ -277,7 +277,7 @@ def room() -> str:
 
 
 def arrived() -> str:
-    """The folder of the SavedModel that has come as a tar stream; '' where something else comes.
+    """Returns the folder of the SavedModel that arrived as a tar stream; '' if the input is not a tar archive.
 
     Raises:
         InputError: the archive is broken, or holds no SavedModel.

@@ -59,7 +59,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
                         entry = f"{key_of(name, number)}{suffix}.npy"
                         with archive.open(entry, "w", force_zip64=True) as file:
                             npy.write_array(file, array, allow_pickle=False)
-    except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or is no Unicode
+    except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or not valid Unicode
         raise OutputError(f"{printable(path)} cannot be written: {first_line(error)}") from error
     with OutputFile(path) as output:
         output.stage([buffer.getvalue()])

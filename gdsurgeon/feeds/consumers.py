@@ -246,6 +246,6 @@ def _body(graph: Graph, name: str, values: Mapping[str, AttrValue]) -> Body | No
 
 
 def _bodies(graph: Graph) -> dict[Hashable, Body | None]:
-    """The functions of a graph that searches have read."""
+    """Returns the cache of the functions of `graph` that searches have read; empty at first."""
     del graph
     return {}

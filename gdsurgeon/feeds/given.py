@@ -58,7 +58,7 @@ def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
 def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
     """Returns the user's values for a placeholder, one for each sample; empty without values.
 
-    In an archive, the value of sample k has the key ``NAME@k`` for k >= 1. A sample without a value uses the first
+    In an archive, the value of sample k has the key ``name@k`` for k >= 1. A sample without a value uses the first
     value.
 
     Args:

@@ -32,7 +32,7 @@ class Overrides(Data):
     archive_keys: dict[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """The names in `values` and `shapes`."""
+        """Returns the names in `values` and `shapes`."""
         return [*self.values, *self.shapes]
 
     def renamed(self, names: Mapping[str, str]) -> Overrides:

@@ -210,7 +210,10 @@ def jpeg_encoder() -> bytes:
 
 
 def _image(step: Consumer, depth: int) -> Content:
-    """TensorFlow encodes JPEG images, but only if they are the whole input; inside a text, PNG images replace them."""
+    """Returns the content for an image decoder. Images inside a text are PNG.
+
+    JPEG images are encoded by TensorFlow, which works only if the image is the whole input.
+    """
     if step.op == "DecodeBmp":
         return Content("bmp", for_step("BMP images", step), make=_bmp)
     if step.op in ("DecodePng", "DecodeGif", "DecodeWebP") or (depth and step.op in ("DecodeJpeg", "DecodeImage")):
@@ -221,7 +224,10 @@ def _image(step: Consumer, depth: int) -> Content:
 
 
 def _recording(step: Consumer, _depth: int) -> Content:
-    """The recording has the sample rate that the graph subtracts from the decoded rate, if it subtracts one."""
+    """Returns the content for a WAV decoder.
+
+    The sample rate is the constant that the graph subtracts from the decoded rate, if it subtracts one.
+    """
     rates = [user.ints(1) for user in step.readers(1) if user.op == "Sub" and user.slot == 0]
     rate = next((rate[0] for rate in rates if len(rate) == 1 and 0 < rate[0] < 1 << 30), RATE)
     return Content("wav", for_step("WAV recordings", step), make=lambda seed, _: _wav(seed, rate))

@@ -10,7 +10,7 @@ from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 MAX_FUNCTION_NESTING = 30
-"""Function attrs inside function attrs: protobuf's limit of 100 nested messages allows this many."""
+"""Most levels of function attrs inside function attrs that protobuf's limit of 100 nested messages allows."""
 
 Shape = tuple[int, ...] | None
 """Dims, -1 for an unknown one; None for an unknown rank."""
@@ -20,7 +20,7 @@ Plain: TypeAlias = int | float | bytes | list[int] | list[float] | list[bytes]
 
 
 def attr_value(data: bytes) -> AttrValue:
-    """The AttrValue message in DATA. Raises protobuf's DecodeError."""
+    """Returns the AttrValue message that `data` encodes. Raises protobuf's DecodeError."""
     return AttrValue.FromString(data)
 
 
@@ -30,7 +30,7 @@ def kind_of(value: AttrValue) -> str:
 
 
 def kinds_in(value: AttrValue) -> tuple[str, ...]:
-    """All that an AttrValue holds, as `kind_of` says it: one thing, unless it is a list of several kinds."""
+    """Returns the kinds of the values in an AttrValue, named as in `kind_of`; more than one only for a mixed list."""
     which = value.WhichOneof("value")
     if which is None:
         return ()
@@ -46,7 +46,7 @@ _KINDS = {
 
 
 def plain(value: AttrValue) -> Plain | None:
-    """The value of an AttrValue of kind int, bool, float, string, type or a list of them; else None."""
+    """Returns the value of an AttrValue of kind int, bool, float, string, type or a list of these kinds; else None."""
     which = value.WhichOneof("value")
     if which in ("i", "b", "f", "s", "type"):
         single: Plain = getattr(value, which)
@@ -60,21 +60,21 @@ def plain(value: AttrValue) -> Plain | None:
 
 
 def shape_of(proto: TensorShapeProto) -> Shape:
-    """A TensorShapeProto as dims."""
+    """Returns the dims of a TensorShapeProto; None for an unknown rank."""
     if proto.unknown_rank:
         return None
     return tuple(dim.size for dim in proto.dim)
 
 
 def format_shape(shape: Shape) -> str:
-    """``[?,224,224,3]``, ``[]`` for a scalar, ``[...]`` for an unknown rank."""
+    """Returns the shape as text: ``[?,224,224,3]``, ``[]`` for a scalar, ``[...]`` for an unknown rank."""
     if shape is None:
         return "[...]"
     return "[" + ",".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
 
 
 def shape_value(shape: Shape) -> AttrValue:
-    """An AttrValue that holds SHAPE."""
+    """Returns an AttrValue that holds `shape`."""
     value = AttrValue()
     if shape is None:
         value.shape.unknown_rank = True
@@ -86,7 +86,7 @@ def shape_value(shape: Shape) -> AttrValue:
 
 
 def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
-    """An AttrValue that holds a list of shapes."""
+    """Returns an AttrValue that holds a list of shapes."""
     value = AttrValue()
     value.list.SetInParent()
     value.list.shape.extend(shape_value(shape).shape for shape in shapes)
@@ -94,12 +94,12 @@ def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
 
 
 def int_value(number: int) -> AttrValue:
-    """An AttrValue that holds an int."""
+    """Returns an AttrValue that holds an int."""
     return AttrValue(i=number)
 
 
 def ints_value(numbers: Sequence[int]) -> AttrValue:
-    """An AttrValue that holds a list of ints."""
+    """Returns an AttrValue that holds a list of ints."""
     value = AttrValue()
     value.list.SetInParent()
     value.list.i.extend(numbers)
@@ -107,22 +107,22 @@ def ints_value(numbers: Sequence[int]) -> AttrValue:
 
 
 def bool_value(flag: bool) -> AttrValue:
-    """An AttrValue that holds a bool."""
+    """Returns an AttrValue that holds a bool."""
     return AttrValue(b=flag)
 
 
 def float_value(number: float) -> AttrValue:
-    """An AttrValue that holds a float."""
+    """Returns an AttrValue that holds a float."""
     return AttrValue(f=number)
 
 
 def type_value(dtype: int) -> AttrValue:
-    """An AttrValue that holds a DataType."""
+    """Returns an AttrValue that holds a DataType."""
     return AttrValue(type=dtype)
 
 
 def types_value(dtypes: Sequence[int]) -> AttrValue:
-    """An AttrValue that holds a list of DataTypes."""
+    """Returns an AttrValue that holds a list of DataTypes."""
     value = AttrValue()
     value.list.SetInParent()
     value.list.type.extend(dtypes)
@@ -130,24 +130,24 @@ def types_value(dtypes: Sequence[int]) -> AttrValue:
 
 
 def func_value(name: str) -> AttrValue:
-    """An AttrValue that holds a function without attrs."""
+    """Returns an AttrValue that holds a function without attrs."""
     value = AttrValue()
     value.func.name = name
     return value
 
 
 def bytes_value(data: bytes) -> AttrValue:
-    """An AttrValue that holds a string, which is bytes to TensorFlow."""
+    """Returns an AttrValue that holds a string; TensorFlow's strings are bytes."""
     return AttrValue(s=data)
 
 
 def string_value(text: str) -> AttrValue:
-    """An AttrValue that holds a string."""
+    """Returns an AttrValue that holds a string."""
     return bytes_value(text.encode("utf-8", "surrogateescape"))
 
 
 def strings_value(texts: Sequence[str]) -> AttrValue:
-    """An AttrValue that holds a list of strings."""
+    """Returns an AttrValue that holds a list of strings."""
     value = AttrValue()
     value.list.SetInParent()
     value.list.s.extend(text.encode("utf-8", "surrogateescape") for text in texts)
@@ -155,12 +155,12 @@ def strings_value(texts: Sequence[str]) -> AttrValue:
 
 
 def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
-    """Returns the attrs that the number and dtypes of inputs determine; none if the number cannot be right."""
+    """Returns the attrs that the number and dtypes of inputs determine; none if the number is wrong or ambiguous."""
     several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     counts = {arg.number_attr or arg.list_attr for arg in several}
     left = len(sources) - (len(definition.inputs) - len(several))
     if len(counts) > 1 or left < 0 or (several and left % len(several)) or (left and not several):
-        return {}  # which input is whose cannot be told
+        return {}  # it is ambiguous which input belongs to which argument
     out: dict[str, AttrValue] = {}
     at = 0
     for arg in definition.inputs:
@@ -178,7 +178,7 @@ def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrV
 
 
 def functions_in(value: AttrValue) -> list[NameAttrList]:
-    """The NameAttrLists in an AttrValue, those inside their attrs included; mutable."""
+    """Returns the NameAttrLists in an AttrValue, including those nested in their attrs; they are mutable."""
     found: list[NameAttrList] = []
     pending = [value]
     while pending:
@@ -205,7 +205,7 @@ _NESTING: dict[str, dict[int, str]] = {
     "list": {9: "call"},
     "call": {2: "entry"},
 }
-"""For parts of messages the fields that can contain function attrs, each with the part that it holds."""
+"""For each message, the numbers of the fields that can contain function attrs, with the message in each field."""
 
 
 def is_too_deeply_nested(data: Buffer, part: str = "value") -> bool:

@@ -1,7 +1,7 @@
 """The body of a library function as a graph, and back.
 
-TensorFlow runs a body as a graph whose arguments and results are nodes. It is one here too: an argument is a
-Placeholder, a result an Identity that reads what is returned; whatever takes a graph takes a body.
+TensorFlow runs a body as a graph whose arguments and results are nodes. A body is also such a graph here: an argument
+is a Placeholder, and a result is an Identity that reads the returned tensor. Code that accepts a graph accepts a body.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gdsurgeon.wire.source import BytesSource
 
 
 class BodyArg(NamedTuple):
-    """An output of a node as bodies spell it, ``node:arg:place``: the argument of its op, and the place in that."""
+    """An output of a node, which bodies spell ``node:arg:place``: the op's output argument, and the place in it."""
 
     arg: str
     place: int
 
 
 def expanded_args(definition: OpDef, read: AttrReader) -> list[BodyArg]:
-    """The output arguments of an op, as many times as they stand for tensors; READ gives the values of attrs."""
+    """Returns the output argument and place of each output tensor of an op; `read` returns the values of attrs."""
     return [
         BodyArg(arg.name, index)
         for arg in definition.outputs
@@ -49,25 +49,25 @@ def argument_shape(function: FunctionDef, index: int) -> TensorShapeProto | None
 
 
 class Body:
-    """A function as a graph that can be changed; `commit` puts what has become of it in the function's place.
+    """A function as a graph that can be changed; `commit` replaces the function in the library by the changed body.
 
     Args:
-        owner: has the function in its library.
-        name: of the function.
-        values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
-        lenient: whether to read as much as can be read: of an op that is not known the outputs are taken to be those
-            that are read, and an attr that the call lacks is empty.
+        owner: the graph whose library holds the function.
+        name: the name of the function.
+        values: AttrValues for the attrs of the function, from a call; a body with values is not for `commit`.
+        lenient: whether to read as much as possible: the outputs of an unknown op are assumed to be those that
+            other nodes read, and an attr that the call lacks is empty.
         shapes: the shapes of the arguments in calls, instead of the stated ones; missing shapes are unknown.
 
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
-        arguments: the placeholders, in the order in which tensors are passed.
-        results: the nodes that read what is returned, in its order.
-        control_results: nodes that have run when a call has, by the names that the signature has for them.
+        arguments: the placeholders, in the order in which a call passes tensors.
+        results: the nodes that read the returned tensors, in the order of these tensors.
+        control_results: the nodes that must run before a call ends, by their names in the signature.
 
     Raises:
-        EditError: there is no such function, an op in it is not known, a name or attr leads nowhere, or (without
-            VALUES) how many tensors an argument stands for depends on the call.
+        EditError: there is no such function, an op in it is unknown, a tensor or attr that it names does not exist,
+            or (without `values`) an attr or the number of tensors of an argument depends on the call.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Body:
         self._retyped: dict[Node, tuple[int, Shape]] = {}
 
     def retype(self, end: Node, dtype: int, shape: Shape = None) -> None:
-        """Changes the dtype of an argument or a result; calls must be changed likewise.
+        """Changes the dtype of an argument or a result; the caller must change the calls to match.
 
         Args:
             end: the argument or the result.
@@ -111,7 +111,7 @@ class Body:
             shape: the shape of an argument; None if it is not known.
 
         Raises:
-            EditError: what its dtype is follows from the call.
+            EditError: its dtype depends on the call.
         """
         is_argument = end in self.arguments
         args = self._function.signature.input_arg if is_argument else self._function.signature.output_arg
@@ -128,11 +128,11 @@ class Body:
     # -- back to a function ----------------------------------------------------------------------------------
 
     def function_def(self) -> FunctionDef:
-        """The FunctionDef of the body as it is now; nodes that were not touched stay as they were.
+        """Returns the FunctionDef of the body as it is now; untouched nodes are copied unchanged.
 
         Raises:
-            EditError: more was changed of an argument or a result than its name, or what a result reads; or there is a
-                placeholder that is no argument.
+            EditError: an argument or a result was removed, or changed other than in its name, its dtype (by `retype`)
+                or the input of a result; or an added or changed node is a placeholder that is not an argument.
         """
         self._check_ends()
         out = FunctionDef()
@@ -154,7 +154,7 @@ class Body:
         return out
 
     def commit(self) -> None:
-        """Has the library hold the function as its body is now. Raises EditError: see `function_def`."""
+        """Replaces the function in the library by the body as it is now. Raises EditError: see `function_def`."""
         self._owner.functions.replace(self.function_def())
 
     def _check_ends(self) -> None:
@@ -182,7 +182,7 @@ class Body:
         originals = {node.name: node for node in self._function.node_def}
         touched = set(self.graph.touched())
         for node in list(touched):
-            if node.op_override:  # the outputs of another op have other names
+            if node.op_override:  # the outputs of the new op have different names
                 touched.update(self.graph.users(node))
         del out.node_def[:]
         for node in self.graph.nodes():
@@ -195,7 +195,7 @@ class Body:
             del written.input[:]
             written.input.extend([*map(self._spelt, node.inputs), *(f"^{control.name}" for control in node.controls)])
             out.node_def.append(written)
-            if node.op_override or node.base_name not in originals:  # of what was there the signature has said so
+            if node.op_override or node.base_name not in originals:  # the signature already covers the original ops
                 definition = node.op_def
                 out.signature.is_stateful |= definition is not None and definition.is_stateful
 
@@ -216,7 +216,7 @@ class Body:
         out.signature.control_output.extend(keys)
 
     def _spelt(self, output: Output) -> str:
-        """A tensor as the function spells it."""
+        """Returns the name of a tensor in the function's spelling."""
         if output.node in self.graph.ends:
             return output.node.name
         definition = output.node.op_def
@@ -231,7 +231,7 @@ def _retype(arg: ArgDef, dtype: int) -> None:
 
 
 class _Reader:
-    """Reads a FunctionDef; see `Body`."""
+    """The reader of a FunctionDef; see `Body`."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class _Reader:
         self._name = function.signature.name
         self._where = f"the function {quoted(self._name)}"
         self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
-        self._tensors: dict[str, list[str]] = {}  # by the function's spelling: the graph's
+        self._tensors: dict[str, list[str]] = {}  # from the function's spelling to the graph's
         self.arguments: list[str] = []
         self.results: list[str] = []
         nodes = {node.name for node in function.node_def}
@@ -257,10 +257,10 @@ class _Reader:
         self._unique = UniqueNames(nodes.__contains__)
 
     def graph_def(self) -> GraphDef:
-        """The body as a GraphDef without a library."""
+        """Returns the body as a GraphDef without a library."""
         function = self._function
         out = GraphDef()
-        out.versions.producer = self._owner.store.producer  # it says what a scalar's shape means
+        out.versions.producer = self._owner.store.producer  # the meaning of a scalar's shape depends on it
         for arg in function.signature.input_arg:
             self._add_argument(out, arg)
         nodes = [self._filled_in(node) for node in function.node_def]
@@ -287,7 +287,7 @@ class _Reader:
         self._enter(arg.name, names)
 
     def _state_shape(self, node: NodeDef, place: int) -> None:
-        """Has the argument at PLACE say what shape it is given."""
+        """Sets the shape of `node`, the argument number `place`, if a shape is known."""
         if self._shapes is None:
             stated = argument_shape(self._function, place)
             if stated is not None:
@@ -308,7 +308,7 @@ class _Reader:
             self.results.append(name)
 
     def _dtypes(self, arg: ArgDef) -> list[int]:
-        """The DataTypes of the tensors that an argument or result stands for."""
+        """Returns the DataTypes of the tensors that an argument or result stands for."""
         if arg.type_list_attr:
             return list(self._value(arg.type_list_attr).list.type)
         dtype = arg.type or self._value(arg.type_attr).type
@@ -353,7 +353,7 @@ class _Reader:
             self._enter(f"{node.name}:{arg}", tensors)
 
     def _filled_in(self, node: NodeDef) -> NodeDef:
-        """A copy of NODE with the call's values where its attrs ask for them."""
+        """Returns a copy of `node` whose placeholder attrs have the values of the call."""
         copy = NodeDef()
         copy.CopyFrom(node)
         pending = list(copy.attr.values())

@@ -24,9 +24,9 @@ TENSOR = 8
 
 MOST_ELEMENTS = 1 << 63
 SMALL = 1 << 20
-"""Bytes up to which a constant's values are decoded."""
+"""Largest size in bytes of a constant whose values are decoded."""
 
-# Fields of TensorProto that hold values one by one: bytes each, 0 for varints, None where each is length-delimited.
+# Fields of TensorProto that hold values one by one: bytes of each value, 0 for varints, None if length-delimited.
 _VALUE_FIELDS: dict[int, int | None] = {
     5: 4, 6: 8, 7: 0, 8: None, 9: 4, 10: 0, 11: 0, 12: 8, 13: 0, 14: None, 15: None, 16: 0, 17: 0,
 }  # fmt: skip
@@ -38,10 +38,10 @@ class TensorHeader(NamedTuple):
 
     Attributes:
         dtype: the DataType.
-        dims: the shape as the proto has it; None for an unknown rank.
-        content_bytes: bytes of `tensor_content`.
-        values: elements in the fields that hold them one by one.
-        has_texts: whether the content of a tensor of strings, if it has any, is as many as the shape says.
+        dims: the shape in the proto; None for an unknown rank.
+        content_bytes: the size of `tensor_content` in bytes.
+        values: the number of elements in the fields that hold elements one by one.
+        has_texts: for a tensor of strings with content, whether the content holds as many strings as the shape says.
     """
 
     dtype: int
@@ -52,15 +52,15 @@ class TensorHeader(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Elements that the shape comes to; 0 where it is unknown."""
+        """The number of elements of the shape; 0 if the rank is unknown."""
         return prod(self.dims) if self.dims is not None else 0
 
 
 def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
-    """The header of the TensorProto from START to END of BUF; its content is not read.
+    """Returns the header of the TensorProto in `buf` from `start` to `end`; its values are not decoded.
 
     Raises:
-        WireError: it is not one.
+        WireError: the bytes are not a TensorProto.
     """
     dtype = content = content_end = values = 0
     dims: tuple[int, ...] | None = ()
@@ -83,7 +83,10 @@ def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
 
 
 def _has_texts(buf: Buffer, start: int, end: int, count: int) -> bool:
-    """Whether from START to END of BUF there are the lengths of COUNT strings and behind them as many bytes."""
+    """Returns whether `buf` holds, from `start` to `end`, `count` lengths and then strings of these lengths.
+
+    For more than `SMALL` strings only the first `SMALL` lengths are read.
+    """
     if not 0 <= count <= end - start:
         return False
     looked_at = min(count, SMALL)
@@ -118,7 +121,7 @@ def packed_strings(data: bytes, count: int) -> list[bytes]:
 
 
 def _count(buf: Buffer, number: int, wire_type: int, start: int, end: int) -> int:
-    """How many values a field of values holds."""
+    """Returns the number of values in a field of `_VALUE_FIELDS`."""
     size = _VALUE_FIELDS[number]
     if size is None or wire_type in (VARINT, FIXED32, FIXED64):
         return 1
@@ -158,7 +161,7 @@ def constant_header(node: Node) -> TensorHeader | None:
 
 
 def header_of(data: bytes) -> TensorHeader | None:
-    """The header of the tensor that the serialised AttrValue DATA holds; None: as `constant_header`."""
+    """Returns the header of the tensor in the serialised AttrValue `data`; None if it is missing or corrupt."""
     return _header_in_attr(data, 0, len(data))
 
 
@@ -171,7 +174,7 @@ def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
 
 
 def _tensor_in_attr(buf: Buffer, start: int, end: int) -> tuple[int, int] | None:
-    """Where the TensorProto of an AttrValue lies. Raises WireError: it is corrupt."""
+    """Returns the start and end of the TensorProto in an AttrValue, or None. Raises WireError: it is corrupt."""
     for field in fields(buf, start, end):
         if field.number == TENSOR and field.wire_type == LEN:
             return field.value, field.end
@@ -204,7 +207,7 @@ class Constant(NamedTuple):
 
 
 def _readable(number: int) -> dtypes.DType | None:
-    """The dtype of that number where its elements are values in Python: numbers of the usual kinds, bools, strings."""
+    """Returns the dtype with the DataType `number` if Python can represent its elements (see `_TYPES`); else None."""
     dtype = dtypes.DTYPES.get(number)
     return dtype if dtype is not None and (dtype.code or dtype == dtypes.STRING) else None
 
@@ -213,7 +216,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int
 
 
 def constant(node: Node) -> Constant | None:
-    """The value of a Const node, or None where it is not one, is big, or of a dtype that Python has not."""
+    """Returns the value of a Const node; None for other nodes, large or corrupt values, and unsupported dtypes."""
     if node.op != "Const":
         return None
     if node.attr_size("value") > SMALL and not _is_small(constant_header(node)):
@@ -222,7 +225,7 @@ def constant(node: Node) -> Constant | None:
 
 
 def constant_in(data: bytes) -> Constant | None:
-    """The value that the serialised AttrValue of a Const holds; None: see `constant`."""
+    """Returns the value in the serialised AttrValue of a Const; None: see `constant`."""
     try:
         tensor = attr_value(data).tensor
     except decode_error():
@@ -233,7 +236,7 @@ def constant_in(data: bytes) -> Constant | None:
 
 
 def _is_small(header: TensorHeader | None) -> bool:
-    """Whether a tensor is one, of a known shape, that is not too big to be decoded."""
+    """Returns whether there is a tensor, its shape is fully known, and it is small enough to be decoded."""
     if header is None or header.dims is None or min(header.dims, default=0) < 0:
         return False
     size = dtypes.element_size(header.dtype) or 8
@@ -241,10 +244,10 @@ def _is_small(header: TensorHeader | None) -> bool:
 
 
 def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -> AttrValue:
-    """An AttrValue that holds a tensor of SHAPE with VALUES in row-major order (numbers, or bytes for strings).
+    """Returns an AttrValue with a tensor of `shape` and `values` in row-major order (numbers, or bytes for strings).
 
     Raises:
-        ValueError: a value is not of DTYPE, or there is no such dtype here.
+        ValueError: a value is not of `dtype`, or `dtype` is not supported.
     """
     kind = _readable(dtype)
     if kind is None:
@@ -259,7 +262,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
     items = list(values)
     try:
         if dtype in (dtypes.FLOAT32, dtypes.FLOAT64):
-            struct.pack(f"<{len(items)}{kind.code}", *items)  # which protobuf would make infinite
+            struct.pack(f"<{len(items)}{kind.code}", *items)  # protobuf would make overflows infinite
         if dtype == dtypes.FLOAT16:
             items = [struct.unpack("<H", struct.pack("<e", item))[0] for item in items]
         getattr(value.tensor, kind.field).extend(items)
@@ -269,7 +272,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
 
 
 def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrValue:
-    """An AttrValue that holds a tensor whose elements are the bytes CONTENT, as they lie in memory."""
+    """Returns an AttrValue with a tensor whose elements are the bytes `content`, in their layout in memory."""
     value = AttrValue()
     value.tensor.dtype = dtype
     value.tensor.tensor_shape.SetInParent()
@@ -280,7 +283,7 @@ def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrVal
 
 
 def decode_tensor(tensor: TensorProto) -> Constant | None:
-    """The value in a TensorProto, or None where Python has no such dtype or the sizes do not fit."""
+    """Returns the value in a TensorProto; None if the dtype is not supported or the sizes do not match."""
     shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
     count = prod(shape)
     kind = _readable(tensor.dtype)
@@ -291,11 +294,11 @@ def decode_tensor(tensor: TensorProto) -> Constant | None:
             return None
         return Constant(tensor.dtype, shape, list(struct.unpack(f"<{count}{kind.code}", tensor.tensor_content)))
     values = list(getattr(tensor, kind.field))
-    if tensor.dtype == dtypes.FLOAT16:  # as the integers that their bits are
+    if tensor.dtype == dtypes.FLOAT16:  # stored as integers with the same bits
         values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in values]
     if len(values) > count:
         return None
-    # Fewer values than elements: the last one fills the rest, as TensorFlow has it.
+    # Fewer values than elements: the last value fills the rest, as in TensorFlow.
     filler = values[-1] if values else (b"" if tensor.dtype == dtypes.STRING else 0)
     return Constant(tensor.dtype, shape, values + [filler] * (count - len(values)))
 
@@ -310,7 +313,7 @@ _SPELLINGS = (
 
 
 class Literal(NamedTuple):
-    """A value: its shape, and its elements in row-major order; `is_scalar` where no list was written."""
+    """A value: its shape, and its elements in row-major order; `is_scalar` if the text was not a list."""
 
     shape: tuple[int, ...]
     values: list[object]
@@ -318,12 +321,12 @@ class Literal(NamedTuple):
 
 
 def parse_literal(text: str, dtype: int) -> Literal:
-    """The value that TEXT spells for a tensor of DTYPE; of its elements only the form is checked.
+    """Returns the value that `text` spells for a tensor of `dtype`; checks only the form of its elements.
 
-    Numbers with commas between them are a list; for strings, what does not begin with ``[`` is the text itself.
+    Numbers with commas between them are a list. For strings, a text that does not begin with ``[`` is one string.
 
     Raises:
-        ValueError: it is no value; its argument is a `Remark` that says what would be.
+        ValueError: `text` is not a value; the argument is a `Remark` that describes the expected form.
     """
     is_text = dtype == dtypes.STRING
     if is_text and not text.startswith("["):
@@ -344,13 +347,13 @@ def parse_literal(text: str, dtype: int) -> Literal:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if value in (float("inf"), float("-inf")):  # written as a number, and too large for one
+    if value in (float("inf"), float("-inf")):  # the text is a number, but too large for a float
         raise OverflowError
     return value
 
 
 def _normal(text: str) -> str:
-    """TEXT as JSON: numbers with commas between them as a list, NaN and true in the spelling that it knows."""
+    """Returns `text` as JSON: comma-separated numbers become a list; NaN, Infinity, true and false are respelt."""
     if "," in text and not text.startswith("["):
         text = f"[{text}]"
     for pattern, spelling in _SPELLINGS:
@@ -359,7 +362,7 @@ def _normal(text: str) -> str:
 
 
 def _flatten(value: object, out: list[object]) -> tuple[int, ...] | None:
-    """Appends the elements of nested lists to OUT; the shape, or None where it is ragged."""
+    """Appends the elements of nested lists to `out`; returns the shape, or None for a ragged list."""
     if not isinstance(value, list):
         out.append(value)
         return ()

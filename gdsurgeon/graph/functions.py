@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def closure(starts: Iterable[T], step: Callable[[T], Iterable[T]]) -> set[T]:
-    """STARTS, and all that STEP leads to from them, directly or not; never recurses itself."""
+    """Returns `starts` and all items that `step` reaches from them, directly or indirectly; does not recurse."""
     out = set(starts)
     pending = list(out)
     while pending:
@@ -33,7 +33,7 @@ def closure(starts: Iterable[T], step: Callable[[T], Iterable[T]]) -> set[T]:
 
 
 class _Entry:
-    """A function of the library. `place` is its number among the functions of the file; None: an edit added it."""
+    """A function of the library. `place` is its index among the functions of the file; None if an edit added it."""
 
     __slots__ = ("calls", "changed", "function", "place")
 
@@ -55,7 +55,7 @@ class _Entry:
 _FUNCTION, _GRADIENT = 1, 2
 """Field numbers of FunctionDefLibrary."""
 MOST_FUNCTIONS = 100_000
-"""A function takes a kilobyte of memory and more, and an empty one two bytes of a file."""
+"""Limit on functions: each needs at least a kilobyte of memory, but an empty function only two bytes of the file."""
 
 
 class FunctionLibrary:
@@ -64,10 +64,10 @@ class FunctionLibrary:
     Args:
         source: the graph's source.
         spans: its top-level library fields (protobuf allows several; they add up).
-        journal: notes each change, so that it can be taken back.
+        journal: records each change, so that it can be undone.
 
     Attributes:
-        version: a number that grows with every change.
+        version: a number that increases with every change.
         is_changed: whether functions were added, replaced or removed.
     """
 
@@ -82,33 +82,33 @@ class FunctionLibrary:
         self.version = 0
         self.is_changed = False
         self._by_place: tuple[tuple[int, int], dict[int, _Entry]] | None = None
-        self._first_places: dict[int, int] = {}  # of each library field, the number of its first function
+        self._first_places: dict[int, int] = {}  # from the start of a library field to the index of its first function
 
     def __len__(self) -> int:
         return len({entry.function.signature.name for entry in self._all()})
 
     def __bool__(self) -> bool:
-        """Whether there is any: they are not counted for that."""
+        """Returns whether the library has any function, without counting them."""
         return bool(self._all())
 
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None
 
     def __iter__(self) -> Iterator[FunctionDef]:
-        """The FunctionDef messages in file order, doubled names included, then the added ones. Not to be changed."""
+        """Yields the FunctionDefs in file order, including duplicate names, then the added ones. Do not modify them."""
         return iter([entry.function for entry in self._all()])
 
     def get(self, name: str) -> FunctionDef | None:
-        """The FunctionDef NAME, or None. Not to be changed: `replace` takes a changed copy."""
+        """Returns the FunctionDef `name`, or None. Do not modify it: pass a changed copy to `replace`."""
         entry = self._find(name)
         return None if entry is None else entry.function
 
     def __getitem__(self, name: str) -> FunctionDef:
-        """The FunctionDef NAME, which there is; see `get`."""
+        """Returns the FunctionDef `name`, which must exist; see `get`."""
         return self._by_name[name].function
 
     def calls(self, name: str) -> tuple[str, ...]:
-        """The functions that the function NAME calls or passes on, each once; the library may not have them."""
+        """Returns the functions that the function `name` calls or forwards, each once, even if not in the library."""
         entry = self._find(name)
         if entry is None:
             return ()
@@ -118,7 +118,7 @@ class FunctionLibrary:
         return entry.calls
 
     def reachable(self, names: Iterable[str], *, gradients: bool = False) -> list[str]:
-        """Those of NAMES that the library has, and the functions that they call, directly or not, each once.
+        """Returns the `names` in the library and the library functions they call, directly or indirectly, each once.
 
         With `gradients`, also the functions that are registered as gradients of any of them.
         """
@@ -127,7 +127,7 @@ class FunctionLibrary:
             registered.setdefault(gradient.function_name, []).append(gradient.gradient_func)
         out = dict.fromkeys(name for name in names if name in self)
         pending = list(out)
-        for name in pending:  # grows while it is walked
+        for name in pending:  # grows during the loop
             for callee in (*self.calls(name), *registered.get(name, ())):
                 if callee in self and callee not in out:
                     out[callee] = None
@@ -135,7 +135,7 @@ class FunctionLibrary:
         return list(out)
 
     def reaching(self, names: Iterable[str]) -> set[str]:
-        """NAMES, and the functions that call one of them, directly or not."""
+        """Returns `names` and the functions that call one of them, directly or indirectly."""
         callers: dict[str, list[str]] = {}
         for function in self:
             for callee in self.calls(function.signature.name):
@@ -143,7 +143,7 @@ class FunctionLibrary:
         return closure(names, lambda name: callers.get(name, ()))
 
     def gradients(self) -> list[GradientDef]:
-        """The GradientDefs (function name, name of its gradient function)."""
+        """Returns the GradientDefs (name of a function, name of its gradient function)."""
         self._all()
         return [*self._gradients.values(), *self._new_gradients.values()]
 
@@ -193,7 +193,7 @@ class FunctionLibrary:
         return out
 
     def _count(self, data: bytes, most: int) -> int:
-        """The number of functions in a library of the bytes DATA. Raises InputError: there are more than MOST."""
+        """Returns the number of functions in the serialised library `data`. Raises InputError: it exceeds `most`."""
         found = (field for field in fields(data, 0, len(data)) if field.number == _FUNCTION)
         try:
             count = sum(1 for _ in islice(found, most + 1))
@@ -215,7 +215,7 @@ class FunctionLibrary:
         self._note()
 
     def replace(self, function: FunctionDef) -> None:
-        """Has FUNCTION take the place of the one of its name."""
+        """Replaces the function that has the same name as `function`."""
         entry = self._find(function.signature.name)
         assert entry is not None
         for key, value in (("function", function), ("calls", None), ("changed", True)):
@@ -223,7 +223,7 @@ class FunctionLibrary:
         self._note()
 
     def remove(self, names: Collection[str]) -> None:
-        """Removes functions, and the GradientDefs that speak of them."""
+        """Removes functions, and the GradientDefs that name them."""
         names = frozenset(names)
         left = {entry: None for entry in self._all() if entry.function.signature.name not in names}
         self.journal.set_attribute(self, "_entries", left)
@@ -243,13 +243,13 @@ class FunctionLibrary:
         self._note()
 
     def _note(self) -> None:
-        """Notes that something has changed."""
+        """Records that the library has changed."""
         self.version += 1
         if not self.is_changed:
             self.journal.set_attribute(self, "is_changed", True)
 
     def copy(self, journal: Journal) -> FunctionLibrary:
-        """An independent library with the same functions, whose changes JOURNAL notes."""
+        """Returns an independent library with the same functions; `journal` records its changes."""
         out = FunctionLibrary(self._source, self._spans, journal)
         copies = {entry: entry.copy() for entry in self._all()}
         out._entries = dict.fromkeys(copies.values())
@@ -259,16 +259,16 @@ class FunctionLibrary:
         return out
 
     def chunks(self) -> list[Chunk]:
-        """All library fields as they are now."""
+        """Returns all library fields as they are now."""
         return [chunk for span in self._spans for chunk in self.chunks_of(span)] if self._spans else self.added_chunks()
 
     def added_chunks(self) -> list[Chunk]:
-        """A library field with what was added to a file that has no library."""
+        """Returns a library field with the additions to a file that has no library; nothing if there are none."""
         added = self._added()
         return [encode_len(LIBRARY, added)] if added else []
 
     def chunks_of(self, field: Field) -> list[Chunk]:
-        """A library FIELD of the file as it is now; the added functions come with the last."""
+        """Returns a library `field` of the file as it is now; the last field also contains the additions."""
         self._all()
         body, is_same = self._body(field, self._first_places[field.start])
         added = self._added() if field == self._spans[-1] else b""
@@ -285,16 +285,16 @@ class FunctionLibrary:
         return b"".join(out)
 
     def _left(self) -> dict[int, _Entry]:
-        """The functions of the file that are still there, by their numbers."""
+        """Returns the functions of the file that were not removed, by `place`."""
         now = self.version, self.journal.rewinds
         if self._by_place is None or self._by_place[0] != now:
             self._by_place = now, {entry.place: entry for entry in self._all() if entry.place is not None}
         return self._by_place[1]
 
     def _body(self, span: Field, first: int) -> tuple[list[Chunk], bool]:
-        """The fields of a library field as they are now, and whether all is as it was.
+        """Returns the fields of a library field as they are now, and whether they are all unchanged.
 
-        FIRST is the number of its first function.
+        `first` is the index of its first function.
         """
         left = self._left()
         kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients.values()}
@@ -323,7 +323,7 @@ class Nodes(NamedTuple):
 
     Attributes:
         names: one for each node.
-        inputs: for each node its inputs as they are spelt.
+        inputs: for each node its inputs as spelt in the function.
         forms: the serialized fields of nodes other than names, inputs and debug info, each once.
         form_of: for each node the index of its form.
     """
@@ -335,7 +335,7 @@ class Nodes(NamedTuple):
 
 
 def nodes_of(function: FunctionDef) -> Nodes:
-    """The nodes of FUNCTION."""
+    """Returns the nodes of `function`."""
     copy = FunctionDef()
     copy.CopyFrom(function)
     nodes = list(copy.node_def)
@@ -348,7 +348,7 @@ def nodes_of(function: FunctionDef) -> Nodes:
 
 
 def called_functions(node: NodeDef, library: FunctionLibrary) -> list[str]:
-    """The functions that a NodeDef message calls or passes on: its op, and those named in its attrs."""
+    """Returns the functions that a NodeDef calls or forwards: those in its attrs, and its op if in the library."""
     called = [func.name for value in node.attr.values() for func in functions_in(value)]
     if node.op in library:
         called.append(node.op)
@@ -356,7 +356,7 @@ def called_functions(node: NodeDef, library: FunctionLibrary) -> list[str]:
 
 
 def function_op_def(function: FunctionDef) -> OpDef:
-    """The signature of a library function, as that of an op."""
+    """Returns the signature of a library function in the form of an op's signature."""
     signature = function.signature
     attrs = {a.name: AttrDef(a.name, a.type, a.HasField("default_value"), None) for a in signature.attr}
     return OpDef(
@@ -373,7 +373,7 @@ def _arg(arg: ArgDef) -> Arg:
 
 
 def resolve_op(name: str, library: FunctionLibrary) -> OpDef | None:
-    """The signature of an op or of a library function of that name."""
+    """Returns the signature of the op or else the library function `name`; None if there is neither."""
     found = op_def(name)
     if found is None:
         function = library.get(name)

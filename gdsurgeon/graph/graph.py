@@ -1,4 +1,4 @@
-"""The mutable graph: nodes over a file, and the few primitives that change them."""
+"""The mutable graph: nodes backed by a file, and the few primitives that change them."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ T = TypeVar("T")
 class Graph:
     """A GraphDef that can be changed.
 
-    Loading reads only the beginning of the file. A node is made on demand: by name, by an input that leads to it, or
-    by iteration. Untouched nodes are written by copying their bytes.
+    Loading reads only the beginning of the file. A node object is made on demand: for a name, for an
+    input that refers to it, or by iteration. Untouched nodes are written by copying their bytes.
 
     Args:
-        source: the bytes, a binary GraphDef.
-        text: the text that it was read from, or None; it should be text again.
-        file_bytes: bytes of the file, where that is not SOURCE itself.
-        functions: the library of another graph, for the body of one of its functions; None: the file's own.
+        source: the bytes of a binary GraphDef.
+        text: the text form that the graph was read from, so that it is saved as text again; None for a binary file.
+        file_bytes: the size of the file in bytes, if the file is not `source` itself.
+        functions: for the body of a function, the library of the graph that owns it; None: the library of the file.
 
     Attributes:
-        keeps_journal: whether changes are noted, so that public functions can take them back after an error.
-        ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
-        owner: the graph in whose library that function is; None: this is no body.
-        became: says what edits before have made of a node, by the name that it had; '' where they made nothing of it.
+        keeps_journal: whether changes are recorded, so that public functions can undo them after an error.
+        ends: in the body of a function, the nodes for its arguments and results, in order.
+        owner: in the body of a function, the graph whose library holds the function; else None.
+        became: returns the change that an earlier edit made to a node, by the earlier name; '' if it made none.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Graph:
         self.text = text
         self.file_bytes = source.size if file_bytes is None else file_bytes
         self.store = Store(source)
-        self._nodes: dict[str, Node] = {}  # by the name in the file
+        self._nodes: dict[str, Node] = {}  # by their names in the file
         self.keeps_journal = True
         self._journal = Journal() if functions is None else functions.journal
         self._overlay = Overlay(self._journal)
         self._edits: list[DoneEdit] = []
-        self._version_then = 0  # when the last edit ended
+        self._version_then = 0  # the version at the end of the last edit
         self._derived: dict[object, tuple[int, Serving | None, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
@@ -79,7 +79,7 @@ class Graph:
 
     @property
     def serving(self) -> Serving | None:
-        """The signatures of the model and how it is restored, with the names of the file; None for a GraphDef.
+        """The signatures of the model and its restore information, with the names in the file; None for a GraphDef.
 
         See `gdsurgeon.graph.served.serving_of`.
         """
@@ -90,7 +90,7 @@ class Graph:
         self._journal.set_attribute(self, "_serving", serving)
 
     def stand_alone(self) -> None:
-        """Notes that the graph needs the model around it no longer: an edit has made constants of its variables."""
+        """Records that the graph no longer needs its model: an edit has turned its variables into constants."""
         self._journal.set_attribute(self, "_stands_alone", True)
 
     @property
@@ -110,17 +110,17 @@ class Graph:
         return out
 
     def pristine(self) -> Graph:
-        """The graph as it is in the file, without the edits; the same object each time, and not to be changed."""
+        """Returns the graph as it is in the file, without edits; always the same object. Do not modify it."""
         self._pristine.serving = self.serving
         return self._pristine
 
     def made_from(self, before: Graph) -> None:
-        """Notes that an edit has made this graph, which was loaded, of BEFORE: that is its `pristine` graph."""
+        """Records that an edit made this loaded graph from `before`, which becomes its `pristine` graph."""
         self._pristine = before
 
     @property
     def version(self) -> int:
-        """A number that grows with every change."""
+        """A number that increases with every change."""
         return self._overlay.version + self.functions.version + self._journal.rewinds
 
     def derived(self, make: Callable[[Graph], T]) -> T:
@@ -132,16 +132,16 @@ class Graph:
         return found  # type: ignore[return-value]
 
     def know(self, make: Callable[[Graph], T], found: T) -> None:
-        """Sets the result of `make` for the present graph, which the caller has computed differently."""
+        """Sets the result of `derived` for `make` and the present graph, which the caller has computed differently."""
         self._derived[make] = self.version, self.serving, found
 
     def prefetch(self, names: Iterable[str]) -> None:
-        """Says which few names an edit is going to ask for, so that a big file need not be indexed for them."""
+        """Searches for the few names that an edit will request, so that a big file need not be indexed for them."""
         self.store.prefetch(names)
 
     @property
     def is_body(self) -> bool:
-        """Whether this is the body of a function, and the library another graph's."""
+        """Whether this is the body of a function; its library belongs to a different graph."""
         return self._borrowed is not None
 
     @cached_property
@@ -152,7 +152,7 @@ class Graph:
         return FunctionLibrary(self.source, self.store.library_fields, self._journal)
 
     def op_def(self, op: str) -> OpDef | None:
-        """The signature of an op or of a function of this graph, or None where it is unknown."""
+        """Returns the signature of an op or of a function of this graph; None if it is unknown."""
         return resolve_op(op, self.functions)
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Graph:
         return self.nodes()
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a node of that name; or whether that node is in this graph."""
+        """Returns whether the graph has a node of this name, or contains this Node."""
         if isinstance(name, Node):
             return self.find(name.name) is name
         if not isinstance(name, str):
@@ -182,7 +182,7 @@ class Graph:
         return name in self._overlay.current or (name not in self._overlay.left and self.store.has(name))
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The names that IPython offers after ``graph["``."""
+        """Returns the names that IPython offers after ``graph["``."""
         return list(self.names())
 
     def __getitem__(self, name: str) -> Node:
@@ -196,7 +196,7 @@ class Graph:
         return node
 
     def missing(self, name: str) -> EditError:
-        """The error for a node NAME that this graph does not have; see `no_node`."""
+        """Returns the error for a node `name` that this graph does not have; see `no_node`."""
         known = [*self.names(), *(self.serving.spellings if self.serving is not None else ())]
         error = no_node(name, self.became(name), self.source_name, self.node_count, known)
         if self.is_body:
@@ -204,7 +204,7 @@ class Graph:
         return error
 
     def find(self, name: str) -> Node | None:
-        """The node that is called NAME now, or None.
+        """Returns the node whose present name is `name`, or None.
 
         Raises:
             InputError: several nodes of the file have the name.
@@ -218,7 +218,7 @@ class Graph:
         return node if node.exists else None
 
     def base_node(self, name: str) -> Node:
-        """Returns the node with the name `name` in the file; a missing node if there is no such node."""
+        """Returns the node with the name `name` in the file; if there is none, a node whose `exists` is False."""
         node = self._nodes.get(name)
         if node is None:
             node = Node(self, name, UNLOCATED, base_name=name)
@@ -227,11 +227,11 @@ class Graph:
 
     @property
     def node_count(self) -> int:
-        """Nodes now."""
+        """The present number of nodes."""
         return self.store.layout.node_count - len(self._overlay.removed) + len(self._overlay.added)
 
     def names(self) -> Iterator[str]:
-        """The names of all nodes now; those of the file in its order, then the added ones."""
+        """Yields the present names of all nodes: nodes of the file in its order, then the added nodes."""
         respelt, left = self._overlay.respelt, self._overlay.left
         for name in self.store.names:
             if name not in left:
@@ -241,7 +241,7 @@ class Graph:
         yield from (node.name for node in self._overlay.added)
 
     def nodes(self) -> Iterator[Node]:
-        """All nodes now, in the order of `names`."""
+        """Yields all present nodes, in the order of `names`."""
         for name in self.store.names:
             node = self.base_node(name)
             if node not in self._overlay.removed:
@@ -249,10 +249,10 @@ class Graph:
         yield from tuple(self._overlay.added)
 
     def tensor(self, text: str) -> Output:
-        """The tensor that a user writes as ``node`` or ``node:index``.
+        """Returns the tensor that a user writes as ``node`` or ``node:index``.
 
         Raises:
-            EditError: it is not a tensor's name, there is no such node, or the node has no such output.
+            EditError: `text` is not a tensor name, there is no such node, or the node has no such output.
         """
         ref = parse_tensor(text)
         output = Output(self[ref.node], ref.port)
@@ -260,10 +260,10 @@ class Graph:
         return output
 
     def output(self, tensor: str | Output) -> Output:
-        """The tensor that is meant, by its name or itself.
+        """Returns the tensor, which may be given by its name.
 
         Raises:
-            EditError: see `tensor`; or it is not one of this graph.
+            EditError: see `tensor`; or the tensor is not in this graph.
         """
         if isinstance(tensor, str):
             return self.tensor(tensor)
@@ -277,13 +277,13 @@ class Graph:
         return tensor
 
     def users(self, node: Node) -> list[Node]:
-        """The nodes that have NODE as an input, data or control, each once; in no particular order."""
+        """Returns the nodes that have `node` as a data or control input, each once, in no particular order."""
         candidates = dict.fromkeys(self._base_users(node))
         candidates.update(self._overlay.users.get(node, {}))
         return [user for user in candidates if self._overlay.has(user) and user.reads(node)]
 
     def uses(self, output: Output) -> list[Use]:
-        """The places where OUTPUT is read."""
+        """Returns the data inputs that read `output`."""
         return [
             Use(user, slot)
             for user in self.users(output.node)
@@ -292,30 +292,30 @@ class Graph:
         ]
 
     def _base_users(self, node: Node) -> list[Node]:
-        """The nodes that the file has as users of NODE, and perhaps no longer are."""
+        """Returns the users of `node` in the file; edits may have changed or removed them."""
         return [] if node.base_name is None else [self.base_node(user) for user in self.store.users(node.base_name)]
 
     def colocated_with(self, node: Node) -> list[Node]:
-        """The nodes that ask to be colocated with NODE."""
+        """Returns the nodes that request colocation with `node`."""
         names = () if node.base_name is None else self.store.colocated(node.base_name)
         later = self._overlay.colocated.get(node, ())
         candidates = dict.fromkeys((*map(self.base_node, names), *later)) if names or later else ()
         return [c for c in candidates if self._overlay.has(c) and node in c.colocated]
 
-    # -- changing: the primitives on which every edit is written -------------------------------------------
+    # -- changing: the primitives that every edit uses -----------------------------------------------------
 
     def set_inputs(self, node: Node, inputs: Iterable[Output]) -> None:
-        """Gives NODE these data inputs. Control inputs stay."""
+        """Sets the data inputs of `node`; its control inputs are kept."""
         _check_node(node, "Graph.set_inputs")
         self.set_reads(node, inputs, node.controls)
 
     def set_controls(self, node: Node, controls: Iterable[Node]) -> None:
-        """Gives NODE these control inputs, each once. Data inputs stay."""
+        """Sets the control inputs of `node`, without duplicates; its data inputs are kept."""
         _check_node(node, "Graph.set_controls")
         self.set_reads(node, node.inputs, dict.fromkeys(controls))
 
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
-        """Gives NODE these data inputs, and these control inputs."""
+        """Sets the data inputs and the control inputs of `node`."""
         _check_node(node, "Graph.set_reads")
         data = tuple(item if type(item) is Output else self._meant_input(item, "Graph.set_inputs") for item in inputs)
         waits = tuple(
@@ -327,7 +327,7 @@ class Graph:
         self._overlay.touch(node)
 
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
-        """Colocates NODE with OTHERS."""
+        """Colocates `node` with `others`, instead of its earlier colocations."""
         new = tuple(others)
         for item in (node, *new):
             _check_node(item, "Graph.set_colocated")
@@ -336,7 +336,7 @@ class Graph:
         self._overlay.touch(node)
 
     def set_attr(self, node: Node, key: str, value: bytes | AttrValue | None) -> None:
-        """Sets an attr of NODE to an AttrValue, serialised or not, or removes it (None).
+        """Sets an attr of `node` to an AttrValue, serialised or not, or removes it (None).
 
         `gds.set_attr` accepts plain values.
 
@@ -356,9 +356,9 @@ class Graph:
         inputs: Iterable[Output] | None = None,
         attrs: Mapping[str, bytes | AttrValue | None] | None = None,
     ) -> None:
-        """Changes the op of NODE, and with it its data inputs (None: they stay) and the given attrs (None removes one).
+        """Changes the op of `node`, its data inputs (None keeps them) and the given attrs (None removes an attr).
 
-        Other attrs and the control inputs stay.
+        Other attrs and the control inputs are kept.
         """
         if node.op != op:
             self.set_op(node, op)
@@ -369,33 +369,33 @@ class Graph:
                 self.set_attr(node, key, value)
 
     def set_op(self, node: Node, op: str) -> None:
-        """Changes the op of NODE. The caller corrects its attrs and inputs."""
+        """Changes the op of `node`. The caller must correct its attrs and inputs."""
         _check_node(node, "Graph.set_op")
         _check_text(op, "Graph.set_op", "op")
         node.assign(self._journal, "_op_override", op)
         self._overlay.touch(node)
 
     def set_device(self, node: Node, device: str) -> None:
-        """Sets the device string of NODE."""
+        """Sets the device string of `node`."""
         _check_node(node, "Graph.set_device")
         _check_text(device, "Graph.set_device", "device")
         node.assign(self._journal, "_device_override", device)
         self._overlay.touch(node)
 
     def set_versions(self, versions: bytes) -> None:
-        """Sets the versions (a serialised VersionDef) of what is written; `store` has those of the file."""
+        """Sets the versions (a serialised VersionDef) to be written; `store` has the versions of the file."""
         self._overlay.say_versions(versions)
 
     def touch(self, node: Node) -> None:
-        """Has NODE written anew, in normal form."""
+        """Marks `node` to be encoded again, in normal form, when the graph is written."""
         _ = node.inputs
         self._overlay.touch(node)
 
     def rename(self, names: Mapping[Node, str]) -> None:
-        """Gives nodes new names, all at once, so that names may be exchanged. What refers to a node follows.
+        """Renames nodes, all at once, so that names may be exchanged. References to the nodes are updated.
 
         Raises:
-            EditError: a name is illegal, taken by another node, or given twice; nothing has changed then.
+            EditError: a name is illegal, taken by a different node, or given twice; then nothing has changed.
         """
         self._check_names(names)
         for node in names:
@@ -426,7 +426,7 @@ class Graph:
             self.check_free(name, names)
 
     def check_free(self, name: str, besides: Container[Node] = ()) -> None:
-        """Raises EditError where a node that is not one of BESIDES has the name NAME."""
+        """Raises EditError if a node other than those in `besides` has the name `name`."""
         holder = self.find(name)
         if holder is not None and holder not in besides:
             raise EditError(
@@ -434,7 +434,7 @@ class Graph:
             )
 
     def _adopt(self, node: Node) -> None:
-        """Has those read NODE who read its new name in the file, where no node had it."""
+        """Connects `node` to the nodes that read its new name in the file, if the file has no node of this name."""
         if node.name in self._overlay.left and node.name != node.base_name:
             return
         if node.name not in self._nodes and not self.store.users(node.name):
@@ -458,15 +458,15 @@ class Graph:
         device: str = "",
         after: Node | None = None,
     ) -> Node:
-        """Adds a node; ATTRS are AttrValues, serialised or not; it is written after AFTER, or at the end.
+        """Adds a node, written after the node `after` or at the end; `attrs` are AttrValues, serialised or not.
 
         Inputs may be given by their names.
 
         Raises:
             EditError: the name is illegal or taken, or an input that is given by its name does not exist.
-            ArgumentError: an input, an attr or AFTER is of the wrong type.
+            ArgumentError: an input, an attr or `after` is of the wrong type.
 
-            Nothing is added then.
+            After an error, nothing is added.
         """
         reads = [item if type(item) is Output else self._meant_input(item) for item in _several(inputs, Output)]
         waits = [item if type(item) is Node else self._meant_control(item) for item in _several(controls, Node)]
@@ -499,7 +499,7 @@ class Graph:
         raise ArgumentError(function, "controls", "Node or str", found=item)
 
     def add_copy(self, name: str, original: Node, *, after: Node | None = None) -> Node:
-        """Adds a copy of ORIGINAL, of this graph or another, without inputs; its weights are copied by span.
+        """Adds a copy of `original`, of this or a different graph, without inputs; its weights are copied by span.
 
         The caller sets the inputs, control inputs and colocations.
 
@@ -523,8 +523,8 @@ class Graph:
         """Removes nodes.
 
         Raises:
-            EditError: a node that stays reads one of them, as input, control input or colocation; or one has a name
-                by which it cannot be found.
+            EditError: a remaining node has one of them as a data input, control input or colocation; or one of them
+                does not exist in the graph.
         """
         going = dict.fromkeys(nodes)
         names = {node.base_name for node in going}
@@ -554,23 +554,24 @@ class Graph:
         self._overlay.drop(going)
 
     def _users_besides(self, node: Node, going: Container[Node], names: set[str | None]) -> list[Node]:
-        """Yields the users of `node`, without some that are `going`, whose names in the file are `names`.
+        """Returns the users of `node`; if all of them are in `going`, it may return an empty list instead.
 
-        Of many nodes that go, most are read by others that go.
+        `names` are the names of `going` in the file. If many nodes are removed, most of their users are also removed:
+        this check avoids reading the users.
         """
         if node.base_name is None or not names.issuperset(self.store.users(node.base_name)):
             return self.users(node)
         return [] if all(map(going.__contains__, self._overlay.users.get(node, ()))) else self.users(node)
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:
-        """Has the given places read NEW instead of what they read; returns how many have changed."""
+        """Sets each of the data inputs `uses` to `new`; returns the number of inputs that have changed."""
         changes: dict[Node, dict[int, Output]] = {}
         for use in uses:
             changes.setdefault(use.node, {})[use.slot] = new
         return self.set_slots(changes)
 
     def set_slots(self, changes: Mapping[Node, Mapping[int, Output]]) -> int:
-        """Sets data inputs slot by slot, each node once; returns how many slots have changed."""
+        """Sets data inputs by slot, each node once; returns the number of slots that have changed."""
         count = 0
         for node, slots in changes.items():
             before = node.inputs
@@ -582,7 +583,7 @@ class Graph:
         return count
 
     def unique_names(self) -> UniqueNames:
-        """A maker of names that are free in this graph."""
+        """Returns a generator of names that are free in this graph."""
         return UniqueNames(lambda name: name in self)
 
     def spell_base_name(self, name: str) -> str:
@@ -590,25 +591,25 @@ class Graph:
         return self._overlay.respelt.get(name, name)
 
     def spell_base_input(self, text: str) -> str:
-        """An input as the file spells it, with the name that its node has now."""
+        """Returns an input as spelt in the file, with the present name of its node."""
         return self._overlay.respelt_input(text)
 
     # -- edits as a whole ----------------------------------------------------------------------------------
 
     def savepoint(self) -> Savepoint:
-        """Where an edit begins, perhaps inside one that runs: `take_back_edit` restores the graph as it is now."""
+        """Returns a savepoint for an edit, which may be nested; `take_back_edit` restores the graph to this state."""
         journal = self._journal
         if journal.depth == 0 and self._known_version != self._version_then:
-            self._edits.clear()  # no edit made the last changes: nothing leads further back
+            self._edits.clear()  # the last changes were made outside an edit: earlier states are lost
             journal.entries.clear()
         return Savepoint(journal.mark(), len(self._edits))
 
     def begin_edit(self, savepoint: Savepoint) -> None:
-        """Begins an edit at SAVEPOINT."""
+        """Begins an edit at `savepoint`."""
         self._journal.begin(savepoint.mark)
 
     def end_edit(self, savepoint: Savepoint, result: object) -> None:
-        """Ends the edit that began at SAVEPOINT; RESULT is what it returns."""
+        """Ends the edit that began at `savepoint`; `result` is the return value of the edit."""
         journal = self._journal
         if journal.depth == 1:
             self._version_then = self._known_version
@@ -617,21 +618,21 @@ class Graph:
         journal.end(savepoint.mark)
 
     def take_back_edit(self, savepoint: Savepoint) -> None:
-        """Restores the graph, its function library included, as it was at SAVEPOINT."""
+        """Restores the graph, including its function library, to its state at `savepoint`."""
         self._journal.take_back(savepoint.mark)
         del self._edits[savepoint.edits :]
         self._version_then = self._known_version
 
     @property
     def _known_version(self) -> int:
-        """The version, without reading the function library for it."""
+        """The version, computed without reading the function library."""
         library = self.functions.version if "functions" in vars(self) else 0
         return self._overlay.version + library + self._journal.rewinds
 
     def states(self, results: Sequence[object]) -> list[Graph] | None:
-        """The graph, as it is written, before each of RESULTS, of edits one after the other, and after the last.
+        """Returns the graph, as it is written, before each of the consecutive edits with `results`, and after the last.
 
-        Returns None if these are not the last edits, or something else has changed the graph between or after them.
+        Returns None if they are not the last edits, or if other changes were made to the graph between or after them.
         """
         done = self._edits[-len(results) :]
         follows = all(one.end == other.begin for one, other in pairwise(done))
@@ -654,7 +655,7 @@ class Graph:
         return out[::-1]
 
     def written(self) -> Graph:
-        """The graph as it would be loaded from what is written; itself if nothing has changed."""
+        """Returns the graph as it would be loaded after writing it; `self` if nothing has changed."""
         return self._written_now() if self.is_changed else self
 
     def _written_now(self) -> Graph:
@@ -667,7 +668,7 @@ class Graph:
         return out
 
     def copy(self) -> Graph:
-        """An independent graph that is as this one is now; they share the file."""
+        """Returns an independent copy of the graph as it is now; both share the file."""
         out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
         out.store, out.owner, out.repairs, out.became = self.store, self.owner, self.repairs, self.became
         out._serving, out._stands_alone = self._serving, self._stands_alone
@@ -708,11 +709,11 @@ class Graph:
     # -- writing -----------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """The serialised GraphDef; `gds.from_bytes` is the opposite."""
+        """Returns the serialised GraphDef; `gds.from_bytes` is the inverse."""
         return read_chunks(self.chunks())
 
     def to_graph_def(self) -> GraphDef:
-        """The graph as a GraphDef message, of TensorFlow's class if TensorFlow is imported already.
+        """Returns the graph as a GraphDef message, of TensorFlow's class if TensorFlow is already imported.
 
         Raises:
             InputError: the graph is too large for a message, or corrupt.
@@ -732,7 +733,7 @@ class Graph:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the graph, its library included, differs from its file."""
+        """Whether the graph, including its library, differs from its file."""
         return self.is_edited or self.functions.is_changed
 
     def touched(self) -> list[Node]:
@@ -740,11 +741,11 @@ class Graph:
         return [*self._overlay.touched, *self._overlay.added]
 
     def removed(self) -> list[Node]:
-        """The nodes of the file that are no longer there."""
+        """Returns the nodes of the file that were removed."""
         return list(self._overlay.removed)
 
     def chunks(self) -> list[Chunk]:
-        """The serialised graph: spans of the source, and fresh bytes for what has changed."""
+        """Returns the serialised graph: spans of the source, and new bytes for the changed parts."""
         overlay = self._overlay
         nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added, overlay.records)
         if self._borrowed is not None:
@@ -753,9 +754,11 @@ class Graph:
 
     @public
     def save(self, path: StrPath, *, check: bool = True) -> None:
-        """Writes the graph to PATH, whole or not at all; as text if the suffix says so, or it was text.
+        """Writes the graph to `path` atomically.
 
-        The structure is checked, and nothing is run. `gds.prove` proves a graph, `gds.operate` writes what is proven.
+        The file is text if its suffix is that of a text form, or is not ``.pb`` and the graph was read from text.
+
+        The structure is checked, and nothing is run. `gds.prove` proves a graph, `gds.operate` writes a proven result.
 
         Args:
             path: the file.
@@ -764,9 +767,9 @@ class Graph:
         Raises:
             InputError: the graph has faults, which `gds.check` lists.
             UsageError: the graph is a part of a SavedModel or MetaGraph.
-            OutputError: it cannot be written.
+            OutputError: the file cannot be written.
 
-            If it fails, the earlier file at `path` is unchanged.
+            After an error, the earlier file at `path` is unchanged.
         """
         from gdsurgeon.wire.output import OutputFile
 
@@ -780,7 +783,7 @@ class Graph:
                 hint="gds.operate(model, edit, out=PATH) writes all of it; gds.freeze makes one file of it",
             )
         if check:
-            import gdsurgeon  # an arrow that points up: a graph asks the library, as a user does
+            import gdsurgeon  # an import against the layers: a graph calls the library, as a user does
 
             findings = gdsurgeon.check(self)
             if findings.fault_count:
@@ -791,10 +794,10 @@ class Graph:
             output.publish()
 
     def _repr_html_(self) -> str:
-        """The page of `gds.picture`, which notebooks show."""
+        """Returns the page of `gds.picture`, which notebooks show."""
         from html import escape
 
-        import gdsurgeon  # an arrow that points up, as in `save`
+        import gdsurgeon  # an import against the layers, as in `save`
 
         return f'<iframe srcdoc="{escape(gdsurgeon.picture(self))}" style="width:100%;height:640px;border:0"></iframe>'
 
@@ -820,14 +823,14 @@ def _check_text(text: object, function: str, argument: str) -> None:
 
 
 class Savepoint(NamedTuple):
-    """Where an edit began: in the journal, and how many edits there were."""
+    """The start of an edit: the mark in the journal, and the number of edits before it."""
 
     mark: Mark
     edits: int
 
 
 class DoneEdit(NamedTuple):
-    """An edit that was made of a graph: its result, and its part of the journal."""
+    """A finished edit of a graph: its result, and the range of its entries in the journal."""
 
     result: object
     begin: int
@@ -835,7 +838,7 @@ class DoneEdit(NamedTuple):
 
 
 def _several(items: Iterable[T], kind: type) -> Iterable[T]:
-    """ITEMS, or the one item that stands for a sequence of one."""
+    """Returns `items`, or, if it is a single item, a sequence of this item."""
     return (items,) if isinstance(items, (str, kind)) else items  # type: ignore[return-value]
 
 
@@ -844,7 +847,7 @@ def _unpickled(data: bytes, name: str) -> Graph:
 
 
 def graph_of(item: Node | Output) -> Graph:
-    """The graph that a node or tensor is in, for those who mean to change it."""
+    """Returns the graph that contains a node or tensor, for callers that change it."""
     graph = (item if isinstance(item, Node) else item.node).graph
     assert isinstance(graph, Graph)
     return graph

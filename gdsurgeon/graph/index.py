@@ -39,18 +39,18 @@ from gdsurgeon.wire.source import Source
 _Value = TypeVar("_Value")
 
 END_OF_NODE = b"\0"
-"""Marks the end of a node in a column of kinds of inputs."""
+"""Marks the end of a node in a column of input kinds."""
 
 
 class Rows:
-    """The row of each name; of a name that is there twice, the last.
+    """The row of each name; the last row if several have the name.
 
-    To grow one dictionary of a million names takes longer than all else about them, and few are asked for: each batch
-    has its own, until so much was asked that it pays to make one of all.
+    Building one dictionary of a million names is the slowest step of indexing, and few names are looked up. So each
+    batch has its own dictionary. They are merged after enough lookups to make that worthwhile.
     """
 
     _PAYS = 1 / 4
-    """Dictionaries looked into, for each name in those that are apart: then they are put together."""
+    """Dictionaries searched per name in separate dictionaries; above this ratio they are merged."""
 
     def __init__(self) -> None:
         self._parts: list[dict[str, int]] = [{}]
@@ -59,7 +59,7 @@ class Rows:
         self._distinct: int | None = None
 
     def add(self, names: dict[str, int]) -> None:
-        """Adds the rows of a batch, which is handed over."""
+        """Adds the rows of a batch; the caller must not use `names` afterwards."""
         self._parts.append(names)
         self._apart += len(names)
         self._distinct = None
@@ -93,7 +93,7 @@ class Rows:
         for names in others:
             first.update(names)
         self._parts, self._apart, self._looked = [first], 0, 0
-        self.get = first.get  # type: ignore[assignment]  # one dictionary needs no search in others
+        self.get = first.get  # type: ignore[assignment]  # with one dictionary, no search is needed
 
     def __getitem__(self, name: str) -> int:
         row = self.get(name)
@@ -105,23 +105,24 @@ class Rows:
         return self.get(name) is not None
 
     def __len__(self) -> int:
-        """How many names there are."""
+        """Returns the number of distinct names."""
         if self._distinct is None:
             self._distinct = len(set().union(*self._parts)) if self._apart else len(self._parts[0])
         return self._distinct
 
 
 class Near(dict[str, int]):
-    """For the inputs of a batch the rows that they name, numbers for those that are not plainly a name, END for "".
+    """Maps the inputs of a batch to rows; inputs that are not plainly a known name to numbers; "" to END.
 
     Args:
-        rows: the rows of all names so far, this batch's among them.
+        rows: the rows of all names so far, including this batch.
         names: the rows of the names of the batch.
 
     Attributes:
-        odd: the inputs that are not plainly a name so far. The k-th has the number ``_ODD + k``, a control input
-            ``_ODD_CONTROL + k``: the highest byte tells one from the other, and both from a row and from `END`.
-        far: the rows of the records that were read for them.
+        odd: the inputs that are not plainly a known name. The k-th has the number ``_ODD + k``, or
+            ``_ODD_CONTROL + k`` for a control input. The highest byte distinguishes both from each other, from a row
+            and from `END`.
+        far: the rows of earlier batches that the inputs name.
     """
 
     def __init__(self, rows: Rows, names: dict[str, int]) -> None:
@@ -145,14 +146,14 @@ class Near(dict[str, int]):
 END, _ODD_CONTROL, _ODD = -1, -1 << 29, -1 << 30
 _HIGHEST_BYTES = {0: DATA_INPUT, _ODD >> 24 & 255: DATA_INPUT, _ODD_CONTROL >> 24 & 255: CONTROL_INPUT}
 KINDS = b"".join(_HIGHEST_BYTES.get(byte, END_OF_NODE) for byte in range(256))
-"""For the highest byte of what `Near` has for an input, its kind."""
+"""The kind of an input for each highest byte of its number in `Near`."""
 
 IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
-"""For each kind of input 0, and 1 for the end of a node."""
+"""0 for each kind of input, and 1 for the end of a node."""
 
 
 def little_endian(column: array[int]) -> bytes:
-    """The bytes of COLUMN, of each number the lowest first."""
+    """Returns the bytes of `column` in little-endian order."""
     if byteorder == "big":
         column = column[:]
         column.byteswap()
@@ -160,7 +161,7 @@ def little_endian(column: array[int]) -> bytes:
 
 
 def native(data: bytearray, size: int = 8) -> bytes:
-    """The numbers of SIZE bytes in DATA, of each the lowest byte first, as the machine has them."""
+    """Converts the little-endian numbers in `data`, each of `size` bytes (8 or 4), to the byte order of the machine."""
     column = array("Q" if size == 8 else "I", bytes(data))
     if byteorder == "big":
         column.byteswap()
@@ -168,15 +169,15 @@ def native(data: bytearray, size: int = 8) -> bytes:
 
 
 def picked(values: Sequence[_Value], places: Sequence[int]) -> tuple[_Value, ...]:
-    """The one of VALUES at each of PLACES; quicker than one by one, and takes room for all of them."""
+    """Returns the elements of `values` at `places`; faster than one by one, but holds all of them in memory."""
     return itemgetter(0, 0, *places)(values)[2:] if places else ()
 
 
 def places(column: array[int], value: int) -> Iterator[int]:
-    """Where VALUE stands in COLUMN, ascending."""
+    """Yields the positions of `value` in `column`, ascending."""
     data, size = column.tobytes(), column.itemsize
     needle = array(column.typecode, [value]).tobytes()
-    at = data.find(needle)  # many times as quick as to compare number by number
+    at = data.find(needle)  # many times faster than comparing number by number
     while at >= 0:
         place, apart = divmod(at, size)
         if not apart:
@@ -199,7 +200,7 @@ def colocated_names(attr: bytes) -> list[str]:
 
 
 class Copied(NamedTuple):
-    """Rows of a table, from FIRST to LAST, that are copied to another place, by SHIFT bytes further on."""
+    """Rows of a table, from `first` to `last`, that are copied to a different place, `shift` bytes further on."""
 
     first: int
     last: int
@@ -207,24 +208,24 @@ class Copied(NamedTuple):
 
 
 class Table:
-    """All headers, column by column: empty at first, then `add` what is in the source, then `close`; or `read`.
+    """All headers, column by column. Create it with `read`, or empty: then `add` the items of the source and `close`.
 
     Attributes:
         source: the bytes.
         names: the name of each row, in file order.
         rows: see `Rows`.
         op_names: the distinct ops; `ops` holds an index into them for each row.
-        starts, ends: where the row's record lies.
-        edges: for each input of each row ``row of the producer << PORT_BITS | output index``, a control input has the
-            index CONTROL_PORT. What cannot be resolved is ``UNRESOLVED - k``, k being its place in `unresolved`.
-        offsets: where each row's edges begin; one more at the end.
-        odd_edges: the places in `edges` of all but what plainly reads an output 0, ascending.
-        unresolved: the inputs that name no node, as they are spelt.
+        starts, ends: the bounds of each row's record in the source.
+        edges: for each input of each row ``row of the producer << PORT_BITS | output index``. A control input has the
+            index CONTROL_PORT. An unresolved input is ``UNRESOLVED - k``, k being its index in `unresolved`.
+        offsets: the index in `edges` of each row's first edge; one more at the end.
+        odd_edges: the indices in `edges` of all inputs except plain reads of an output 0, ascending.
+        unresolved: the inputs that name no node, as spelled in the file.
         unread: the rows whose outputs no data input reads.
         layout: see `Layout`.
     """
 
-    PORT_BITS = 24  # whole bytes, so that a column is shifted at once
+    PORT_BITS = 24  # whole bytes, so that a whole column can be shifted at once
     CONTROL_PORT = (1 << 20) - 1
     UNRESOLVED = -2
 
@@ -251,7 +252,7 @@ class Table:
 
     @classmethod
     def read(cls, source: Source) -> Table:
-        """The table of all that is in SOURCE. Raises InputError where that is corrupt."""
+        """Returns the table of all nodes in `source`. Raises InputError if the source is corrupt."""
         table = cls(source)
         held: list[Batch] = []
         count = 0
@@ -273,7 +274,7 @@ class Table:
         return table
 
     def add(self, item: Item) -> None:
-        """Adds what comes next in the source."""
+        """Adds the next item of the source."""
         if isinstance(item, Batch):
             self._add_batches([item])
         elif isinstance(item, Record):
@@ -283,7 +284,7 @@ class Table:
             self._others.append(item)
 
     def close(self) -> None:
-        """Resolves the inputs that name what came after them, once everything was added."""
+        """Resolves the inputs that name later nodes, after everything was added."""
         for at, text in self._pending:
             code = self.code(text)
             if code is None:
@@ -297,10 +298,10 @@ class Table:
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
 
     def _add_batches(self, batches: Sequence[Batch]) -> None:
-        """Adds BATCHES as if they were one: where large nodes lie between small ones, they are short."""
+        """Adds `batches` as if they were one, because batches are short if large nodes lie between small ones."""
         first, names = len(self.names), _joined([batch.names for batch in batches])
         inputs = _joined([batch.inputs for batch in batches])
-        # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
+        # Most inputs name a node nearby, and lookups in a small dictionary are faster than in that of all names.
         own = dict(zip(names, range(first, first + len(names)), strict=True))
         self.rows.add(own)
         near = Near(self.rows, own)
@@ -327,10 +328,10 @@ class Table:
         self._add_edges(data.replace(END.to_bytes(4, "little", signed=True), b""), near.odd)
 
     def _add_edges(self, data: bytes, odd: list[str]) -> None:
-        """Adds edges from DATA, four bytes for each: its row, or what `Near` has given it for its spelling in ODD."""
+        """Adds edges from `data`, four bytes for each: its row, or the number from `Near` of its spelling in `odd`."""
         at, room = len(self.edges), self.PORT_BITS // 8
         shifted = bytearray(2 * len(data))
-        for i in range(room):  # a row has no more bytes either
+        for i in range(room):  # a row number has no more bytes than this
             shifted[room + i :: 8] = data[i::4]
         self.edges.frombytes(native(shifted))
         codes = list(map(self.code, odd))
@@ -340,7 +341,7 @@ class Table:
             self._add_odd(at + i, odd[k], codes[k])
 
     def _ids(self, ops: Iterable[str]) -> list[int]:
-        """The index of each of OPS in `op_names`."""
+        """Returns the index of each of `ops` in `op_names`; adds new ops."""
         known = self._op_ids
         ids = [known.setdefault(op, len(known)) for op in ops]
         if len(self.op_names) < len(known):
@@ -377,7 +378,7 @@ class Table:
             self._set_edge(at, code)
 
     def code(self, text: str) -> int | None:
-        """The code of an edge from its spelling, if there is such a node by now."""
+        """Returns the code of the edge spelled `text`; None if no node so far has the name or the index is too high."""
         ref = parse_input(text)
         row = self.rows.get(ref.node) if ref is not None else None
         if ref is None or row is None or ref.port >= self.CONTROL_PORT:
@@ -391,11 +392,11 @@ class Table:
     # -- looking things up -------------------------------------------------------------------------------
 
     def record(self, row: int) -> Record:
-        """The record of ROW."""
+        """Returns the record of `row`."""
         return record_at(self.source, self.starts[row], self.ends[row])
 
     def op(self, row: int) -> str:
-        """The op of ROW."""
+        """Returns the op of `row`."""
         return self.op_names[self.ops[row]]
 
     @cached_property
@@ -405,31 +406,31 @@ class Table:
         return {op: counts[i] for i, op in enumerate(self.op_names)}
 
     def inputs(self, row: int) -> array[int]:
-        """The edge codes of ROW."""
+        """Returns the edge codes of the inputs of `row`."""
         return self.edges[self.offsets[row] : self.offsets[row + 1]]
 
     def reader(self, at: int) -> int:
-        """The row that has the edge at AT of `edges`."""
+        """Returns the row that has the edge at index `at` of `edges`."""
         return bisect_right(self.offsets, at) - 1
 
     def forward_edges(self) -> Iterator[tuple[int, int]]:
-        """(producer, consumer) of the inputs that come from a later row or the row itself; without any, no cycle."""
+        """Yields (producer, consumer) of inputs from a later row or the row itself; without any, there is no cycle."""
         bits = self.PORT_BITS
         for code, row in zip(self.edges, self.readers(), strict=True) if self._has_forward else ():
             if code >> bits >= row:
                 yield code >> bits, row
 
     def readers(self) -> Iterator[int]:
-        """For each edge the row that reads it."""
+        """Yields the consumer row of each edge, in the order of `edges`."""
         counts = map(sub, islice(self.offsets, 1, None), self.offsets)
         return chain.from_iterable(map(repeat, range(len(self.names)), counts))
 
     def kinds(self, first: int, last: int) -> bytes:
-        """A byte for each input of the rows from FIRST to LAST, its `input_kind`, and END_OF_NODE after each row."""
+        """Returns the `input_kind` of each input of rows `first` to `last` (exclusive); END_OF_NODE ends each row."""
         return bytes(self._kinds[self.offsets[first] + first : self.offsets[last] + last])
 
     def plain_reads(self) -> array[int]:
-        """Returns for each edge the row whose output 0 it reads plainly; 0 for irregular edges."""
+        """Returns for each edge the row whose output 0 it reads plainly; 0 for the edges in `odd_edges`."""
         data, room = little_endian(self.edges), self.PORT_BITS // 8
         rows = bytearray(len(data) // 2)
         for i in range(room):
@@ -441,7 +442,7 @@ class Table:
 
     @cached_property
     def missing(self) -> dict[str, list[int]]:
-        """Returns the rows with inputs from missing nodes, by the name of the missing node."""
+        """The rows with inputs from missing nodes, by the name of the missing node."""
         out: dict[str, list[int]] = {}
         for at in self.odd_edges if self.unresolved else ():
             code = self.edges[at]
@@ -453,7 +454,7 @@ class Table:
         return out
 
     def users(self, row: int) -> Iterable[int]:
-        """The rows that have ROW as an input or control input, each once, ascending."""
+        """Returns the rows that have `row` as an input or control input, each once, ascending."""
         self._asked += 1
         if self._asked <= _FEW and "_users" not in self.__dict__:
             bits = self.PORT_BITS
@@ -464,7 +465,7 @@ class Table:
 
     @cached_property
     def _users(self) -> tuple[array[int], array[int]]:
-        """The transposed edges, one of several between the same two nodes, by counting sort."""
+        """The transposed edges (offsets, users), by counting sort; several edges between two nodes count once."""
         count = len(self.names)
         sizes = array("I", bytes(4 * (count + 1)))
         pairs = array("I")
@@ -487,12 +488,12 @@ class Table:
         return offsets, users
 
     def colocated(self, name: str) -> Iterable[int]:
-        """The rows that are colocated with the node NAME."""
+        """Returns the rows that are colocated with the node `name`."""
         return self.colocations.get(name, ())
 
     @cached_property
     def colocations(self) -> dict[str, list[int]]:
-        """Returns for each name the rows that are colocated with it; code that reads all attrs anyway may set this."""
+        """The rows that are colocated with each name; code that reads all attrs anyway may set this."""
         out: dict[str, list[int]] = {}
         row = 0
         for item in scanned(self.source):
@@ -517,7 +518,7 @@ class Table:
 
 
 def _batch_of(record: Record) -> Batch | None:
-    """A batch of RECORD alone; None where it is not regular, as nodes in batches are."""
+    """Returns a batch of only `record`; None if its node is not regular, as nodes in batches must be."""
     header = record.header()
     if not _is_regular(header):
         return None
@@ -534,12 +535,12 @@ def _joined(lists: Sequence[list[str]]) -> list[str]:
 
 
 _TOGETHER = 1 << 12
-"""Nodes that are added at once, if that many batches follow one another."""
+"""Batches in sequence are added together once they have more nodes than this."""
 
 _FEW = 3
-"""Rows whose users are looked for one by one, before those of all are found at once."""
+"""Rows whose users are searched one by one, before the users of all rows are computed at once."""
 
 
 def _is_plain(name: str) -> bool:
-    """Whether an input can name the node: not where it holds what makes an index or a control input."""
+    """Returns whether an input can name the node: False if `name` contains ``:`` or begins with ``^``."""
     return ":" not in name and name[0] != "^"

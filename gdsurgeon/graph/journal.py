@@ -1,4 +1,4 @@
-"""The journal of a graph: what every change has replaced, so that changes can be taken back, and made again.
+"""The journal of a graph: the value that each change replaced, so that changes can be undone and redone.
 
 Changes are recorded while an edit runs. If the edit raises, they are undone, and the graph is as before. Records of
 successful edits are kept, so that the graph can be shown in its state between two edits.
@@ -16,7 +16,7 @@ Entry = tuple[Value, Value, Value]
 
 
 class Mark(NamedTuple):
-    """Where an edit began: entries of the journal, edits around it, and the journal's `whole`."""
+    """The start of an edit: the number of journal entries, the number of enclosing edits, and the journal's `whole`."""
 
     entries: int
     depth: int
@@ -27,8 +27,8 @@ class Journal:
     """The values that changes have replaced, in the order of the changes.
 
     Attributes:
-        depth: how many edits run, one inside the other; 0: nothing is noted.
-        rewinds: how often changes were undone or redone: data derived from the graph is outdated then.
+        depth: the number of nested edits that run; at 0, nothing is recorded.
+        rewinds: how often changes were undone or redone; data derived from the graph is outdated after that.
         whole: the dicts that an entry of the running edit can restore as a whole, by their id; see `copied`.
     """
 
@@ -39,20 +39,20 @@ class Journal:
         self.whole: dict[int, dict[Value, Value]] = {}
 
     def set_item(self, mapping: dict[Value, Value], key: Value, value: Value) -> None:
-        """Sets an item of MAPPING."""
+        """Sets an item of `mapping`."""
         if self.depth and id(mapping) not in self.whole:
             self.entries.append((mapping, key, mapping.get(key, _MISSING)))
         mapping[key] = value
 
     def drop_item(self, mapping: dict[Value, Value], key: Value) -> None:
-        """Removes an item of MAPPING, if it is there. Taking that back puts it at the end."""
+        """Removes an item of `mapping`, if it exists. Undoing this puts the item at the end."""
         if key in mapping:
             if self.depth and id(mapping) not in self.whole:
                 self.entries.append((mapping, key, mapping[key]))
             del mapping[key]
 
     def set_attribute(self, item: object, name: str, value: object) -> None:
-        """Sets an attribute of ITEM."""
+        """Sets an attribute of `item`."""
         if self.depth:
             self.entries.append((item, name, getattr(item, name)))
         setattr(item, name, value)
@@ -70,31 +70,31 @@ class Journal:
         return found
 
     def mark(self) -> Mark:
-        """Where an edit begins, perhaps inside one that runs."""
+        """Returns the mark of an edit that begins here, perhaps inside a running edit."""
         return Mark(len(self.entries), self.depth, self.whole)
 
     def begin(self, mark: Mark) -> None:
-        """Begins an edit at MARK."""
+        """Begins an edit at `mark`."""
         self.whole = {}
         self.depth = mark.depth + 1
 
     def end(self, mark: Mark) -> None:
-        """Ends the edit that began at MARK."""
+        """Ends the edit that began at `mark`."""
         self.depth = mark.depth
         self.whole = mark.whole if mark.depth else {}
 
     def take_back(self, mark: Mark) -> None:
-        """Takes back what was changed since MARK, and ends the edit that began there."""
+        """Undoes the changes since `mark`, and ends the edit that began there."""
         while True:
             try:
                 self.rewind(mark.entries)
                 self.end(mark)
                 return
-            except KeyboardInterrupt:  # a step that was half done is repeated
+            except KeyboardInterrupt:  # repeats an interrupted step
                 continue
 
     def rewind(self, mark: int) -> list[Entry]:
-        """Takes back all changes but the first MARK; returns what makes them again, see `replay`."""
+        """Undoes all changes except the first `mark`; returns the entries with which `replay` redoes them."""
         self.rewinds += 1
         taken: list[Entry] = []
         while len(self.entries) > mark:
@@ -104,7 +104,7 @@ class Journal:
         return taken
 
     def replay(self, taken: list[Entry]) -> None:
-        """Makes the changes again that `rewind` has TAKEN back."""
+        """Redoes the changes that `rewind` undid; `taken` is its result, and is emptied."""
         self.rewinds += 1
         while taken:
             self.entries.append(_exchanged(taken[-1]))
@@ -112,7 +112,7 @@ class Journal:
 
 
 def _exchanged(entry: Entry) -> Entry:
-    """Puts back the value of ENTRY; returns the entry that undoes that."""
+    """Restores the value of `entry`; returns the entry that undoes this."""
     item, key, value = entry
     if type(item) is not dict:
         now = getattr(item, key)

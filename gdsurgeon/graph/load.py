@@ -12,26 +12,26 @@ from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Wind
 from gdsurgeon.wire.write import read_chunks
 
 LARGEST_TEXT = 2 << 30
-"""Bytes of a text graph: protobuf's limit, and all of it is parsed at once."""
+"""Most bytes of a text graph: protobuf's limit, because the text is parsed as a whole."""
 
 
 def load(path: str) -> Graph:
-    """The graph in the file PATH (``-``: standard input), a frozen GraphDef in binary or text form.
+    """Returns the graph in the file `path` (``-``: standard input), a frozen GraphDef in binary or text form.
 
     Raises:
-        InputError: it cannot be read, or is something else; the message says what.
+        InputError: the file cannot be read, or has a different format, which the message names.
     """
     return from_source(open_source(path))
 
 
 @public
 def from_bytes(data: bytes, name: str = "<bytes>") -> Graph:
-    """The graph in DATA. Raises InputError."""
+    """Returns the graph in `data`. Raises InputError."""
     return from_source(BytesSource(data, name))
 
 
 def from_source(source: Source) -> Graph:
-    """The graph in SOURCE. Raises InputError."""
+    """Returns the graph in `source`. Raises InputError."""
     window = Window(source, 0, source.size)
     if sniff.is_binary_graph(window):
         return Graph(source)
@@ -62,9 +62,9 @@ def _from_text(source: Source, head: bytes) -> Graph:
 def uniquely_named(graph: Graph) -> Graph:
     """Returns `graph` if all names are unique; else a graph with unique names, whose `repairs` lists the changes.
 
-    Of equal nodes, byte for byte, the first is kept. Others get new names. A node with such an input reads the last
-    one before it, or the first of all if all are after it, because files have nodes after their inputs.
-    TensorFlow refuses such a file, so its meaning is not defined.
+    Of nodes that are byte-for-byte equal, the first is kept. Different nodes with the same name get new names. A
+    consumer of a repeated name reads the last such node before the consumer, or the first such node if all are after
+    it, because files list nodes after their inputs. TensorFlow refuses such a file, so its meaning is not defined.
     """
     names = graph.store.names
     if len({*names}) == len(names) or graph.serving is not None:
@@ -102,7 +102,7 @@ def uniquely_named(graph: Graph) -> Graph:
 
 
 def _respell(node: NodeDef, latest: dict[str, str]) -> None:
-    """Has NODE read the last nodes of the names that it reads."""
+    """Changes the inputs of `node` to the new names in `latest`, which maps each name to its last node so far."""
     for place, text in enumerate(node.input):
         control, name = ("^", text[1:]) if text.startswith("^") else ("", text)
         name, colon, port = name.partition(":")

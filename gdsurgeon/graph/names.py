@@ -25,24 +25,24 @@ CONTROL = -1
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether TensorFlow's loader takes NAME for a node."""
+    """Returns whether TensorFlow's loader accepts `name` as a node name."""
     return _NAME.match(name) is not None
 
 
 def check_name(name: str) -> None:
-    """Raises EditError where TensorFlow would not take NAME for a node."""
+    """Raises EditError if TensorFlow would not accept `name` as a node name."""
     if not is_valid_name(name):
         raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})", code="bad-name", name=name)
 
 
 def no_node(name: str, became: str, called: str, count: int, known: Iterable[str]) -> EditError:
-    """The error for a node NAME that a graph does not have; it may say what became of the node, or which is meant.
+    """Returns the error for a node `name` that a graph does not have; it may report an earlier edit or a suggestion.
 
     Args:
-        name: of the node.
-        became: the change that an earlier edit made to the node; '' if it made none.
+        name: the name of the node.
+        became: the change that an earlier edit made to the node; '' for none.
         called: the name of the graph.
-        count: of its nodes.
+        count: the number of its nodes.
         known: names that may be suggested for a typo.
     """
     if became:
@@ -70,17 +70,17 @@ def parse_input(text: str) -> InputRef | None:
 
 
 def format_input(node: str, index: int) -> str:
-    """The spelling of an input; output 0 has no index."""
+    """Returns an input as a NodeDef spells it; output 0 has no index."""
     if index > 0:
         return f"{node}:{index}"
     return node if index == 0 else f"^{node}"
 
 
 def parse_tensor(text: str) -> InputRef:
-    """A tensor as users write it: ``node`` or ``node:index``.
+    """Parses a tensor name as users write it: ``node`` or ``node:index``.
 
     Raises:
-        EditError: TEXT is not the name of a tensor.
+        EditError: `text` is not the name of a tensor.
     """
     ref = parse_input(text)
     if ref is None or ref.port == CONTROL:
@@ -91,16 +91,16 @@ def parse_tensor(text: str) -> InputRef:
 
 
 def scope_prefix(scope: str) -> str:
-    """SCOPE with exactly one slash at its end; '' is the whole graph."""
+    """Returns `scope` with exactly one slash at its end; '' is the whole graph."""
     stripped = scope.strip("/")
     return stripped + "/" if stripped else ""
 
 
 def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Those of NAMES below the scope OLD, or exactly that, with what they become below NEW.
+    """Yields (name, new name) for each of `names` that is in the scope `old`, or equals it, when `new` replaces `old`.
 
     Raises:
-        UsageError: OLD is empty.
+        UsageError: `old` is empty.
     """
     before, after = scope_prefix(old), scope_prefix(new)
     if not before:
@@ -113,13 +113,13 @@ def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str,
 
 
 def in_scope(name: str, scope: str) -> bool:
-    """Whether the node NAME is under SCOPE, or named exactly like it."""
+    """Returns whether the node `name` is in `scope`, or has exactly its name."""
     prefix = scope_prefix(scope)
     return name.startswith(prefix) or name == prefix[:-1]
 
 
 class UniqueNames:
-    """Makes names that are not taken: NAME itself, or NAME_1, NAME_2, ...; each request in constant time."""
+    """Makes names that are not used yet: ``name``, or ``name_1``, ``name_2``, ...; each request in constant time."""
 
     def __init__(self, taken: Callable[[str], bool]) -> None:
         self._taken = taken
@@ -138,13 +138,13 @@ class UniqueNames:
 
 
 def is_numbered(name: str, stem: str) -> bool:
-    """Whether NAME is STEM, or what `UniqueNames` makes of that where it is taken."""
+    """Returns whether `name` is `stem`, or `stem` with a number, as `UniqueNames` makes if `stem` is used."""
     before, _, number = name.rpartition("_")
     return name == stem or (before == stem and number.isdigit())
 
 
 def free_scope(names: Iterable[str], scope: str) -> str:
-    """SCOPE, or SCOPE_1, SCOPE_2, ...: the first that none of the nodes NAMES is in, or is called."""
+    """Returns `scope`, or ``scope_1``, ``scope_2``, ...: the first that none of the node `names` is in or equals."""
     used = {scope + name[len(scope) :].partition("/")[0] for name in names if name.startswith(scope)}
     return UniqueNames(used.__contains__)(scope)
 

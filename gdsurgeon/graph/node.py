@@ -42,19 +42,19 @@ class Owner(Protocol):
         """The function library."""
 
     def op_def(self, op: str) -> OpDef | None:
-        """The signature of an op."""
+        """Returns the signature of an op, or None if it is unknown."""
 
     def users(self, node: Node) -> list[Node]:
-        """The nodes that have NODE as an input."""
+        """Returns the nodes that have `node` as an input."""
 
     def base_node(self, name: str) -> Node:
-        """The node that is called NAME in the file."""
+        """Returns the node with the name `name` in the file."""
 
     def spell_base_name(self, name: str) -> str:
         """Returns the present name of the node with the name `name` in the file."""
 
     def spell_base_input(self, text: str) -> str:
-        """An input as the file spells it, with the name that its node has now."""
+        """Returns `text`, an input as the file spells it, with the current name of its node."""
 
 
 class Handle:
@@ -80,7 +80,7 @@ class Handle:
 
 
 class Output(Handle):
-    """A tensor: output `index` of `node`. Equal where both are."""
+    """A tensor: output `index` of `node`. Two outputs are equal if both attributes are."""
 
     __slots__ = ("_index", "_node")
 
@@ -88,11 +88,11 @@ class Output(Handle):
 
         @property
         def node(self) -> Node:
-            """The node that computes it."""
+            """The node that computes the tensor."""
 
         @property
         def index(self) -> int:
-            """Its number among the outputs of the node."""
+            """The index among the outputs of the node."""
 
     def __init__(self, node: Node, index: int) -> None:
         self._node = node
@@ -114,13 +114,13 @@ class Output(Handle):
 
     @property
     def dtype(self) -> int:
-        """The DataType; 0 where the op or an attr is unknown. A reference is 100 more."""
+        """The DataType; 0 if the op or an attr is unknown. A reference dtype is 100 more."""
         dtypes = self.node.output_dtypes
         return dtypes[self.index] if dtypes is not None and self.index < len(dtypes) else 0
 
 
 class Unlocated(Enum):
-    """Marks the record of a node that was not yet located."""
+    """Marks the record of a node that was not located yet."""
 
     UNLOCATED = 0
 
@@ -129,12 +129,12 @@ UNLOCATED = Unlocated.UNLOCATED
 
 
 class Node(Handle):
-    """A node of a graph. Nodes compare by identity; a graph makes one for each name, when it is asked for.
+    """A node of a graph. Nodes compare by identity; a graph makes one for each name, on first request.
 
-    A node may also stand for a name that no record has (a dangling input): `exists` is False, and all that can be
-    done with it is to refer to it.
+    A node may also represent a name that no record has (a dangling input). Then `exists` is False, and the node can
+    only be referred to.
 
-    Nothing is set on a node directly: the graph's methods change it, so that the tables of consumers keep up.
+    Attributes cannot be set directly: the graph's methods change a node, and update the tables of consumers.
     """
 
     __slots__ = (
@@ -155,11 +155,11 @@ class Node(Handle):
 
         @property
         def graph(self) -> Owner:
-            """The graph that it is in."""
+            """The graph that contains the node."""
 
         @property
         def name(self) -> str:
-            """Its name now."""
+            """The current name."""
 
         @property
         def base_name(self) -> str | None:
@@ -167,11 +167,11 @@ class Node(Handle):
 
         @property
         def op_override(self) -> str | None:
-            """The op that an edit gave it; None: it has that of its record."""
+            """The op that an edit has set; None: the op is that of the record."""
 
         @property
         def device_override(self) -> str | None:
-            """The device that an edit gave it; None: it has that of its record."""
+            """The device that an edit has set; None: the device is that of the record."""
 
     def __init__(self, graph: Owner, name: str, record: Record | Unlocated | None, *, base_name: str | None) -> None:
         self._graph = graph
@@ -197,7 +197,7 @@ class Node(Handle):
 
     @property
     def record(self) -> Record | None:
-        """Where the node's bytes are; for a copied node in the source of another graph. None: nowhere."""
+        """The record with the node's bytes; of a copied node, in the source of a different graph. None: no record."""
         record = self._record
         if record is UNLOCATED:
             assert self._base_name is not None
@@ -222,7 +222,7 @@ class Node(Handle):
 
     @property
     def header(self) -> Header:
-        """The header as the record has it. Raises InputError where there is no record."""
+        """The header in the record, without edits. Raises InputError if there is no record."""
         if self._header is None:
             if self.record is None:
                 raise InputError(
@@ -234,7 +234,7 @@ class Node(Handle):
         return self._header
 
     def release(self) -> None:
-        """Frees the memory of the header of a node of the file. It is read again when it is needed."""
+        """Frees the memory of the header of a node of the file. The header is read again when needed."""
         if self._record is not None and self._base_name is not None:
             self._header = None
 
@@ -245,7 +245,7 @@ class Node(Handle):
 
     @property
     def is_plain_copy(self) -> bool:
-        """Whether the op and attrs are those of the record, and there are as many data inputs as it has."""
+        """Whether the op, the attrs and the number of data inputs are those of the record."""
         if self.record is None or self._attrs or self._op_override is not None:
             return False
         count = sum(text[:1] != "^" for text in self.header.inputs)
@@ -253,7 +253,7 @@ class Node(Handle):
 
     @property
     def changed_attrs(self) -> Mapping[str, bytes | None]:
-        """The attrs that are not those of the record, serialised; None: removed."""
+        """The attrs that differ from the record, serialised; None: removed."""
         return self._attrs
 
     @property
@@ -265,7 +265,7 @@ class Node(Handle):
 
     @property
     def device(self) -> str:
-        """The device string, '' where none is asked for."""
+        """The device string, '' if no device is requested."""
         if self._device_override is not None:
             return self._device_override
         return self.header.device if self.record is not None else ""
@@ -287,8 +287,8 @@ class Node(Handle):
         return self._controls
 
     def reads(self, node: Node) -> bool:
-        """Whether NODE is one of the inputs, data or control."""
-        found = [read.node for read in self.inputs]  # no generator: this is asked for each edge of a graph
+        """Returns whether `node` is one of the data or control inputs."""
+        found = [read.node for read in self.inputs]  # no generator, for speed: this runs for each edge of a graph
         return node in found or node in self.controls
 
     def _resolve_inputs(self) -> None:
@@ -314,17 +314,17 @@ class Node(Handle):
 
     @property
     def has_resolved_inputs(self) -> bool:
-        """Whether the inputs are held as nodes, and no longer as the record spells them."""
+        """Whether the inputs are held as nodes, no longer as the names in the record."""
         return self._inputs is not None
 
     @property
     def has_resolved_colocations(self) -> bool:
-        """Whether the colocations are held as nodes, and no longer as the record spells them."""
+        """Whether the colocations are held as nodes, no longer as the names in the record."""
         return self._colocated is not None
 
     @property
     def is_rebuilt(self) -> bool:
-        """Whether more of the node was changed than names: its inputs, attrs or op, or it is new."""
+        """Whether the node is new, or its op or attrs were changed, or its inputs are held as nodes."""
         return self._inputs is not None or bool(self._attrs) or self._base_name is None or self._op_override is not None
 
     @property
@@ -343,7 +343,7 @@ class Node(Handle):
 
     @property
     def outputs(self) -> list[Output]:
-        """All outputs; output 0 where the op is unknown, or gives nothing."""
+        """All outputs; output 0 if the op is unknown, or has no outputs."""
         return [Output(self, index) for index in range(self.output_count or 1)]
 
     @property
@@ -358,13 +358,13 @@ class Node(Handle):
         return tuple(keys)
 
     def has_attr(self, key: str) -> bool:
-        """Whether the node has the attr KEY."""
+        """Returns whether the node has the attr `key`."""
         if key in self._attrs:
             return self._attrs[key] is not None
         return self.record is not None and key in self.header.attrs
 
     def attr_bytes(self, key: str) -> bytes | None:
-        """The serialised AttrValue of attr KEY, or None."""
+        """Returns the serialised AttrValue of the attr `key`, or None."""
         if key in self._attrs:
             return self._attrs[key]
         if self.record is None or key not in self.header.attrs:
@@ -382,7 +382,7 @@ class Node(Handle):
         return end - start
 
     def attr(self, key: str) -> AttrValue | None:
-        """The AttrValue message of attr KEY (a copy), or None. Raises InputError where it cannot be decoded."""
+        """Returns a copy of the AttrValue of the attr `key`, or None. Raises InputError if it cannot be decoded."""
         data = self.attr_bytes(key)
         if data is None:
             return None
@@ -396,19 +396,19 @@ class Node(Handle):
             ) from None
 
     def attrs(self) -> Iterator[tuple[str, AttrValue]]:
-        """The keys and AttrValue messages of all attrs. Raises InputError: see `attr`."""
+        """Yields the keys and AttrValue messages of all attrs. Raises InputError: see `attr`."""
         for key in self.attr_keys:
             value = self.attr(key)
             assert value is not None
             yield key, value
 
     def plain_attr(self, key: str) -> Plain | None:
-        """The value of attr KEY where it is of a plain kind (int, bool, type, ..., or a list of them), or None."""
+        """Returns the value of the attr `key` if its kind is plain (int, bool, type, ... or lists), else None."""
         value = self.attr(key)
         return None if value is None else plain(value)
 
     def setting(self, key: str) -> object:
-        """The plain value of attr KEY, or its default; None where there is neither."""
+        """Returns the plain value of the attr `key`, or its default; None if both are missing."""
         value = self.plain_attr(key)
         definition = self.op_def if value is None else None
         return definition.attrs[key].default if definition is not None and key in definition.attrs else value
@@ -425,31 +425,31 @@ class Node(Handle):
 
     @property
     def op_def(self) -> OpDef | None:
-        """The signature of the op, from TensorFlow or from the graph's functions; None where it is unknown."""
+        """The signature of the op, from TensorFlow or from the graph's functions; None if unknown."""
         return self._graph.op_def(self.op)
 
     @property
     def output_dtypes(self) -> list[int] | None:
-        """The DataTypes of the outputs, or None where the op is unknown."""
+        """The DataTypes of the outputs, or None if the op is unknown."""
         definition = self.op_def
         return None if definition is None else arg_dtypes(definition.outputs, definition, self.plain_attr)
 
     @property
     def output_count(self) -> int | None:
-        """How many outputs there are, or None where the op is unknown."""
+        """The number of outputs, or None if the op is unknown."""
         definition = self.op_def
         return None if definition is None else arg_count(definition.outputs, definition, self.plain_attr)
 
     @property
     def input_dtypes(self) -> list[int] | None:
-        """The DataTypes that the data inputs must have, or None where the op is unknown."""
+        """The DataTypes that the data inputs must have, or None if the op is unknown."""
         definition = self.op_def
         return None if definition is None else arg_dtypes(definition.inputs, definition, self.plain_attr)
 
     # -- changing: called by the graph --------------------------------------------------------------------
 
     def become(self, other: Node, same: Callable[[Node], Node]) -> None:
-        """Takes over the state of OTHER, of whose graph this one's is a copy; SAME as in `Overlay.become`."""
+        """Copies the state of `other`, a node of the graph that this graph copies; `same`: see `Overlay.become`."""
         self.become_copy(other)
         self._name = other._name
         if other._inputs is not None:
@@ -476,11 +476,11 @@ _CHANGES = {
     "controls": "graph.set_controls(node, NODES), or gds.control_edges",
     "colocated": "graph.set_colocated(node, NODES)",
 }
-"""For attributes of a node the calls that change them."""
+"""The call that changes each attribute of a node."""
 
 
 class _ReadOnly(property):
-    """A property that says, if it is set, which call changes it."""
+    """A property that raises an error when set; the error names the call that changes the value."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -504,9 +504,9 @@ class ReadOnlyError(EditError, AttributeError):
 
 
 def _guard(kind: type, slots: Iterable[str] = ()) -> None:
-    """Makes the properties of KIND, and SLOTS under their public names, raise a `ReadOnlyError` if they are set."""
+    """Makes the properties of `kind`, and `slots` under their public names, raise a `ReadOnlyError` when set."""
     for key in slots:
-        setattr(kind, key[1:], _ReadOnly(attrgetter(key)))  # no function of Python: they are read for each edge
+        setattr(kind, key[1:], _ReadOnly(attrgetter(key)))  # no Python function, for speed: they are read for each edge
     for key, value in list(vars(kind).items()):
         if type(value) is property:
             setattr(kind, key, _ReadOnly(value.fget, None, None, value.__doc__))
@@ -520,7 +520,7 @@ _guard(Node, ("_graph", "_name", "_base_name", "_op_override", "_device_override
 
 
 def check_output(output: Output) -> None:
-    """Raises EditError if the node does not exist, or is known not to have such an output."""
+    """Raises EditError if the node does not exist, or its op is known and has no such output."""
     node = output.node
     if not node.exists:
         raise EditError(f"the graph has no node {quoted(node.name)}", code="no-such-node", node=node.name)
@@ -536,7 +536,7 @@ def check_output(output: Output) -> None:
 
 
 def check_typed(output: Output) -> None:
-    """Raises EditError where the dtype of OUTPUT is not known."""
+    """Raises EditError if the dtype of `output` is not known."""
     if not base_dtype(output.dtype):
         raise EditError(
             f"the dtype of {quoted(output.name)} ({printable(output.node.op)}) is unknown",
@@ -546,7 +546,7 @@ def check_typed(output: Output) -> None:
 
 
 def check_reads(node: Node) -> None:
-    """Raises EditError where NODE reads, or waits for, a node that is not there."""
+    """Raises EditError if an input or control input of `node` does not exist."""
     for read in (*(output.node for output in node.inputs), *node.controls):
         if not read.exists:
             raise EditError(
@@ -557,23 +557,23 @@ def check_reads(node: Node) -> None:
 
 
 def same_dtype(a: int, b: int) -> bool:
-    """Whether DataTypes fit: unknown ones (0) fit all, and a reference can be read as its value."""
+    """Returns whether two DataTypes match: unknown (0) matches all, and a reference matches its base dtype."""
     return not a or not b or base_dtype(a) == base_dtype(b)
 
 
 class Use(NamedTuple):
-    """A place where a tensor is read: data input `slot` of `node`."""
+    """A use of a tensor: data input `slot` of `node`."""
 
     node: Node
     slot: int
 
 
 SCALAR_MEANS_UNKNOWN_BEFORE = 24
-"""A graph of a producer before this one writes an unknown shape as that of a scalar."""
+"""In graphs with a lower producer version, a placeholder with the shape of a scalar has an unknown shape."""
 
 
 def placeholder_shape(node: Node) -> Shape:
-    """The shape that a placeholder takes."""
+    """Returns the shape of a placeholder, from its attr; None if unknown."""
     value = node.attr("shape")
     if value is None or value.WhichOneof("value") != "shape":
         return None

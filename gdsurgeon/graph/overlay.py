@@ -1,4 +1,4 @@
-"""The changes of a graph: the differences between its present nodes and the nodes of its file."""
+"""The changes of a graph: the differences between its current nodes and the nodes of its file."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gdsurgeon.wire.write import Chunk
 
 
 class Overlay:
-    """Nodes that were touched, removed, added and renamed, and what reads them that the file does not know of.
+    """Nodes that were touched, removed, added and renamed, and their consumers that are not in the file.
 
     Args:
-        journal: notes each change, so that it can be taken back.
+        journal: records each change, so that it can be undone.
 
     Attributes:
         version: grows with every change.
-        current: added and renamed nodes, by their names now.
+        current: added and renamed nodes, by their current names.
         left: names in the file whose nodes are renamed or removed, as keys.
-        respelt: the names now of the renamed, by those in the file.
+        respelt: the current names of renamed nodes, by their names in the file.
         touched: nodes of the file that must be encoded again, in the order of their changes.
         removed: removed nodes of the file.
-        added: other nodes, in order, each with the node of the file that it follows; None: at the end.
-        users: for a node those that read it, or wait for it, or have done so.
-        colocated: likewise those that are colocated with it.
+        added: new nodes, in order, each with the node of the file that it follows; None: at the end.
+        users: for each node its present and former consumers, by data or control inputs, as far as edits set them.
+        colocated: likewise the nodes that are or were colocated with it.
         versions: the new versions of the file, a serialized VersionDef; None if unchanged.
     """
 
@@ -58,33 +58,33 @@ class Overlay:
         return bool(self.touched or self.removed or self.added or self.versions is not None)
 
     def has(self, node: Node) -> bool:
-        """Whether NODE, which was in the graph, still is."""
+        """Returns whether `node`, which was in the graph, is still in it."""
         return node not in self.removed if node.base_name is not None else node in self.added
 
     def touch(self, node: Node) -> None:
-        """Notes that NODE has changed."""
+        """Records that `node` has changed."""
         self.version += 1
         self._records.pop(node, None)
         if node.base_name is not None and node not in self.touched:
             self._journal.set_item(self.touched, node, None)
 
     def note_users(self, user: Node, producers: Iterable[Node]) -> None:
-        """Notes that USER reads PRODUCERS, or waits for them."""
+        """Records that `user` has `producers` as inputs or control inputs."""
         for producer in producers:
             self.users.setdefault(producer, {})[user] = None
 
     def note_colocated(self, node: Node, others: Iterable[Node]) -> None:
-        """Notes that NODE is colocated with OTHERS."""
+        """Records that `node` is colocated with `others`."""
         for other in others:
             self.colocated.setdefault(other, {})[node] = None
 
     def say_versions(self, versions: bytes) -> None:
-        """Notes what the file is to say of versions."""
+        """Records the new versions of the file, a serialized VersionDef."""
         self.version += 1
         self._journal.set_attribute(self, "versions", versions)
 
     def enter(self, node: Node, after: Node | None) -> None:
-        """Takes in a new node, to be written after AFTER or at the end."""
+        """Adds a new node, to be written after the node `after`, or at the end if it is None."""
         self.version += 1
         self._journal.set_item(self.current, node.name, node)
         place = after if after is None or after.base_name is not None else self.added[after]
@@ -109,7 +109,7 @@ class Overlay:
                 journal.drop_item(self.touched, node)
 
     def become(self, other: Overlay, same: Callable[[Node], Node]) -> None:
-        """Takes over what OTHER says of the nodes of a graph; SAME returns the node of this graph for one of that."""
+        """Copies the changes in `other`, of a different graph; `same` maps its nodes to nodes of this graph."""
         self.version = other.version
         self.current = {name: same(node) for name, node in other.current.items()}
         self.left, self.respelt, self.versions = dict(other.left), dict(other.respelt), other.versions
@@ -120,23 +120,23 @@ class Overlay:
         self.colocated = {same(node): {same(user): None for user in others} for node, others in other.colocated.items()}
 
     def forget_name(self, node: Node) -> None:
-        """Makes the name of NODE free."""
+        """Makes the name of `node` available again."""
         if self.current.get(node.name) is node:
             self._journal.drop_item(self.current, node.name)
         elif node.base_name is not None:
             self._journal.set_item(self.left, node.base_name, None)
 
     def learn_name(self, node: Node) -> None:
-        """Notes the name that NODE has now."""
+        """Records the current name of `node`."""
         self.version += 1
-        self._records.clear()  # others spell it
+        self._records.clear()  # other records contain the name as an input
         if node.base_name is not None:
             self._journal.set_item(self.left, node.base_name, None)
             self._journal.set_item(self.respelt, node.base_name, node.name)
         self._journal.set_item(self.current, node.name, node)
 
     def respelt_input(self, text: str) -> str:
-        """An input as the file spells it, with the name that its node has now."""
+        """Returns `text`, an input as the file spells it, with the current name of its node."""
         ref = parse_input(text) if self.respelt else None
         if ref is None or ref.node not in self.respelt:
             return text

@@ -1,4 +1,4 @@
-"""The records of nodes in a file: one where it lies, and many parsed by one call."""
+"""The records of nodes in a file: single records read in place, and many records parsed by one call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 
 class Record(NamedTuple):
-    """Where the record of a node lies: its tag at `start`, the NodeDef from `body` to `end` (`data`, if tiny)."""
+    """The location of a node's record: tag at `start`, NodeDef from `body` to `end` (`data`: its bytes, if tiny)."""
 
     source: Source
     start: int
@@ -32,7 +32,7 @@ class Record(NamedTuple):
     data: bytes | None = None
 
     def buffer(self) -> Buffer:
-        """The bytes of the NodeDef, counted from 0; in memory where they are few."""
+        """Returns the bytes of the NodeDef, with offsets from 0; in memory unless there are more than `LARGE` bytes."""
         if self.data is not None:
             return self.data
         if self.end - self.body <= LARGE:
@@ -40,7 +40,7 @@ class Record(NamedTuple):
         return Window(self.source, self.body, self.end)
 
     def header(self) -> Header:
-        """The header. Raises InputError where the record is not a NodeDef."""
+        """Returns the header. Raises InputError if the record is not a NodeDef."""
         try:
             return read_header(self.buffer(), 0, self.end - self.body)
         except WireError as error:
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
     """Data about the file outside the content of its nodes, collected in one pass.
 
     Attributes:
-        node_count: node records.
+        node_count: the number of node records.
         end_of_nodes: the offset after the last node record; 0 if there are no nodes.
         others: the top-level fields that are not nodes.
     """
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
 
 
 def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
-    """`scan`, with what is wrong said of the file. Raises InputError."""
+    """Yields the items of `scan`. Raises InputError, with the name of the file, if the file is corrupt."""
     try:
         yield from scan(source, cut=cut)
     except WireError as error:
@@ -70,7 +70,7 @@ def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
 
 
 def record_at(source: Source, start: int, end: int, data: bytes | None = None) -> Record:
-    """The record from START to END of SOURCE; DATA are its bytes, where they are at hand."""
+    """Returns the record from `start` to `end` of `source`; `data` are its bytes, if already read."""
     if data is None:
         data = source.read(start, end - start if end - start <= _TINY else 22)
     body = record_body(data, 0, len(data))
@@ -78,19 +78,20 @@ def record_at(source: Source, start: int, end: int, data: bytes | None = None) -
 
 
 _TINY = 512
-"""Bytes of a record that is kept in memory once it was asked for: it is needed again for each thing about it."""
+"""Most bytes of a record that is kept in memory after the first read, because later queries read it again."""
 
 
 class Batch(NamedTuple):
     """Consecutive nodes, column by column.
 
     Attributes:
-        run: their records.
+        run: the records of the nodes.
         names: one for each node.
-        inputs: those of all nodes as they are spelt, with an empty one after each node (as a node's own may be).
+        inputs: the inputs of all nodes as spelled, with an empty string after each node (a node's own input may also
+            be empty).
         forms: the serialized fields of nodes other than names and inputs, each once; empty if not requested.
-        ops: the op of each form; if forms were not requested, the ops that occur, each once.
-        form_of: for each node the index of its form.
+        ops: the op of each form; if forms were not requested, the distinct ops.
+        form_of: for each node the index of its form (or of its op).
     """
 
     run: Run
@@ -101,21 +102,21 @@ class Batch(NamedTuple):
     form_of: list[int]
 
     def records(self, source: Source) -> Iterator[Record]:
-        """The records one by one."""
+        """Returns an iterator over the records."""
         return _records(source, self.run)
 
 
 DATA_INPUT, CONTROL_INPUT = b"\1", b"^"
 
 Item = Batch | Record | Field
-"""A batch, a node that is in none, or another top-level field."""
+"""A batch, a single node, or a top-level field that is not a node."""
 
 
 def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
     """Yields the whole file in order: regular nodes in batches, irregular ones one by one.
 
-    A regular node has one name, with which an input can name it, and one op; with FORMS also nothing that protobuf
-    cannot read, and outside its attrs nothing that it does not know.
+    A regular node has one name, which an input can spell, and one op. With `forms`, protobuf must also be able to parse
+    the node, and the node has no unknown fields outside its attrs.
 
     Raises:
         InputError: the file is corrupt.
@@ -134,13 +135,13 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
 
 
 def batch_of(bodies: list[bytes]) -> Batch | None:
-    """The nodes of NodeDefs that lie anywhere, with their forms; None where one of them is not regular."""
+    """Returns the nodes of the NodeDefs `bodies`, from any places, with their forms; None if one is not regular."""
     out = _batch(Run(0, b"", list(map(len, bodies)), bodies), forms=True)
     return out if out is not None and out.inputs.count("") == len(bodies) else None
 
 
 def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
-    """The bounds of the records of RUN that hold one of NEEDLES, in file order."""
+    """Returns the bounds of the records of `run` that contain one of `needles`, in file order."""
     rows: set[int] = set()
     buf, limit = run.buf, run.size
     for needle in needles:
@@ -153,7 +154,7 @@ def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
 
 
 def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
-    """All nodes in the order of the file: as messages, or as records where they are large or protobuf cannot read them.
+    """Yields all nodes in file order: as messages, or as records if they are large or protobuf cannot parse their run.
 
     Raises:
         InputError: the file is corrupt.
@@ -174,7 +175,10 @@ def _records(source: Source, run: Run) -> Iterator[Record]:
 
 
 def _batch(run: Run, *, forms: bool) -> Batch | None:
-    """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
+    """Parses the nodes of `run` by one call: their bodies, each followed by an empty field of each kind.
+
+    Returns None if a node is not regular, see `batches`.
+    """
     count = len(run.sizes)
     mark = _APART + _MARK if forms else _MARK + _OP_MARK
     columns: type[NodeColumns] = NodeLinks if forms else NodeHeaders
@@ -188,7 +192,7 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
     if not forms:
         found = _own(parsed.op, count)
         return None if found is None else Batch(run, names, inputs, [], *distinct(found))
-    # The rest are fields that the message does not know, in the order of the data.
+    # The remaining data are fields that the message type does not declare, in the order of the file.
     parsed.ClearField("name")
     parsed.ClearField("input")
     rest = parsed.SerializeToString().split(_APART)
@@ -200,14 +204,14 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
 
 
 def distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
-    """VALUES, each once, and for each of them its place among those."""
+    """Returns the distinct `values`, and for each of `values` its index among them."""
     places: dict[_Value, int] = defaultdict(counter().__next__)
     place_of = list(map(places.__getitem__, values))
     return list(places), place_of
 
 
 def _ops_of(forms: list[bytes]) -> list[str] | None:
-    """The op of each of FORMS; None where they are not regular, as one that ends within a field is not."""
+    """Returns the op of each of `forms`; None if one is not regular, for example if it ends within a field."""
     try:
         ops = [node.op for node in map(NodeDef.FromString, forms)]
         whole = NodeDef.FromString(b"".join(forms))
@@ -217,18 +221,18 @@ def _ops_of(forms: list[bytes]) -> list[str] | None:
 
 
 def _own(column: Scalars[str], count: int) -> list[str] | None:
-    """Those of COUNT nodes in a COLUMN with an empty one after each; None where one is missing, empty or doubled."""
-    own = column[::2]  # slices of what was parsed are lists; to iterate over it takes longer
+    """Returns the `count` values in `column`, each before an empty one; None if one is missing, empty or doubled."""
+    own = column[::2]  # slices of a repeated field are lists, which are faster to iterate over
     return own if len(column) == 2 * count and not any(column[1::2]) and all(own) else None
 
 
 def input_kind(text: str) -> bytes:
-    """Of which kind the input is that is spelt so."""
+    """Returns the kind of the input spelled `text`: `DATA_INPUT` or `CONTROL_INPUT`."""
     return CONTROL_INPUT if text[:1] == "^" else DATA_INPUT
 
 
 _MARK, _OP_MARK = b"\x0a\x00\x1a\x00", b"\x12\x00"
 _APART = b"\xfa\xff\xff\xff\x0f\x0bend of node"
-"""A field with the highest number: data between nodes is found again as often as it was put there, unless a node holds
-it as well.
+"""A field with the highest number, put between nodes as a separator. It occurs once for each node, unless a node also
+contains it.
 """

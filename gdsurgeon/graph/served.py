@@ -1,4 +1,4 @@
-"""How a graph is served by the names that it has now, after edits."""
+"""The signatures and runs that serve a graph, with current names, after edits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gdsurgeon.graph.serving import Restoring, Served, Serving
 
 
 def serving_of(graph: Graph) -> Serving | None:
-    """How GRAPH is served, by the names that it has now; None where it is no part of a model that says so."""
+    """Returns how `graph` is served, by current names; None if it is not part of a model that declares this."""
     if graph.serving is None:
-        return None  # without an index of a big file, which `Graph.derived` makes
+        return None  # avoids the index of a big file, which `Graph.derived` makes
     return graph.derived(_respelt)
 
 
@@ -47,7 +47,7 @@ def _respelt(graph: Graph) -> Serving | None:
 
 
 def tensor_meant(graph: Graph, text: str) -> str:
-    """The tensor that TEXT names as callers do; TEXT itself if it names none, or if it is the name of a node.
+    """Returns the tensor that `text` names as callers do; `text` itself if it names none, or is the name of a node.
 
     Callers write ``KEY/name``, or ``name`` for a signature that was selected; see `Serving.spellings`.
     """
@@ -57,16 +57,16 @@ def tensor_meant(graph: Graph, text: str) -> str:
 
 
 def node_of(meant: Callable[[str], str], text: str) -> str:
-    """TEXT, which may begin with ``^``, or the node of the tensor that it means, as MEANT says."""
+    """Returns `text`, or, if `meant` maps it to a tensor, the node of that tensor; a leading ``^`` is kept."""
     name = text.removeprefix("^")
     found = meant(name)
     return text if found == name else text[: len(text) - len(name)] + parse_tensor(found).node
 
 
 def _open(graph: Graph, inputs: Mapping[str, str]) -> Mapping[str, str]:
-    """Those of INPUTS that callers still give: an edit may have made a placeholder a constant.
+    """Returns the `inputs` that callers still feed: an edit may have replaced a placeholder by a constant.
 
-    Of an input that is no dense tensor each component stays.
+    All components of an input that is not a dense tensor are kept.
     """
     nodes = {key: graph[parse_tensor(text).node] for key, text in inputs.items() if "/" not in key}
     frozen = [key for key, node in nodes.items() if node.op == "Const" and node.op_override is not None]

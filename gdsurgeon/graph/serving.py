@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.node import Node
 
 META_GRAPH = "MetaGraph"
-"""The kind of a model that is a MetaGraph of its own."""
+"""The kind of a model that is a standalone MetaGraph."""
 PREDICT = "tensorflow/serving/predict"
-"""The method of a signature that takes tensors by name and gives tensors by name."""
+"""The method of a signature with named input and output tensors."""
 
 INIT = "__saved_model_init_op"
-"""The key of a signature that callers do not use: loaders run its output once."""
+"""The key of a signature that is not for callers: loaders run its output once."""
 
 
 class Served(NamedTuple):
@@ -31,16 +31,16 @@ class Served(NamedTuple):
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """All that it takes and gives, each once."""
+        """The input and output tensors, each once."""
         return tuple(dict.fromkeys((*self.inputs.values(), *self.outputs.values())))
 
 
 class Restoring(NamedTuple):
-    """A run that gives variables and tables their values.
+    """A run that sets the values of variables and tables.
 
     Attributes:
-        feeds: strings, by the tensors that are fed with them: paths.
-        targets: nodes that are run.
+        feeds: the path string to feed to each tensor.
+        targets: the nodes to run.
     """
 
     feeds: Mapping[str, str]
@@ -48,14 +48,14 @@ class Restoring(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Where a checkpoint has the value of a variable: the tensor, and the slice of it as the restore op spells it."""
+    """The place of a variable's value in a checkpoint: the tensor, and its slice as the restore op spells it."""
 
     tensor: str
     slice: str = ""
 
 
 class SavedVariable(NamedTuple):
-    """A variable, where a checkpoint has its value, what assigns it, the value, and what is read to save it."""
+    """A variable, its key in a checkpoint, its assign op, the assigned value, and the tensor read to save it."""
 
     variable: str
     key: Key
@@ -81,8 +81,8 @@ class Saver(NamedTuple):
 
 
 Weights = Callable[[Mapping[str, tuple[int, str]]], Source]
-"""Makes a GraphDef of constants: the values of variables, by the names of their nodes in the file, each with the dtype
-that it must have and the device of its constant. Raises EditError where one has no value."""
+"""Makes a GraphDef of constants with the values of variables. The argument maps the names of their nodes in the file to
+the required dtype and the device of the constant. Raises EditError if a variable has no value."""
 
 
 class Copied(NamedTuple):
@@ -91,7 +91,7 @@ class Copied(NamedTuple):
     Attributes:
         source, target: the scopes of the originals and of the copies, each with a slash at the end.
         nodes: the copy of each node.
-        frames: what while loops are called in the copy, by their names.
+        frames: the frame names of while loops in the copy, by the original names.
         keys: the new keys of the checkpoint, each with the key of the tensor to store.
     """
 
@@ -102,7 +102,7 @@ class Copied(NamedTuple):
     keys: Mapping[str, str]
 
     def spelt(self, text: str) -> str:
-        """Returns the name in the copy for `text`, a name in the scope or outside."""
+        """Returns the name in the copy for `text`, a name that may begin with the scope `source`."""
         return self.target + text.removeprefix(self.source)
 
 
@@ -111,18 +111,18 @@ class Serving(NamedTuple):
 
     Attributes:
         kind: the kind of the model: a SavedModel, a MetaGraph.
-        checkpoint: the prefix of its checkpoint; '' where it has none.
+        checkpoint: the prefix of its checkpoint; '' for none.
         signatures: by key.
-        meant: the keys of the selected signatures; empty for all called ones.
+        meant: the keys of the selected signatures; empty for all that callers can use.
         restoring: the run that restores its checkpoint, or None.
-        initialising: the run by which a loader initialises tables and more, after that; None: none.
-        keys: where the checkpoint has the values of variables, by their nodes.
-        apart: the nodes that `restoring` does not restore: only readers of the model's objects do.
+        initialising: the run that a loader makes next, to initialise tables and other resources; None: no run.
+        keys: the key of each variable's value in the checkpoint, by the variable's node.
+        apart: the nodes that `restoring` does not restore, because only loaders that read the model's objects do.
         saver: in an edited graph, the saver that an edit has added to restore all of `keys`; it replaces `restoring`.
-        before: the same as the file has it, where an edit has changed how the graph is served.
-        weights: makes constants of variables; None where there is no checkpoint.
+        before: the original from the file, if an edit has changed how the graph is served.
+        weights: makes constants from variables; None without a checkpoint.
         copies: scopes that edits have copied, in order.
-        main_op: the node that an edit has added to run the targets of `initialising`: a loader runs one node.
+        main_op: the node that an edit has added to run all targets of `initialising`, because a loader runs one node.
     """
 
     kind: str = ""
@@ -146,19 +146,19 @@ class Serving(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that signatures name, and what restores and initialises the model; each once."""
+        """The nodes in signatures, in the runs of a loader, and of variables in `keys`; each once."""
         texts = [text for served in self.signatures.values() for text in served.tensors]
         texts += [text for run in self.runs for text in (*run.feeds, *run.targets)]
         return tuple(dict.fromkeys((*(parse_tensor(text).node for text in texts), *self.keys)))
 
     @property
     def adds_keys(self) -> bool:
-        """Returns whether variables were copied that the checkpoint must restore."""
+        """Whether variables were copied that the checkpoint must restore."""
         return bool(self.checkpoint) and any(copied.keys for copied in self.copies)
 
     @property
     def tensors(self) -> dict[str, str]:
-        """The tensors of all signatures that are called, by ``KEY/name``."""
+        """The tensors of all signatures for callers, by ``KEY/name``."""
         return {
             f"{key}/{name}": tensor
             for key, served in self.signatures.items()
@@ -181,12 +181,12 @@ class Serving(NamedTuple):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The nodes of variables that have a value once they are restored."""
+        """The nodes of variables that get a value from restoring."""
         return frozenset(self.keys)
 
     @property
     def called(self) -> dict[str, Served]:
-        """Returns the signatures for callers, or the selected ones."""
+        """The signatures for callers, or the selected ones."""
         keys = self.meant or [key for key in self.signatures if key != INIT]
         return {key: self.signatures[key] for key in keys if key in self.signatures}
 

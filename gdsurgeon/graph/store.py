@@ -1,7 +1,7 @@
 """The file of a graph: finds nodes by name, and the nodes that mention a name.
 
-If an edit names only a few nodes of a large file, its bytes are searched for these names. An index of all nodes would
-take over a second and some hundred bytes a node for a million nodes.
+If an edit names only a few nodes of a large file, the bytes of the file are searched for these names. For a million
+nodes, an index of all nodes would take over a second, and some hundred bytes per node.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Search:
     layout: Layout
 
     MOST_HITS = 5000
-    """A name that is part of more records than this is not worth searching for."""
+    """If more records than this must be examined, because they contain a name or are large, the search stops."""
 
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         self._source = source
@@ -60,10 +60,10 @@ class Search:
 
     @classmethod
     def run(cls, source: Source, names: Sequence[str]) -> Search | None:
-        """Searches a source; returns None if the names are not worth it.
+        """Searches a source; returns None if there are more than `MOST_HITS` hits.
 
         Raises:
-            InputError: the source is corrupt where the search has looked.
+            InputError: the searched part of the source is corrupt.
         """
         found = cls(source, names)
         needles = [name.encode() for name in names]
@@ -118,7 +118,7 @@ def _several(source: Source, name: str) -> InputError:
 
 
 class Store:
-    """A GraphDef in a file: found by an index of all nodes, or, of a big file, by a search for a few names.
+    """A GraphDef in a file. Nodes are found by an index of all nodes, or in a big file by a search for a few names.
 
     Args:
         source: the bytes, a binary GraphDef.
@@ -167,7 +167,7 @@ class Store:
             return name in self.table.rows
         try:
             return self._finder.record(name) is not None
-        except InputError:  # several nodes have it
+        except InputError:  # several nodes have the name
             return True
 
     def record(self, name: str) -> Record | None:
@@ -224,7 +224,7 @@ class Store:
         return self._finder.layout if self._finder is not None and not self.has_table else self.table.layout
 
     def fields(self, number: int) -> list[Field]:
-        """The top-level fields NUMBER that hold messages; protobuf allows several, which add up."""
+        """Returns the top-level fields with `number` that hold messages; protobuf allows several, and merges them."""
         return [field for field in self.layout.others if field.number == number and field.wire_type == LEN]
 
     @property
@@ -234,14 +234,17 @@ class Store:
 
     @cached_property
     def versions(self) -> VersionDef:
-        """Which versions of TensorFlow may read the graph; zeros where the file does not say."""
+        """The GraphDef's versions, which limit the TensorFlow versions that may read it; zeros if the file has none.
+
+        Raises InputError if the field is corrupt.
+        """
         data = b"".join(self.source.read(field.value, field.end - field.value) for field in self.fields(VERSIONS))
         try:
-            return VersionDef.FromString(data)  # fields that are there twice add up so
+            return VersionDef.FromString(data)  # this merges repeated fields
         except decode_error():
             raise InputError(f"the versions field of {printable(self.name)} is corrupt") from None
 
     @property
     def producer(self) -> int:
-        """The version of the GraphDef's producer; 0 where the file does not say."""
+        """The version of the GraphDef's producer; 0 if the file has none."""
         return self.versions.producer

@@ -1,4 +1,4 @@
-"""Writes a graph: spans of its file for what was not changed, fresh bytes for what was."""
+"""Writes a graph: spans of its file for unchanged data, new bytes for changed data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 Replacement = tuple[int, int, list[Chunk]]
-"""(start, end, replacement) of a stretch of a source that is not copied."""
+"""(start, end, replacement) of a span of a source that is not copied."""
 
 
 def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
-    """Returns the file of `store` with `replacements` for some of its stretches."""
+    """Returns the file of `store` with `replacements` for some of its spans."""
     source = store.source
     out: list[Chunk] = []
     pos = 0
-    # By start; additions at a place come after a stretch that ends there (same start, no length: stable).
+    # By start, then end. Additions come after a span that ends there; the sort is stable, so they keep their order.
     for start, end, chunks in sorted(replacements, key=lambda change: (change[0], change[1])):
         if start > pos:
             out.append(SourceSpan(source, pos, start))
@@ -50,8 +50,8 @@ def replaced_nodes(
     Args:
         store: the file.
         touched, removed: nodes of the file.
-        added: other nodes, each with the node of the file that it follows; None: it comes at the end.
-        records: nodes that were already encoded; missing ones are added.
+        added: new nodes, each with the node of the file that it follows; None: at the end.
+        records: the records of nodes that are already encoded; newly encoded records are added to it.
     """
 
     def record(node: Node) -> list[Chunk]:
@@ -79,7 +79,7 @@ def replaced_nodes(
 
 
 def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | None) -> list[Replacement]:
-    """Returns the replacements for the function library and the versions, now `versions`; None if unchanged."""
+    """Returns the replacements for the function library and the versions; `versions` is None if unchanged."""
     out: list[Replacement] = []
     end = store.layout.end_of_nodes
     if functions.is_changed:
@@ -95,13 +95,13 @@ def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | 
 
 
 def encoded(node: Node) -> list[Chunk]:
-    """The record of NODE as it is now, with its tag and length."""
+    """Returns the current record of `node`, with its tag and length."""
     pieces = _pieces(node)
     return [record_tag(size_of_pieces(pieces)), *_chunks(node, pieces)]
 
 
 def node_def(node: Node) -> NodeDef:
-    """NODE as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
+    """Returns `node` as a NodeDef message, including its weights. Raises InputError if it cannot be decoded."""
     try:
         return NodeDef.FromString(read_chunks(_chunks(node, _pieces(node))))
     except decode_error():
@@ -120,7 +120,7 @@ def _chunks(node: Node, pieces: Iterable[Piece]) -> list[Chunk]:
 
 
 def _pieces(node: Node) -> list[Piece]:
-    """The NodeDef as it is now: fresh bytes, and spans of the record's body counted from its beginning."""
+    """Returns the current NodeDef: new bytes, and spans of the record's body as offsets from its beginning."""
     if node.record is None:
         attrs = {key: value for key, value in node.changed_attrs.items() if value is not None}
         colocation = _colocation_attr(node)
@@ -149,14 +149,14 @@ def _pieces(node: Node) -> list[Piece]:
 def _spelt_inputs(node: Node) -> list[str]:
     spelt = [output.name for output in node.inputs]
     for i, text in enumerate(node.header.inputs if node.base_name is not None else ()):
-        # An input that is what it was keeps its spelling, also where that is with a needless ":0".
+        # An unchanged input keeps its spelling, even with a redundant ":0".
         if text.endswith(":0") and i < len(spelt) and spelt[i] == node.graph.spell_base_name(text[:-2]):
             spelt[i] += ":0"
     return spelt + ["^" + control.name for control in node.controls]
 
 
 def _colocation_attr(node: Node) -> bytes | None:
-    """The ``_class`` attr with the names as they are now; other entries than ``loc:@`` stay."""
+    """Returns the ``_class`` attr with current names, or None if empty; entries other than ``loc:@`` are kept."""
     data = node.attr_bytes(COLOCATION_ATTR)
     entries: list[bytes] = []
     if data:

@@ -94,7 +94,7 @@ def check_ops(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> CheckedOps:
-    """Lists the ops of the model in the file MODEL that an ENGINE (``opencv``, ``openvino``, ``tflite``, ...) lacks.
+    """Lists the ops of the model in the file `model` that `engine` (``opencv``, ``openvino``, ``tflite``, ...) lacks.
 
     Args:
         model: a path.

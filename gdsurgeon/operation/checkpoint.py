@@ -499,7 +499,7 @@ class WithCheckpoint(Output):
         return self._file.stage(chunks)
 
     def publish(self) -> None:
-        """Gives both their names. Raises OutputError if that fails; earlier files are unchanged."""
+        """Renames both files to their final names. Raises OutputError if that fails; earlier files are unchanged."""
         with Earlier(self._bundle.index.name, self._file) as earlier:
             earlier.keep()
             try:

@@ -36,8 +36,8 @@ class ConvertRequest:
 
     Attributes:
         model: a path: a GraphDef, a MetaGraph, a SavedModel's file or its folder; or ``-`` for standard input.
-        out: a path, ``-`` for standard output, or None: MODEL's name with a different suffix.
-        text: whether the result is text; None: the suffix of OUT decides, otherwise the form changes.
+        out: a path, ``-`` for standard output, or None: the name of `model` with a different suffix.
+        text: whether the result is text; None: the suffix of `out` decides, otherwise the form changes.
         dry_run: do everything except writing.
     """
 

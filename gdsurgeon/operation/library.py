@@ -46,35 +46,36 @@ def operate(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Outcome:
-    """Loads MODEL, edits it, proves the edit, and only then lets the result appear.
+    """Loads `model`, edits it, proves the edit, and writes the result only after that.
 
     Args:
         model: a path, or ``-`` for standard input.
-        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``. Of several each is
-            called with what the one before has made.
-        out: a path, ``-`` for standard output; None: MODEL's name with ``.edited`` in it.
-        in_place: replace MODEL; its old file is kept under its name with the suffix BACKUP, where that is given.
-        dry_run: do everything but write.
-        require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
+        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``. Each of several
+            edits is called with the result of the previous one.
+        out: a path, ``-`` for standard output; None: the name of `model` with ``.edited`` in it.
+        in_place: replace `model`.
+        backup: a suffix; the old file is kept under its name with this suffix. None: it is not kept.
+        dry_run: do everything except writing.
+        require_change: refuse an edit that finds nothing to do, instead of writing the unchanged graph.
         changes_values: the edit changes values on purpose: the proof measures how far the outputs that it reaches are
             from what they were, and requires only the others to be the same.
         level: how far to prove the result: ``none``, ``structure``, ``load`` or ``run``.
         functions: library functions to whose bodies the edit is applied, instead of to the graph.
         feeds: values for inputs, see `Feeds`.
         archive: an .npz file with values for inputs.
-        shapes: full shapes of inputs whose values are made up.
+        shapes: full shapes of inputs whose values are generated.
         settings: how the graphs are run.
         progress: called with an `Event` when a step begins.
 
     Raises:
         UsageError: the arguments contradict each other, or a value does not fit its input.
-        InputError: MODEL cannot be read or is broken.
+        InputError: `model` cannot be read or is broken.
         EditError: the edit is refused.
         ValidationError: the result does not load, does not run, or differs from what the edit claims.
-        NotValidatedError: that cannot be found out here.
+        NotValidatedError: the check is not possible on this machine.
         OutputError: the result cannot be written.
 
-        Whatever is raised, MODEL is untouched, an earlier output is as it was, and nothing is left behind.
+        After any error, `model` and an earlier output are unchanged, and no other files remain.
     """
     _check_level(level, LEVELS)
     request = Request(
@@ -113,19 +114,19 @@ class Applied(NamedTuple):
 
 @public
 def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
-    """Makes EDITS of GRAPH, each of what the one before has made, as if that had been written and loaded.
+    """Applies `edits` to `graph` in order. Each edit gets the previous result, as if it had been written and loaded.
 
-    Each edit's differences are accounted for; `prove` shows by execution what all of them promise together, and
-    `operate` does the whole with a file.
+    Each edit's differences are checked against its declarations; `prove` checks the edits together by execution, and
+    `operate` does both for a file.
 
     Args:
         graph: as it was loaded: a GraphDef of its own. The first edit changes it.
         edits: at least one: ``[lambda graph: gds.rename(graph, [("x", "image")]), ...]``.
 
     Raises:
-        UsageError: there is no edit, or GRAPH is part of a model.
+        UsageError: there is no edit, or `graph` is part of a model.
         EditError: an edit is refused; the message begins with its number.
-        ValidationError: an edit has done something else than it says.
+        ValidationError: an edit changed something that it does not declare.
     """
     if graph.serving is not None:
         text = f"{printable(graph.source_name)} is not only a graph: use operate to edit models"
@@ -155,7 +156,7 @@ def prove(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Proof:
-    """Proves the edits that made AFTER of BEFORE, by running both graphs; neither need be written.
+    """Proves the edits that turned `before` into `after` by running both graphs; neither has to be written.
 
     Several edits are proven together, as `operate` and `apply` do. Two files are compared by `validate`.
 
@@ -168,9 +169,9 @@ def prove(
 
     Raises:
         UsageError: there is no such level, a value does not fit its input, or the results are not those of the edits
-            that made AFTER of BEFORE.
+            that turned `before` into `after`.
         ValidationError: the graph does not load, does not run, or differs from what the edits claim.
-        NotValidatedError: that cannot be found out here.
+        NotValidatedError: the check is not possible on this machine.
     """
     _check_level(level, ("load", "run"))
     steps = _steps(before, after, results)

@@ -203,7 +203,7 @@ def validate(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Verdict:
-    """Validates the graph in the file MODEL, or compares it with the one in the file OTHER.
+    """Validates the graph in the file `model`, or compares it with the graph in the file `other`.
 
     Args:
         model, other: paths.

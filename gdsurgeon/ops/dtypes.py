@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 DTYPES: dict[int, DType] = {}
-"""All of them by number. Where a file may hold any number, a dtype is an int, and this says what it means."""
+"""All dtypes by DataType number. A file may contain unknown numbers, so code that reads files uses plain ints."""
 MOST_DIMS = 254
-"""Dimensions of a tensor."""
+"""The largest rank of a tensor."""
 
 
 class DType(int):
     """An element type, which is TensorFlow's DataType number.
 
-    It is an int with properties and no `IntEnum`, which takes ten times as long to make whenever the command
-    starts, and ten times as long to name one.
+    It is an int with properties. An `IntEnum` takes ten times as long to create at each start of the command, and
+    ten times as long to look up a name.
 
     Attributes:
         name: TensorFlow's, such as float32.
         kind: 'f' floating point, 'c' complex, 'i' signed, 'u' unsigned integer, 'b' bool, 'O' string, '' opaque
             (resource and variant: never outside a session).
-        size: bytes of an element in memory, where int4 and its like take one; 0 where that is not fixed.
+        size: bytes of an element in memory, 1 for int4 and similar types; 0 if the size is not fixed.
         field: the field of a TensorProto that holds elements one by one; '' if none does.
-        code: how `struct` unpacks an element as the Python value that it is; '' where Python has no such value.
+        code: the `struct` format character of an element; '' if `struct` cannot unpack it to the right Python value.
     """
 
     name: str
@@ -36,7 +36,7 @@ class DType(int):
         return dtype
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
-        return int, (int(self),)  # in messages to a worker it is its number
+        return int, (int(self),)  # messages to a worker contain only the number
 
     @property
     def is_float(self) -> bool:
@@ -65,7 +65,7 @@ class DType(int):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest of the integers that have as many bytes."""
+        """The smallest and the largest integer of this size and signedness."""
         bits = 8 * self.size
         return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.kind == "i" else (0, (1 << bits) - 1)
 
@@ -115,50 +115,50 @@ REF = 100
 """A reference to a tensor of dtype n has the DataType 100 + n."""
 
 CONTENT = 4
-"""The field of a TensorProto that holds all elements as they lie in memory, strings behind their lengths."""
+"""The field of a TensorProto that holds all elements in their memory layout; for strings, first the lengths."""
 ELEMENT_FIELDS = {
     "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
     "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
 }  # fmt: skip
-"""The numbers of its fields that hold elements one by one: see `DType.field`."""
+"""The numbers of the TensorProto fields that hold elements one by one; see `DType.field`."""
 AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
-"""Those of them in which elements lie as in memory, one by one or many at a time; in the others they are varints."""
+"""The fields of `ELEMENT_FIELDS` with elements in their memory layout, single or packed; the others use varints."""
 
 FLOATING = frozenset(dtype for dtype in DTYPES.values() if dtype.is_float and dtype.size > 1)
-"""The floating-point types in which models are computed and learn."""
+"""The floating-point types that models use for computation and training."""
 
 
 def dtype_name(number: int) -> str:
-    """The name of a DataType; a reference ends in ``_ref``, an unknown number is ``dtype 999``."""
+    """Returns the name of a DataType; a reference ends in ``_ref``, an unknown number is ``dtype 999``."""
     known = DTYPES.get(base_dtype(number))
     return f"dtype {number}" if known is None else known.name + ("_ref" if number > REF else "")
 
 
 def is_dtype(number: int) -> bool:
-    """Whether NUMBER is a DataType, references included."""
+    """Returns whether `number` is a DataType, references included."""
     return base_dtype(number) in DTYPES
 
 
 def base_dtype(number: int) -> int:
-    """The DataType without the reference."""
+    """Returns the DataType without the reference."""
     return number - REF if number > REF else number
 
 
 def is_readable_as(given: int, wanted: int) -> bool:
-    """Whether an input of dtype WANTED may read a tensor of dtype GIVEN: a reference as its value, and not the reverse.
+    """Returns whether an input of dtype `wanted` may read a tensor of dtype `given`.
 
-    An unknown dtype, 0, fits all.
+    A reference can be read as a value, but not the reverse. An unknown dtype, 0, fits all.
     """
     return not given or not wanted or wanted in (given, base_dtype(given))
 
 
 def is_inexact(number: int) -> bool:
-    """Whether a DataType, or a reference to it, is one of floating or complex numbers."""
+    """Returns whether a DataType, or the base of a reference, is a floating-point or complex type."""
     known = DTYPES.get(base_dtype(number))
     return known is not None and known.is_inexact
 
 
 def element_size(number: int) -> int:
-    """Bytes of one element; 0 where the dtype has no fixed size, or there is no such dtype."""
+    """Returns the bytes of one element; 0 if the dtype has no fixed size or does not exist."""
     known = DTYPES.get(number)
     return known.size if known is not None else 0

@@ -1,4 +1,4 @@
-"""The NumPy types of dtypes, and the elements of a TensorProto as they lie in memory."""
+"""The NumPy types of dtypes, and the elements of a TensorProto in their memory layout."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @cache
 def has_numpy() -> bool:
-    """Returns whether NumPy is installed: TensorFlow brings it, gdsurgeon does not."""
+    """Returns whether NumPy is installed: TensorFlow depends on it, gdsurgeon does not."""
     from importlib.util import find_spec
 
     return find_spec("numpy") is not None
 
 
 def require_numpy(what: str) -> None:
-    """Does nothing if NumPy is installed. WHAT is the work that needs it.
+    """Checks that NumPy is installed. `what` names the work that needs NumPy, for the error message.
 
     Raises:
         NotValidatedError: NumPy is not installed.
@@ -42,16 +42,19 @@ def require_numpy(what: str) -> None:
 
 
 def is_readable(dtype: DType) -> bool:
-    """Returns whether elements of DTYPE are numbers here: bfloat16 and its like need ml_dtypes, complex ones NumPy."""
+    """Returns whether elements of `dtype` can be read as numbers.
+
+    bfloat16 and other small types need ml_dtypes; complex types need NumPy.
+    """
     if not has_numpy():
         return bool(NUMBERS[dtype.numpy].code)
     return not dtype.is_float or numpy_dtype(dtype).kind != "u"
 
 
 def numpy_dtype(number: int) -> np.dtype[np.generic]:
-    """The numpy dtype of DataType NUMBER, which has elements outside TensorFlow; strings are objects.
+    """Returns the numpy dtype of DataType `number`, which must have a memory layout; strings are objects.
 
-    bfloat16 and other small types are ml_dtypes' where that is installed, raw unsigned words otherwise.
+    bfloat16 and other small types use ml_dtypes if it is installed, else unsigned integers with the raw bits.
     """
     import numpy as np
 
@@ -68,10 +71,12 @@ def numpy_dtype(number: int) -> np.dtype[np.generic]:
 
 
 def numbers_in(span: SourceSpan, dtype: DType) -> list[Chunk]:
-    """The numbers of DTYPE that the TensorProto SPAN holds: spans of it, where it has them as they lie in memory.
+    """Returns the elements of the TensorProto at `span`, in memory layout; `dtype` is their dtype.
+
+    The result is spans of the file if the file has the memory layout, else decoded bytes.
 
     Raises:
-        WireError: it is no TensorProto.
+        WireError: the bytes are not a TensorProto.
     """
     source, start, _ = span
     buffer = Window(source, start, span.end)
@@ -89,13 +94,13 @@ def numbers_in(span: SourceSpan, dtype: DType) -> list[Chunk]:
 
 
 def _decoded(span: SourceSpan, dtype: DType) -> bytes:
-    """The elements that a TensorProto has as varints."""
+    """Returns the elements that a TensorProto stores as varints, in memory layout."""
     try:
         tensor = TensorProto.FromString(span.source.read(span.start, span.end - span.start))
     except decode_error() as error:
         raise WireError("it holds no tensor", span.start) from error
     wide = array("Q" if dtype.field == "uint64_val" else "q", getattr(tensor, dtype.field)).tobytes()
     out = bytearray(len(wide) // 8 * dtype.size)
-    for place in range(dtype.size):  # the lower bytes, whatever they stand for
+    for place in range(dtype.size):  # the low-order bytes of each 8-byte word, for any dtype
         out[place :: dtype.size] = wide[place::8]
     return bytes(out)

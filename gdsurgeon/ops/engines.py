@@ -1,6 +1,6 @@
-"""Which ops of TensorFlow other engines take, from a table that `scripts/make_engine_table.py` makes by asking them.
+"""The TensorFlow ops that other engines support. `scripts/make_engine_table.py` makes the table by testing each engine.
 
-Only who asks for an engine reads it.
+The table is read only when an engine is requested.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 from gdsurgeon.wire.messages import DATA
 
 TITLES = {"opencv": "OpenCV", "openvino": "OpenVINO", "tfjs": "TensorFlow.js", "tflite": "TFLite"}
-"""What engines are called, by their names."""
+"""The titles of engines, by name."""
 SELECT = "select"
 
 
 class Engine(NamedTuple):
-    """An engine, as it was when it was asked.
+    """An engine, with the ops that one release of it supports.
 
     Attributes:
         name: ``opencv``, ...
-        version: of the release that was asked.
-        ops: that it takes; ``select`` where it takes one as an op of TensorFlow that is linked into the program,
-            '' elsewhere.
+        version: of the release that was tested.
+        ops: the supported ops. The value is ``select`` if the op needs TensorFlow's kernel linked into the program,
+            else ''.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Engine(NamedTuple):
 
 @cache
 def engine(name: str) -> Engine:
-    """The engine NAME, which is one of `TITLES`."""
+    """Returns the engine `name`, which must be one of `TITLES`."""
     with open(os.path.join(DATA, "engines.txt"), encoding="utf-8") as file:
         text = file.read()
     head, _, rest = text[text.index(f">{name}\t") :].partition("\n")

@@ -13,48 +13,48 @@ from typing import NamedTuple
 from gdsurgeon.ops.op_defs import op_def
 
 COLOCATION_ATTR = "_class"
-"""With which nodes a node has to be, as strings."""
+"""The nodes with which a node must share a device, as strings."""
 STATED_SHAPES = "_output_shapes"
-"""The shapes of outputs, as programs note those that they inferred; TensorFlow refuses a graph where they are wrong."""
+"""The shapes of outputs, as inferred by the exporting program; TensorFlow rejects a graph if they are wrong."""
 INPUT_SHAPES = "_input_shapes"
-"""The shapes of the arguments of a function, likewise; the handle of a variable is a scalar there."""
+"""The shapes of the arguments of a function, as inferred by the exporting program; a variable handle is a scalar."""
 ASIDE = frozenset((COLOCATION_ATTR, STATED_SHAPES))
-"""Attrs that are no part of what is computed: names of other nodes, and what an exporter knew of shapes."""
+"""Attrs that do not affect the computation: names of other nodes, and shapes that an exporter inferred."""
 
 FRAME_NAME = "frame_name"
-"""The name of a while loop, in the nodes that enter it."""
+"""The attr of Enter nodes with the name of the while loop."""
 SHARED_NAME = "shared_name"
-"""By which name a table, a queue or a variable is held; those that have one name are one."""
+"""The attr with the name of a table, a queue or a variable; nodes with the same name share one resource."""
 VAR_NAME = "var_name"
-"""The same of a temporary variable."""
+"""The attr with the name of a temporary variable."""
 BY_NODE_NAME = "use_node_name_sharing"
-"""Whether the name of the node is taken where there is no SHARED_NAME."""
+"""The attr that makes the node name the resource name if there is no `SHARED_NAME`."""
 
 
 # Inputs and constants.
 
 UNSET_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
-"""Inputs that a run must be given."""
+"""Inputs that a run must feed."""
 PLACEHOLDERS = UNSET_PLACEHOLDERS | {"PlaceholderWithDefault"}
-"""Ops of inputs: a run can feed them."""
+"""Ops of inputs, which a run can feed."""
 
 READS_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
-"""Ops that want no more of a tensor than its shape."""
+"""Ops that use only the shape of a tensor."""
 
-# Control flow of v1: the ops that the executor treats apart, as `IsSwitch` and the like in TensorFlow's graph.h do.
+# Control flow of v1: the ops that the executor treats specially, as `IsSwitch` and the like in TensorFlow's graph.h do.
 
 ENTER = frozenset(("Enter", "RefEnter"))
 EXIT = frozenset(("Exit", "RefExit"))
 SWITCH = frozenset(("Switch", "RefSwitch", "_SwitchN"))
 MERGE = frozenset(("Merge", "RefMerge", "_XlaMerge"))
 NEXT_ITERATION = frozenset(("NextIteration", "RefNextIteration"))
-"""Where a value goes back to the beginning of a loop."""
+"""Ops that return a value to the start of a loop."""
 LOOP_COND = "LoopCond"
 LOOPS = ENTER | EXIT | NEXT_ITERATION | {LOOP_COND}
 """Ops that occur only in while loops."""
 CONTROL_FLOW = LOOPS | SWITCH | MERGE
 
-# Ops that pass on what they read.
+# Ops that forward their input.
 
 IDENTITY = frozenset(("Identity", "RefIdentity"))
 PASSES_ON = (
@@ -64,17 +64,17 @@ PASSES_ON = (
         Snapshot StopGradient
     """.split())
 )  # fmt: skip
-"""Ops each of whose outputs is their input 0: the dtype, the shape and the elements are the same, whatever these are.
+"""Ops whose outputs are all equal to input 0: in dtype, shape and elements.
 
-Not those that may give another value when they are fed, nor those that choose among several inputs.
+Excluded are ops that return a different value when they are fed, and ops that choose among several inputs.
 """
 RESHAPES = frozenset(("EnsureShape", "ExpandDims", "Reshape", "Squeeze"))
-"""Ops whose output has the elements of their input 0 in the same order, in another shape or in one that is surer."""
+"""Ops whose output has the elements of input 0 in the same order, in a different or more exactly known shape."""
 
 # Functions.
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-"""Ops that run a function as it is: their inputs are its arguments, and their outputs its results."""
+"""Ops that call one function: their inputs are its arguments, and their outputs are its results."""
 IFS = frozenset(("If", "StatelessIf"))
 CASES = frozenset(("Case", "StatelessCase"))
 WHILES = frozenset(("While", "StatelessWhile"))
@@ -85,9 +85,9 @@ CALLED: dict[str, tuple[tuple[str, ...], int]] = {
     **dict.fromkeys(CASES, (("branches",), 1)),
     **dict.fromkeys(WHILES, (("cond", "body"), 0)),
 }
-"""Where ops hand their inputs over to functions: the attrs that name these, the first input that is an argument."""
+"""By op, the attrs that name the called functions, and the index of the first input that is an argument."""
 LOWERED = (CALLED.keys() - {"BatchFunction", "RemoteCall"}) | {"SymbolicGradient"}
-"""Ops in whose place TensorFlow puts what they call."""
+"""Ops that TensorFlow replaces by the functions that they call."""
 
 # State.
 
@@ -96,7 +96,7 @@ VARIABLES = frozenset(("Variable", "VariableV2", "TemporaryVariable"))
 RESOURCE_VARIABLES = frozenset(("VarHandleOp", "_VarHandlesOp"))
 """Variables that are resources."""
 TEMPORARY = frozenset(("TemporaryVariable", "DestroyTemporaryVariable"))
-"""What makes and ends a variable that lives for one step, by a name of its own."""
+"""Ops that create and destroy a variable that exists for one step; it has its own name."""
 TABLE_INITIALIZERS = frozenset(
     """
     InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport
@@ -104,14 +104,14 @@ TABLE_INITIALIZERS = frozenset(
     """.split()
 )
 ASSIGNMENTS = TABLE_INITIALIZERS | {"Assign", "AssignVariableOp"}
-"""Ops that give the variable or the table that is their input 0 the whole of its value."""
+"""Ops that set the whole value of the variable or table that is their input 0."""
 SAVES = {"Save": 2, "SaveSlices": 3, "SaveV2": 3}
-"""Ops that write a checkpoint, and the first input that is a tensor to be kept."""
+"""Ops that write a checkpoint, and the index of the first input that is a tensor to save."""
 CHECKPOINT_WRITERS = frozenset((*SAVES, "MergeV2Checkpoints"))
 RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
-"""Ops that read one."""
+"""Ops that read a checkpoint."""
 VARIABLE_READS = IDENTITY | {"ReadVariableOp"}
-"""Ops that give the value of the variable that is their input 0."""
+"""Ops that return the value of the variable that is their input 0."""
 REFERENCE_OPS = {f"Ref{op}": op for op in ("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch")}
 """Ops that forward a reference, with the op that forwards a value."""
 VALUE_OPS = {
@@ -127,31 +127,31 @@ TENSOR_ARRAY_READERS = frozenset(
 ) | {"TensorArrayPack"}
 """Ops that read tensors from a TensorArray, and by default clear it."""
 OF_A_STEP = TENSOR_ARRAYS | {"Stack", "StackV2", "TemporaryVariable"}
-"""Ops that make something which lives for one step."""
+"""Ops that create an object that exists for one step."""
 
 
 def is_table(op: str) -> bool:
-    """Whether nodes of OP are look-up tables."""
+    """Returns whether nodes of `op` are look-up tables."""
     return "HashTable" in op
 
 
 def is_variable(op: str) -> bool:
-    """Whether nodes of OP are variables."""
+    """Returns whether nodes of `op` are variables."""
     return op in VARIABLES or op in RESOURCE_VARIABLES
 
 
 def holds_state(op: str) -> bool:
-    """Whether nodes of OP are variables or tables."""
+    """Returns whether nodes of `op` are variables or tables."""
     return is_variable(op) or is_table(op)
 
 
 def is_step(op: str) -> bool:
-    """Whether the op is a step of an optimiser: input 0 is what is trained, others are its slots."""
+    """Returns whether the op is an optimiser step: input 0 is the trained variable, other inputs are its slots."""
     return re.match(r"(Resource)?(Sparse)?Apply", op) is not None
 
 
 def changes_variable(op: str) -> bool:
-    """Whether the op, which is no step of an optimiser, changes the variable that is its input 0."""
+    """Returns whether the op changes the variable that is its input 0; not for optimiser steps."""
     return re.match(r"Assign|(Resource)?(Scatter|CountUpTo)", op) is not None
 
 
@@ -162,11 +162,11 @@ _KEPT = (
 
 
 def keeps_state(op: str) -> bool:
-    """Whether the op makes, or is, something that a run may change for the next one; variables are not meant."""
+    """Returns whether the op creates or is state, other than a variable, that a run may change for later runs."""
     return re.search(_KEPT, op) is not None
 
 
-# Chance and waiting.
+# Randomness and blocking.
 
 _DRAWS_WITHOUT_SEED = frozenset(
     """
@@ -181,10 +181,10 @@ _SEED_FOR_OTHERS = frozenset(
 
 
 def is_random(op: str) -> bool:
-    """Whether the op gives other values each time unless it is seeded.
+    """Returns whether the op returns different values in each run unless it is seeded.
 
-    That holds for stateful ops with a seed, except for those that compute a gradient or make a queue. Other ops draw
-    from a generator that is a resource, from the clock, or use their seed only if an attr or input says so.
+    That holds for stateful ops with a seed, except for ops that compute a gradient or make a queue. Listed ops also
+    qualify: they sample from a generator resource, read the clock, or use their seed only if an attr or input says so.
     """
     if op in _DRAWS_WITHOUT_SEED:
         return True
@@ -194,11 +194,11 @@ def is_random(op: str) -> bool:
 
 
 IN_PLACE = frozenset(("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate"))
-"""Ops that write into the tensor that is their input 0, even if other nodes read it."""
+"""Ops that overwrite the tensor that is their input 0, even if other nodes read it."""
 
 
 def hides_state(op: str) -> bool:
-    """Whether the op draws, or writes into what it reads, though TensorFlow may not call it stateful."""
+    """Returns whether the op is random or overwrites its input, even if TensorFlow does not declare it stateful."""
     return op in _DRAWS_WITHOUT_SEED or op in IN_PLACE
 
 
@@ -209,8 +209,8 @@ _BLOCKING = (
 
 
 def is_blocking(op: str) -> bool:
-    """Whether the op may wait for something that never comes."""
-    return re.search(_BLOCKING, op) is not None  # compiled when it is first asked for, and not at each start
+    """Returns whether the op may wait forever."""
+    return re.search(_BLOCKING, op) is not None  # compiled at the first call, not at import
 
 
 # Arithmetic.
@@ -224,7 +224,7 @@ CONVOLUTIONS = frozenset(
 )
 """Convolutions and their gradients."""
 PRODUCTS = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_MklMatMul"))
-"""Products of matrices."""
+"""Matrix products."""
 FUSED_BATCH_NORMS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 """Batch norms: of input 0, with the scale, the offset, the mean and the variance of each channel."""
 SUMS = frozenset(("Add", "AddV2"))
@@ -240,14 +240,14 @@ COMMUTATIVE = SUMS | frozenset(
 MARK = "_checkpoint"
 """Attr of a node whose outputs the checkpoints ``collection`` keep."""
 RECOMPUTED = "_recomputed"
-"""Attr of the nodes that wait until a segment is computed again."""
+"""Attr of the nodes that wait until a segment is recomputed."""
 
 
 SOURCES = PLACEHOLDERS | {"Const"} | (VARIABLES - TEMPORARY) | RESOURCE_VARIABLES
-"""Ops whose outputs are there before the run."""
+"""Ops whose outputs exist before the run."""
 
 ALIASES = (PASSES_ON - {"DeepCopy"}) | RESHAPES | MERGE | {"Bitcast", "PlaceholderWithDefault"}
-"""Ops whose output 0 has the buffer of their input 0."""
+"""Ops whose output 0 shares the buffer of input 0."""
 
 REUSES_INPUT = frozenset((
     "Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "Ceil", "Cos", "Div", "DivNoNan", "Elu", "EluGrad", "Erf", "Exp",
@@ -257,22 +257,24 @@ REUSES_INPUT = frozenset((
     "SigmoidGrad", "Sign", "Sin", "Softmax", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt",
     "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh", "TanhGrad", "Xdivy", "Xlogy", "ZerosLike", "OnesLike",
 ))  # fmt: skip
-"""Ops whose kernels reuse the buffer of an input that has the size of their output and no other reader."""
+"""Ops whose kernels reuse the buffer of an input that has the size of their output and no other consumer."""
 
 HEAVY = (CONVOLUTIONS | PRODUCTS) - frozenset(
     "Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter".split()
 )
-"""Ops that cost more than what is behind them, so that their outputs are worth keeping.
+"""Ops that cost more than the ops after them, so that their outputs are worth keeping.
 
-The gradient of a convolution's input is one of them: as a transposed convolution it stands in forward passes.
+The gradient of a convolution's input is included: forward passes use it as a transposed convolution.
 """
 
 _HANDED_ON = frozenset((
     "All", "Any", "BroadcastTo", "Cast", "Conj", "ConjugateTranspose", "Max", "Mean", "Min", "MirrorPad", "Pad",
     "PadV2", "Prod", "Real", "Reverse", "ReverseV2", "Select", "SelectV2", "Sum", "Tile", "Transpose",
 ))  # fmt: skip
-"""Ops that may hand an input on, which then has as many bytes as their output: where there is nothing to do, as in a
-cast to the same type or a sum over no axes."""
+"""Ops that forward an input if they have nothing to do, such as a cast to the same type or a sum over no axes.
+
+The input then has as many bytes as the output.
+"""
 
 _OWN_BUFFERS = (
     (REUSES_INPUT - _HANDED_ON)
@@ -286,18 +288,18 @@ _OWN_BUFFERS = (
         "UnsortedSegmentSum",
     ))
 )  # fmt: skip
-"""Ops whose outputs have their own buffers, or buffers that nothing else reads any more."""
+"""Ops whose outputs have new buffers, or reuse buffers that no other node reads later."""
 
 
 def may_have(op: str, given: int, made: Iterable[int]) -> bool:
-    """Whether one of the outputs of a node may have the buffer of an input.
+    """Returns whether an output of a node may share the buffer of an input.
 
-    An unknown op may pass one on: some kernels return a view of an input, such as a slice along the first dimension.
+    An unknown op may share it: some kernels return a view of an input, such as a slice along the first dimension.
 
     Args:
-        op: the node's.
-        given: bytes of the input; 0 where they are not known.
-        made: bytes of the outputs.
+        op: the op of the node.
+        given: bytes of the input; 0 if unknown.
+        made: bytes of each output; 0 if unknown.
     """
     if op in _OWN_BUFFERS or op in SOURCES:
         return False
@@ -305,7 +307,7 @@ def may_have(op: str, given: int, made: Iterable[int]) -> bool:
 
 
 class Undefined(NamedTuple):
-    """Outputs of an op that no kernel has to write.
+    """Outputs of an op that kernels need not write.
 
     Attributes:
         always: their indices.
@@ -328,22 +330,22 @@ UNDEFINED: Mapping[str, Undefined] = {
     "FusedBatchNormV2": _BATCH_NORM,
     "FusedBatchNormV3": _BATCH_NORM_V3,
     "_FusedBatchNormEx": _BATCH_NORM_V3,
-    # Placeholders for the gradients of mean and variance: a scalar or an empty tensor, as the kernel likes.
+    # Placeholders for the gradients of mean and variance: a scalar or an empty tensor, depending on the kernel.
     "FusedBatchNormGrad": _THREE_AND_FOUR,
     "FusedBatchNormGradV2": _THREE_AND_FOUR,
     "FusedBatchNormGradV3": _THREE_AND_FOUR,
-    # Opaque bytes that cuDNN keeps for the gradient, dropout masks among them.
+    # Opaque bytes that cuDNN keeps for the gradient, including dropout masks.
     "CudnnRNN": Undefined(frozenset((3,))),
     "CudnnRNNV2": _THREE_AND_FOUR,
     "CudnnRNNV3": _THREE_AND_FOUR,
     "Empty": Undefined(unless=frozenset((0,)), attr="init"),
     "_ParallelConcatStart": Undefined(frozenset((0,))),
 }
-"""By op. An op with some undefined elements (DynamicStitch without an index for each row) is not among these."""
+"""By op. An op with only some undefined elements (DynamicStitch without an index for each row) is not included."""
 
 
 def undefined_outputs(op: str, setting: Callable[[str], object]) -> frozenset[int]:
-    """The indices of the outputs of a node whose content is undefined.
+    """Returns the indices of the outputs of a node whose content is undefined.
 
     Args:
         op: the op of the node.

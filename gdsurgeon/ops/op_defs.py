@@ -17,7 +17,7 @@ class Arg(NamedTuple):
     Attributes:
         dtype: the fixed DataType, or 0.
         type_attr: the attr of kind ``type`` that holds the DataType, or ''.
-        number_attr: the attr of kind ``int`` that says how many tensors there are, or ''.
+        number_attr: the attr of kind ``int`` with the number of tensors, or ''.
         list_attr: the attr of kind ``list(type)`` that holds a DataType for each tensor, or ''.
         is_ref: whether the tensors are references.
     """
@@ -31,11 +31,11 @@ class Arg(NamedTuple):
 
 
 class AttrDef(NamedTuple):
-    """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; a default may be unknown here.
+    """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; the default may be unknown.
 
-    `allowed` are the DataTypes that an attr of kind ``type`` or ``list(type)`` may have, `texts` those that one of kind
-    ``string`` or ``list(string)`` may have; () where it may have any. `minimum` is the least that one of kind ``int``
-    may be, and the least length of a list.
+    `allowed` are the allowed DataTypes of an attr of kind ``type`` or ``list(type)``, `texts` the allowed strings of
+    kind ``string`` or ``list(string)``; () if all are allowed. `minimum` is the smallest value of kind ``int``, and
+    the smallest length of a list.
     """
 
     name: str
@@ -53,7 +53,7 @@ class AttrDef(NamedTuple):
 
 
 class OpDef(NamedTuple):
-    """The signature of an op; from the version `removed_in` on GraphDefs cannot have it, unless that is 0."""
+    """The signature of an op. GraphDefs of version `removed_in` or later cannot contain the op; 0: not removed."""
 
     name: str
     inputs: tuple[Arg, ...]
@@ -69,7 +69,7 @@ class OpDef(NamedTuple):
 
 
 AttrReader = Callable[[str], object]
-"""Gives the plain value of an attr of kind int, type or list(type), or None where it is absent."""
+"""Returns the plain value of an attr of kind int, type or list(type), or None if the attr is absent."""
 
 
 @cache
@@ -80,13 +80,13 @@ def _table() -> str:
 
 @cache
 def _rows() -> dict[str, str]:
-    """The line of each op in the table, by its name."""
+    """Returns the line of each op in the table, by op name."""
     return {line[: line.index("\t")]: line for line in _table().split("\n")[1:-1]}
 
 
 @cache
 def op_def(name: str) -> OpDef | None:
-    """The signature of the op NAME, or None where TensorFlow (the version the table was made from) has none."""
+    """Returns the signature of the op `name`, or None if the TensorFlow version of the table does not have the op."""
     row = _rows().get(name)
     if row is None:
         return None
@@ -96,7 +96,7 @@ def op_def(name: str) -> OpDef | None:
 
 
 def definition(name: str, row: Mapping[str, Any]) -> OpDef:
-    """The signature of the op NAME, from its ROW in a table; see `scripts/make_tensorflow_tables.py`."""
+    """Returns the signature of the op `name` from its `row` in a table; see `scripts/make_tensorflow_tables.py`."""
     allowed, minima = row.get("t", {}), row.get("m", {})
     attrs = (_attr(allowed.get(item[0], ()), minima.get(item[0]), *item) for item in row.get("a", ()))
     return OpDef(
@@ -123,7 +123,7 @@ def _arg(name: str, kind: int | str | list[str] = 0, number_attr: str | None = N
 
 
 def op_names() -> list[str]:
-    """The names of all ops."""
+    """Returns the names of all ops."""
     return list(_rows())
 
 
@@ -133,27 +133,27 @@ def _head() -> list[str]:
 
 
 def table_version() -> str:
-    """The TensorFlow version that the table was made from."""
+    """Returns the TensorFlow version that the table was made from."""
     return _head()[1]
 
 
 def graph_def_version() -> int:
-    """The GraphDef version of that TensorFlow; a file can exclude this version."""
+    """Returns the GraphDef version of the TensorFlow version of the table; a file can exclude this version."""
     return int(_head()[2])
 
 
 MOST_LISTED = 1 << 20
-"""Tensors of one run that are listed: a count beyond any real node's is a fault of the file."""
+"""The most tensors of one run that are listed. No real node has more; a larger count is an error in the file."""
 
 Run = tuple[int, int]
-"""A DataType, 0 where it is not known, and how many tensors in a row have it."""
+"""A DataType, 0 if unknown, and the number of consecutive tensors with it."""
 
 
 def arg_runs(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> Iterator[Run]:
-    """The DataTypes of the tensors that ARGS stand for, without listing them; 0 where the attr that says it is absent.
+    """Yields the DataTypes of the tensors that `args` stand for, as runs; 0 if the attr with the DataType is absent.
 
     An absent count or list with no default counts as one tensor of unknown dtype: the node is broken, and the
-    structural check says so.
+    structural check reports it.
     """
     for arg in args:
         ref = REF if arg.is_ref else 0
@@ -167,7 +167,7 @@ def arg_runs(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) ->
 
 
 def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> list[int]:
-    """The DataTypes of the tensors that ARGS stand for; see `arg_runs`."""
+    """Returns the DataTypes of the tensors that `args` stand for, at most `MOST_LISTED` per run; see `arg_runs`."""
     out: list[int] = []
     for dtype, count in arg_runs(args, definition, read):
         out.extend([dtype] * min(count, MOST_LISTED))
@@ -175,12 +175,12 @@ def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) 
 
 
 def arg_count(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> int:
-    """How many tensors ARGS stand for: as many as `arg_dtypes` lists, without listing them."""
+    """Returns the number of tensors that `args` stand for, without listing them."""
     return sum(count for _, count in arg_runs(args, definition, read))
 
 
 def _value(attr: str, definition: OpDef | None, read: AttrReader) -> object:
-    """The value of an attr of that name, or its default; None where there is neither."""
+    """Returns the value of the attr `attr`, or its default; None if neither exists."""
     value = read(attr) if attr else None
     if value is None and definition is not None and attr in definition.attrs:
         return definition.attrs[attr].default

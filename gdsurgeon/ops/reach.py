@@ -1,8 +1,8 @@
 """The external effects of ops: files, networks, other processes, Python. From a table in the package data.
 
 The table has every op of the TensorFlow release that it was made from, with the result of a review by a person. An op
-that is not in the table was not reviewed, and counts as reaching. `scripts/make_reach_table.py` makes and checks the
-table.
+that is not in the table was not reviewed, and counts as having an external effect. `scripts/make_reach_table.py`
+makes and checks the table.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class OpReach(NamedTuple):
 
     Attributes:
         kind: one of `KINDS`, or `UNKNOWN` for an op that is not in the table.
-        attr: an attr that keeps it from reaching anything, or ''.
-        harmless: the values of that attr with which it does not; an empty list is harmless for any.
+        attr: an attr that can prevent the effect, or ''.
+        harmless: the values of that attr that prevent the effect; an empty list always does.
     """
 
     kind: str
@@ -43,7 +43,7 @@ def _table() -> str:
 
 @cache
 def reach_of(op: str) -> OpReach:
-    """What nodes of OP reach."""
+    """Returns the external effect of nodes of `op`."""
     table = _table()
     start = table.find(f"\n{op}\t") if "\t" not in op and "\n" not in op else -1
     if start < 0:
@@ -53,7 +53,7 @@ def reach_of(op: str) -> OpReach:
 
 
 def reaches() -> Iterator[tuple[str, OpReach]]:
-    """Each op of the table, and what it reaches."""
+    """Yields each op of the table with its external effect."""
     for line in _table().splitlines()[1:]:
         op, _, rest = line.partition("\t")
         yield op, _parsed(rest)
@@ -69,12 +69,12 @@ def _parsed(row: str) -> OpReach:
 
 
 def is_pure(op: str, attrs: Mapping[str, object]) -> bool:
-    """Whether a node of OP reaches nothing outside of the graph, whatever the functions do that it calls.
+    """Returns whether a node of `op` has no external effect, apart from the functions that it calls.
 
     Args:
-        op: its op; not a library function.
-        attrs: the plain values of its attrs. One that is absent has its default, which is harmless; one that is
-            there without a plain value, for it is taken from the function's caller, is not.
+        op: the op of the node; not a library function.
+        attrs: the plain values of its attrs. An absent attr has its default, which is harmless. An attr without a
+            plain value, because the caller of the function sets it, is not harmless.
     """
     reach = reach_of(op)
     if reach.kind == NONE or not reach.attr:

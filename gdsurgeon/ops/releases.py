@@ -1,6 +1,6 @@
 """The op signatures of released TensorFlows, from a table that `scripts/make_release_table.py` makes of their wheels.
 
-Only who asks for a release reads it: 3 ms, and some 20 us for each op that is asked for.
+The table is read only when a release is requested: 3 ms, and some 20 us for each requested op.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Release(NamedTuple):
     """A release of TensorFlow.
 
     Attributes:
-        name: without the number of the patch: ``2.8``.
-        place: among all releases of the table, the oldest is 0.
-        version: of the GraphDefs that it writes; it reads those of other versions unless they say that it must not.
-        last_dtype: the last DataType that it knows.
+        name: without the patch number: ``2.8``.
+        place: its index among all releases of the table; the oldest has 0.
+        version: of the GraphDefs that it writes; it reads other versions unless the file excludes this version.
+        last_dtype: the largest DataType that it knows.
     """
 
     name: str
@@ -32,26 +32,26 @@ class Release(NamedTuple):
     last_dtype: int
 
     def op_def(self, op: str) -> OpDef | None:
-        """The signature that OP has in this release; None: it has no such op.
+        """Returns the signature of `op` in this release; None if the release does not have the op.
 
-        A default that is a shape, a tensor or a function is ``{"x": HEX}``, of the serialised AttrValue.
+        A default that is a shape, a tensor or a function is ``{"x": HEX}``: the serialised AttrValue in hexadecimal.
         """
         return _definition(op, self.place)
 
     def knows_as(self, op: str, other: Release) -> bool:
-        """Whether this release has OP and what it says of it is what OTHER says."""
+        """Returns whether this release has `op` with the same signature as the release `other`."""
         return _is_same(op, self.place, other.place)
 
     def takes_matrices_only(self, op: str) -> bool:
-        """Whether OP takes tensors of two dims only."""
+        """Returns whether the kernels of `op` in this release accept only tensors with two dims."""
         return self._is_at_most(MATRICES_ONLY.get(op, ""))
 
     def takes_one_group(self, op: str) -> bool:
-        """Whether OP, a convolution, takes filters as deep as its input only (on a CPU)."""
+        """Returns whether the convolution `op` requires filters with as many channels as its input (on a CPU)."""
         return self._is_at_most(ONE_GROUP.get(op, ""))
 
     def takes_less(self, op: str) -> bool:
-        """Whether kernels of OP take less than those of today."""
+        """Returns whether the kernels of `op` in this release accept fewer inputs than current kernels."""
         return self.takes_matrices_only(op) or self.takes_one_group(op)
 
     def _is_at_most(self, name: str) -> bool:
@@ -60,31 +60,31 @@ class Release(NamedTuple):
 
 
 MATRICES_ONLY = {"LogSoftmax": "1.10", "Softmax": "1.10"}
-"""Ops that take tensors of two dims only, up to a release: their kernels say so when they run, and no table does."""
+"""Ops whose kernels accept only tensors with two dims, up to a release. They fail at run time; no table says so."""
 ONE_GROUP = {"Conv2D": "2.4"}
-"""The same for convolutions of several groups, where each group reads a part of the channels."""
+"""Convolutions whose CPU kernels do not support several groups, up to a release; a group reads some channels."""
 
 OTHERWISE = dict.fromkeys(
     ("MaxPoolGradGradWithArgmax", "MaxPoolGradWithArgmax", "MaxPoolWithArgmax"), "include_batch_in_index"
 )
-"""Attrs whose default is not what a release does that lacks them, by op: places were those in the whole batch."""
+"""By op, attrs whose default differs from the behaviour of releases without them: indices included the batch."""
 
 
 def release(name: str) -> Release | None:
-    """The release NAME, ``1.15`` or ``1.15.5``; None where the table has none of that name."""
+    """Returns the release `name`, ``1.15`` or ``1.15.5``; None if the table does not have it."""
     found = re.fullmatch(r"(\d+\.\d+)(\.\w+)?", name)
     return next((each for each in releases() if found and each.name == found[1]), None)
 
 
 @cache
 def releases() -> tuple[Release, ...]:
-    """All releases that the table has, the oldest first."""
+    """Returns all releases of the table, the oldest first."""
     head = json.loads(_table().partition("\n")[0][1:])
     return tuple(Release(name, place, *rest) for place, (name, *rest) in enumerate(head))
 
 
 def names_with(op: str) -> list[str]:
-    """The releases that have OP, the oldest first."""
+    """Returns the names of the releases that have `op`, the oldest first."""
     return [each.name for each in releases() if _row(op, each.place) is not None]
 
 
@@ -96,7 +96,7 @@ def _table() -> str:
 
 @cache
 def _eras(op: str) -> tuple[tuple[int, int, dict[str, Any]], ...]:
-    """From which release to which OP is what, in whole rows."""
+    """Returns the signatures of `op` over time: (first release, last release, complete row of the table)."""
     table = _table()
     start = table.find(f"\n{op}\t") if not {"\t", "\n"}.intersection(op) else -1
     if start < 0:

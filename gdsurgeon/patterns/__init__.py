@@ -1,1 +1,1 @@
-"""Patterns of nodes and what takes their place: a language of one line a rule, rule files, and a book of rules."""
+"""Patterns of nodes and their replacements: a rule language (one line per rule), rule files, and a rule catalog."""

@@ -124,7 +124,7 @@ def _of_same(match: Match, rates: list[int]) -> list[int] | None:
 
 
 def _nms_of_attr(match: Match) -> str:
-    """The first version has the threshold as an attr."""
+    """Returns the replacement for the first version of the op, which has the IoU threshold as an attr."""
     threshold = attr_value(match.attrs["iou"]).f
     return f"NonMaxSuppressionV3($boxes, $scores, $most, {threshold!r}, -inf)"
 

@@ -297,7 +297,7 @@ class Coverage(NamedTuple):
         return sum(map(sum, self.alive.values())), sum(map(len, self.alive.values()))
 
     def as_json(self) -> dict[str, Json]:
-        """The coverage for reports."""
+        """Returns the coverage as JSON."""
         missing = self.unreached
         alive, channels = self.channels
         return {
@@ -397,7 +397,7 @@ def _channels(graph: Graph) -> Iterator[Channels]:
 
 
 def _origin(node: Node) -> Node:
-    """The node whose value `node` forwards, or `node` itself."""
+    """Returns the node whose value `node` forwards, or `node` itself."""
     while node.op in IDENTITY:
         node = node.inputs[0].node
     return node

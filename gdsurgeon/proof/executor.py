@@ -133,7 +133,7 @@ class Executor(Closing):
         if self.is_barred(key, graph):
             return
         source = graph.source
-        opened = source.fileno()  # and not its path, under which there may be another file by now
+        opened = source.fileno()  # not its path, which may name a different file by now
         data = with_restoring(graph.pristine(), source.read(0, source.size)) if opened is None else None
         self._load(key, file=opened, data=data, device=device, optimize=optimize)
 

@@ -394,7 +394,7 @@ def _paired_inputs(session: Session, model: Subject) -> _Inputs:
         else:
             lonely.append(name)
     if extra:
-        model.hold_batch()  # what one of them alone is given is of one batch
+        model.hold_batch()  # values for inputs of only one model have a single batch size
     lonely += [name for name in plan.variables if name not in variables]
     if lonely:
         raise _unpaired(change.called, lonely, change.name)

@@ -209,7 +209,7 @@ class Planner:
         self.custom_ops = custom_ops
         self.obstacles: dict[int, Obstacle] = {}
         self.random: list[int] = []
-        self.repeatable: set[int] = set()  # those of them that give equal sessions the same
+        self.repeatable: set[int] = set()  # random ops that return the same values in equal sessions
         self.kept: list[int] = []  # what a run may change for the next one
         self.writers: list[int] = []  # those of them that change variables, which others may read in the same run
         self._drawing = frozenset(random_nodes(graph))

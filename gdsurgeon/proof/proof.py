@@ -465,7 +465,7 @@ def shown_value(tensor: Tensor) -> str:
 
 
 def describe_tensor(tensor: Tensor) -> str:
-    """``float32 [1,224,224,3]``."""
+    """Returns the dtype and shape: ``float32 [1,224,224,3]``."""
     return f"{dtype_name(tensor.dtype)} {format_shape(tensor.shape)}"
 
 

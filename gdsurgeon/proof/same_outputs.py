@@ -286,7 +286,7 @@ def counterpart_pairs(
 
 
 def only_downstream(session: Session, trial: Trial) -> None:
-    """Gives tensors that do not depend on the edit no tolerance."""
+    """Requires exact equality of tensors that do not depend on the edit."""
     if trial.rtol or trial.atol or trial.of_largest:
         reached = reached_after(session)
         for pair in trial.pairs:

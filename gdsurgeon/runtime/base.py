@@ -47,7 +47,7 @@ class RunResult(NamedTuple):
 
 
 class SessionOptions(NamedTuple):
-    """How sessions execute.
+    """The execution of sessions.
 
     Attributes:
         optimize: run Grappler and the L1 optimizations, as in deployment. Otherwise the graph runs as written.

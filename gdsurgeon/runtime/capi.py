@@ -201,7 +201,7 @@ class CApiGraph(TensorFlowGraph):
         return RunResult([self._from_tensorflow(pointer) for pointer in fetched], report)
 
     def _to_tensorflow(self, value: Tensor) -> int:
-        """A new TF_Tensor with a copy of VALUE."""
+        """Returns a new TF_Tensor with a copy of `value`."""
         library = self._library
         rank = len(value.shape)
         sizes = (c_int64 * max(rank, 1))(*value.shape)
@@ -224,7 +224,7 @@ class CApiGraph(TensorFlowGraph):
         return pointer
 
     def _from_tensorflow(self, pointer: int) -> Tensor:
-        """The value of a TF_Tensor, which is taken over; big ones keep TensorFlow's memory."""
+        """Returns the value of a TF_Tensor and takes ownership of it; large values keep TensorFlow's memory."""
         library = self._library
         moved: int | None = library.TF_TensorMaybeMove(pointer)  # NULL if its memory is shared
         owner = _Owner(library, moved or pointer)
@@ -248,7 +248,7 @@ class CApiGraph(TensorFlowGraph):
 
 
 class _Owner:
-    """Deletes a TF_Tensor when the last reference to it goes."""
+    """Deletes a TF_Tensor when the last reference to it is dropped."""
 
     __slots__ = ("_delete", "pointer")
 

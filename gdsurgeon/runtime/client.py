@@ -128,7 +128,7 @@ class Pending(Generic[T]):
         return outputs if self._index is None else outputs[self._index : self._index + 1]
 
     def _room(self, most: int) -> int:
-        """Returns how many bytes the large columns of the answer may have; `most` is the memory of the child."""
+        """Returns the most bytes that the large columns of the answer may have; `most` is the memory of the child."""
         if self._is_large:
             return most
         room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self._key or "", 0)
@@ -206,7 +206,7 @@ class Worker(Closing):
         self._most = 0  # bytes of memory that it can use
         self._kills = 0  # of processes, by the kernel, before this one was started
         self._resident = 0  # bytes that the process used at most, once it has ended
-        self._ready = False  # TensorFlow has loaded and taken up work
+        self._ready = False  # TensorFlow has loaded and accepts requests
         self._failure: Failure | None = None
 
     # --- the process -----------------------------------------------------------------------------------

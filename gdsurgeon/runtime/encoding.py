@@ -47,7 +47,7 @@ class Writer:
         self.large: list[memoryview] = []
 
     def add(self, column: Bytes) -> None:
-        """Append a column."""
+        """Appends a column."""
         size = len(column)
         if size > SMALL or len(self.small) + size > MOST_SMALL:
             self.large.append(memoryview(column))
@@ -55,7 +55,7 @@ class Writer:
             self.small += column
 
     def numbers(self, code: str, values: Sequence[Any]) -> None:
-        """Append a column of numbers of 8 bytes, of the type code 'q' or 'd'."""
+        """Appends a column of 8-byte numbers with the type code 'q' or 'd'."""
         self.add(array(code, values).tobytes())
 
 
@@ -77,7 +77,7 @@ class Reader:
         self._receive = receive
 
     def take(self, size: int) -> Bytes:
-        """The next column, which has SIZE bytes. Raises BadMessage if it has not."""
+        """Returns the next column, of `size` bytes. Raises BadMessage if it is shorter or larger than allowed."""
         begin, end = self._at, self._at + size
         if size > SMALL or end > MOST_SMALL:
             self.most -= size
@@ -90,11 +90,11 @@ class Reader:
         return self._small[begin:end]
 
     def numbers(self, code: str, count: int) -> list[Any]:
-        """A column of COUNT numbers of 8 bytes, of the type code 'q' or 'd'."""
+        """Returns a column of `count` 8-byte numbers with the type code 'q' or 'd'."""
         return memoryview(self.take(8 * count)).cast(code).tolist()  # type: ignore[call-overload, no-any-return]
 
     def pieces(self, count: int, get: Callable[[int], Any]) -> list[Any]:
-        """COUNT pieces of what GET returns for the sum of their sizes, which are a column."""
+        """Returns `count` pieces, whose sizes are the next column; `get` returns all of them for the total size."""
         sizes = self.numbers("q", count)
         if min(sizes, default=0) < 0:
             raise BadMessage("a size is negative")
@@ -108,11 +108,12 @@ class Reader:
 
 
 class Form(NamedTuple):
-    """How values of a type are encoded.
+    """The encoding of the values of a type.
 
     Attributes:
-        write: appends values. It raises TypeError, ValueError, OverflowError or AttributeError if one has another type.
-        read: returns so many values. It raises BadMessage if the reader does not hold them.
+        write: appends values. It raises TypeError, ValueError, OverflowError or AttributeError if a value has a
+            different type.
+        read: returns the given number of values. It raises BadMessage if the reader does not hold them.
     """
 
     write: Callable[[Sequence[Any], Writer], None]
@@ -177,7 +178,7 @@ def _read_tensors(count: int, source: Reader) -> list[Tensor]:
 
 
 def elements(dtype: int, shape: tuple[int, ...]) -> int:
-    """The number of elements of a tensor. Raises BadMessage if there is no such dtype or shape."""
+    """Returns the number of elements of a tensor. Raises BadMessage if the dtype or shape is not valid."""
     if dtype not in DTYPES or not DTYPES[dtype].kind:
         raise BadMessage(f"a tensor has the dtype {dtype}")
     if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
@@ -203,7 +204,7 @@ _PLAIN = {
 def _lists(
     make: Callable[[Sequence[Any]], object], item: Form, items: Callable[[Any], Any] = lambda value: value
 ) -> Form:
-    """Collections. ITEMS returns what a collection consists of, and MAKE makes it of that."""
+    """Returns the form of a collection. `items` returns its items, and `make` builds the collection from them."""
 
     def write(values: Sequence[Any], out: Writer) -> None:
         out.numbers("q", list(map(len, values)))
@@ -223,7 +224,7 @@ def _mapping(items: Sequence[tuple[object, object]]) -> dict[object, object]:
 
 
 def _records(make: Callable[..., object], fields: Sequence[tuple[Callable[[Any], object], Form]]) -> Form:
-    """NamedTuples, classes with annotated fields, tuples of a fixed length."""
+    """Returns the form of NamedTuples, classes with annotated fields, or tuples of a fixed length."""
 
     def write(values: Sequence[object], out: Writer) -> None:
         for get, part in fields:
@@ -262,7 +263,7 @@ def _unions(kinds: Sequence[Any]) -> Form:
 
 @cache
 def form(kind: Any) -> Form:
-    """How values of the type KIND, an annotation, are encoded."""
+    """Returns the encoding for values of the annotated type `kind`."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, members = get_origin(kind), get_args(kind)

@@ -252,7 +252,7 @@ def _upstream(between: Path, operations: Iterable[Operation]) -> set[Operation]:
 
 
 def _pass_function_numbers(modules: Modules, graph_def: GraphDef) -> None:
-    """Makes TensorFlow number new functions after those of the graph: it does not check which names are taken."""
+    """Makes TensorFlow number new functions after those of the graph: it does not check which names are used."""
     ends = [re.search(r"_(\d+)$", function.signature.name) for function in graph_def.library.function]
     highest = max((int(end[1]) for end in ends if end is not None), default=0)
     while highest and highest < _MOST_UIDS and modules.uid() <= highest:

@@ -49,7 +49,7 @@ Message: TypeAlias = "tuple[int, str, list[Any]]"
 
 
 class Result:
-    """The value of a feed: output INDEX of the earlier run RESULT_ID. The tensor never leaves the child."""
+    """The value of a feed: output `index` of the earlier run `result_id`. The tensor never leaves the child."""
 
     __slots__ = ("index", "result_id")
 
@@ -77,7 +77,7 @@ class RunSummary(NamedTuple):
 
     Attributes:
         outputs: one for each fetch, in their order.
-        seconds: wall time of the run alone.
+        seconds: wall time of the run only.
         metadata: the serialised RunMetadata if the request asks for a trace.
     """
 
@@ -121,10 +121,10 @@ def request_types(method: Callable[..., Any]) -> tuple[Mapping[str, Any], Any]:
 
 
 def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> list[memoryview]:
-    """A message as bytes.
+    """Returns a message as bytes.
 
     Raises:
-        TypeError, ValueError, OverflowError, AttributeError: VALUES do not have TYPES.
+        TypeError, ValueError, OverflowError, AttributeError: `values` do not have the `types`.
     """
     out = Writer()
     for each, value in zip(types, values, strict=True):
@@ -151,7 +151,7 @@ class Channel:
             end.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
 
     def send(self, message: Sequence[memoryview], patient: bool = True, descriptor: int | None = None) -> None:
-        """Send a message whole.
+        """Sends a complete message.
 
         Args:
             message: see `packed`.
@@ -173,7 +173,7 @@ class Channel:
                     view = view[self._end.send(view, self._flags) :]
 
     def receive(self, expected: Callable[[int, str], tuple[Types, int]], deadline: float | None = None) -> Message:
-        """The next message.
+        """Returns the next message.
 
         Args:
             expected: returns the types of the values of a message with this number and kind, and the most bytes that
@@ -181,7 +181,7 @@ class Channel:
             deadline: of time.monotonic(); None waits as long as it takes.
 
         Raises:
-            BadMessage: what came is not a message, or not one that is expected. Nothing can be read after it.
+            BadMessage: the data is not a message, or not an expected message. Nothing can be read after it.
             EOFError: the other end is closed.
             TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
         """
@@ -196,11 +196,11 @@ class Channel:
         return number, kind, values
 
     def take_descriptor(self) -> int | None:
-        """A descriptor that has come with what was received last, to be closed by the caller; None if none has."""
+        """Returns a descriptor that came with the last received data, or None. The caller must close it."""
         return self._descriptors.pop() if self._descriptors else None
 
     def close(self) -> None:
-        """Close this end."""
+        """Closes this end."""
         self._end.close()
 
     def _read(self, size: int, deadline: float | None) -> memoryview:
@@ -228,7 +228,7 @@ class Channel:
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Memory of SIZE bytes that the system provides as it is written to. Raises MemoryError."""
+    """Returns `size` bytes of memory, which the system provides when they are written. Raises MemoryError."""
     import mmap
 
     try:

@@ -71,7 +71,7 @@ class Tensor:
         return self.data.nbytes
 
     def tobytes(self) -> bytes:
-        """The elements in canonical form: equal bytes if and only if equal elements.
+        """Returns the elements in canonical form: the bytes are equal if and only if the elements are equal.
 
         Strings are each preceded by their length (8 bytes, little-endian).
         """
@@ -80,9 +80,9 @@ class Tensor:
         return self.data.tobytes()
 
     def numpy(self) -> Array:
-        """The value as a numpy array; it may share this tensor's memory and may be read-only.
+        """Returns the value as a numpy array, which may share this tensor's memory and may be read-only.
 
-        Strings give an object array of bytes. bfloat16 and other small types are ml_dtypes' where that is
+        Strings become an object array of bytes. bfloat16 and other small types are ml_dtypes' if that is
         installed, raw unsigned words otherwise.
         """
         import numpy as np
@@ -98,14 +98,14 @@ class Tensor:
 
 
 def from_numpy(array: object, dtype: int | None = None) -> Tensor:
-    """The tensor of a numpy array, or of anything numpy makes an array of; shares memory where it can.
+    """Returns a tensor for a numpy array, or for a value that numpy can convert; shares memory if possible.
 
     Args:
         array: str elements become UTF-8 bytes.
         dtype: DataType number to give the same words another meaning, of the same size (int8 as qint8).
 
     Raises:
-        TypeError: TensorFlow has no such element type, or DTYPE has another size.
+        TypeError: TensorFlow has no such element type, or `dtype` has a different size.
     """
     import numpy as np
 
@@ -131,7 +131,7 @@ def _as_bytes(item: object) -> bytes:
 
 
 def joined_tensors(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    """TENSORS, at least one, behind one another along AXIS; the other dimensions are the same for all."""
+    """Concatenates `tensors`, at least one, along `axis`; their other dimensions must be equal."""
     first = tensors[0]
     shape = (*first.shape[:axis], sum(tensor.shape[axis] for tensor in tensors), *first.shape[axis + 1 :])
     blocks = math.prod(first.shape[:axis])
@@ -146,7 +146,7 @@ def joined_tensors(tensors: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def reversed_elements(tensor: Tensor) -> Tensor:
-    """TENSOR with its elements in reverse order, the last first."""
+    """Returns `tensor` with its elements in reverse order."""
     if isinstance(tensor.data, list):
         return Tensor(tensor.dtype, tensor.shape, tensor.data[::-1])
     size = DTYPES[tensor.dtype].size

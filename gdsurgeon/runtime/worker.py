@@ -529,7 +529,7 @@ def open_runtime(name: str | None = None) -> Runtime:
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be loaded.
-        BadRequest: there is no such runtime.
+        BadRequest: the runtime is unknown.
     """
     wanted = name or os.environ.get(VARIABLE) or "auto"
     if wanted in ("python", "loader"):

@@ -1,4 +1,4 @@
-"""The result of `check-ops`, for people and as JSON."""
+"""The result of `check-ops`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lines(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool = False)
 
 
 def _list(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool) -> Iterator[tuple[str, str]]:
-    """The ops that the list of the engine lacks."""
+    """Yields the ops that are missing from the engine's list."""
     lacking, called = checked.found.lacking, checked.engine.called
     yield "ops", f"{called} lacks {counted(len(lacking), 'op')}" if lacking else f"{called} has all of them"
     for each in lacking:

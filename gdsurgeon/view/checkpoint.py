@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
-    """A tensor a line: its key, dtype and shape; of how many slices it is stored, if it is."""
+    """Yields one line for each tensor: its key, dtype and shape, and its number of slices if it is sliced."""
     return columns([(printable(key), _told(checkpoint.tensor(key))) for key in checkpoint.keys], indent="")
 
 
@@ -28,7 +28,7 @@ def _told(tensor: StoredTensor) -> str:
 
 
 def as_json(checkpoint: Checkpoint) -> dict[str, Json]:
-    """The same for machines."""
+    """Returns the content of the checkpoint as JSON."""
     tensors = [_described(checkpoint.tensor(key)) for key in checkpoint.keys]
     return {"prefix": checkpoint.prefix, "form": checkpoint.form, "tensors": tensors}
 
@@ -50,7 +50,7 @@ def verified(checkpoint: Checkpoint, found: Verified) -> str:
 
 
 def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
-    """The same for machines, faults too."""
+    """Returns the result of the verification as JSON, including the faults."""
     return {
         "prefix": checkpoint.prefix,
         "passed": not found.faults,
@@ -87,7 +87,7 @@ def _entries(outcome: CheckpointOutcome) -> Iterator[Entry]:
 
 
 def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:
-    """The same for machines."""
+    """Returns the outcome as JSON."""
     return {
         "output": outcome.out,
         "shards": outcome.shards,
@@ -117,7 +117,7 @@ def _proof(done: Converted) -> str:
 
 
 def converted_json(done: Converted, model: str) -> dict[str, Json]:
-    """The same for machines."""
+    """Returns the outcome of the conversion as JSON."""
     return {
         "model": model,
         "output": done.out,

@@ -82,7 +82,7 @@ class Content(Data):
         return out
 
     def readers(self) -> list[list[int]]:
-        """For each row those of the nodes that read it, each once, control edges left out."""
+        """Returns the consumers of each row, each once; control edges are left out."""
         out: list[list[int]] = [[] for _ in self.names]
         for row, inputs in enumerate(self.inputs):
             for producer in dict.fromkeys(producer for producer, _ in inputs):
@@ -321,7 +321,7 @@ class Values:
         return self._headers.get(row)
 
     def text(self, row: int) -> str:
-        """The value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' of others."""
+        """Returns the value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' for other nodes."""
         header = self.header(row)
         if header is None or header.elements > MOST:
             return ""
@@ -332,7 +332,10 @@ class Values:
         return "" if value is None else _nested([_element(item, value.dtype) for item in value.values], value.shape)
 
     def statistics(self, row: int) -> str:
-        """``-0.53 to 0.61, mean 0.001, standard deviation 0.05, 3 zero``; '' of small ones, and of no numbers."""
+        """Returns statistics of a large numeric constant, or '' for other nodes.
+
+        For example ``-0.53 to 0.61, mean 0.001, standard deviation 0.05, 3 zero``.
+        """
         header = self.header(row)
         if header is None or not MOST < header.elements <= self._left or header.dtype == STRING:
             return ""
@@ -391,7 +394,7 @@ def _product(node: Node, inputs: Sequence[Sizes], output: Sizes) -> int:
 
 
 def _einsum(node: Node, inputs: Sequence[Sizes], _output: Sizes) -> int:
-    """The product of the sizes of all labels; the leading dims of an ellipsis are broadcast."""
+    """Returns the product of the sizes of all labels; the dimensions of an ellipsis are broadcast."""
     size_of: dict[str, int] = {}
     broadcast: list[list[int]] = []
     for term, sizes in zip(node.text_attr("equation").split("->")[0].split(","), inputs, strict=False):

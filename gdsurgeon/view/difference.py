@@ -1,4 +1,4 @@
-"""The differences of two graphs: lines for people, JSON, Markdown for a pull request, and notes on a page."""
+"""The differences of two graphs: lines of text, JSON, Markdown for a pull request, and notes on a page."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def counts(difference: Difference) -> Counts:
 
 
 def count_text(found: Counts) -> str:
-    """``2,710 equal, 12 renamed, 3 changed, 7 added``."""
+    """Returns the counts as text: ``2,710 equal, 12 renamed, 3 changed, 7 added``."""
     labels = {"values": "with a different value"}
     parts = [f"{count:,} {labels.get(what, what)}" for what, count in found._asdict().items() if count]
     return ", ".join([f"{found.same:,} equal", *parts[bool(found.same) :]])
@@ -159,7 +159,10 @@ def _signature_text(change: SignatureChange) -> str:
 
 
 def _hunk_text(difference: Difference, hunks: Hunks) -> str:
-    """``52 x FusedBatchNormV3 -> AddV2 x 2, Const, ...  e.g. block_1/bn``: the name of a node, not of a constant."""
+    """Returns equal hunks as a line, with the name of a node, if possible not a constant.
+
+    For example ``52 x FusedBatchNormV3 -> AddV2 x 2, Const, ...  e.g. block_1/bn``.
+    """
     matching, hunk = difference.matching, hunks.places[0]
     assert matching is not None
     side, nodes = (matching.b, hunk.added) if hunk.added else (matching.a, hunk.removed)

@@ -1,4 +1,4 @@
-"""The result of `inspect`, for people and as JSON."""
+"""The result of `inspect`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Inspection:
 
 
 def lines(inspection: Inspection) -> list[str]:
-    """For people: the file, its inputs and outputs, its ops, and the parts that were asked for."""
+    """Returns lines for users: the file, its inputs and outputs, its ops, and the requested parts."""
     out = _overview(inspection, sys.maxsize if inspection.whole else MANY)
     if not inspection.whole and len(out) > MOST_LINES:
         out = _overview(inspection, FEW)
@@ -91,7 +91,7 @@ def lines(inspection: Inspection) -> list[str]:
 
 
 def _overview(inspection: Inspection, most: int) -> list[str]:
-    """The file, and `most` of its inputs, outputs, signatures, variables and problems."""
+    """Returns lines about the file, and up to `most` inputs, outputs, signatures, variables and problems."""
     graph = inspection.graph
     counts = op_counts(graph)
     form = "text" if graph.text else "binary"
@@ -118,7 +118,7 @@ def _overview(inspection: Inspection, most: int) -> list[str]:
 
 
 def _first_ops(counts: Mapping[str, int]) -> str:
-    """The most frequent ops as one line that is not too long."""
+    """Returns the most frequent ops as one line of limited length."""
     for most in range(min(MOST_OPS, len(counts)), -1, -1):
         rest = len(counts) - most
         more = f" and {counted(rest, 'other op')}" if rest else ""
@@ -129,7 +129,7 @@ def _first_ops(counts: Mapping[str, int]) -> str:
 
 
 def _first(found: Iterable[str], most: int) -> Iterator[str]:
-    """The first `most` lines, and the number of the others."""
+    """Yields the first `most` lines, then a line with the number of the rest if there are more."""
     rows = list(found)
     yield from rows[:most]
     if len(rows) > most:
@@ -137,7 +137,7 @@ def _first(found: Iterable[str], most: int) -> Iterator[str]:
 
 
 def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: int) -> Iterator[str]:
-    """Inputs or outputs; tensors of savers and initial assignments of variables are only counted."""
+    """Yields the inputs or outputs; tensors of savers and initial assignments of variables are only counted."""
     scopes = [] if inspection.whole or not tensors else saver_scopes(inspection.graph)
     assigning = frozenset() if inspection.whole else ASSIGNMENTS
     savers = Counter(scope for tensor in tensors if (scope := saver_of(tensor.name, scopes)))
@@ -156,7 +156,7 @@ def _rows(cells: Sequence[Sequence[str]], most: int) -> list[str]:
 
 
 def _signature_lines(serving: Serving) -> Iterator[str]:
-    """The signatures that can be called, by the names that callers use."""
+    """Yields the callable signatures, with the names that callers use."""
     for key, served in serving.called.items():
         sides = [
             ", ".join(name if name == tensor else f"{name} = {tensor}" for name, tensor in side.items())
@@ -174,7 +174,7 @@ def _restored(serving: Serving | None) -> str:
 
 
 def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
-    """The first `most` variables, variables that signatures need before others; assets; collections."""
+    """Yields up to `most` variables, those that signatures need first; then the assets and the collections."""
     variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
     yield from _first(_rows([_variable_row(variable, contents.signatures) for variable in variables], most), most)
     if contents.assets:
@@ -410,6 +410,6 @@ def _function_json(function: FunctionSummary) -> dict[str, Json]:
 
 
 def _strings_json(strings: Strings) -> dict[str, Json]:
-    """All paths, and of the other texts the first ones."""
+    """Returns the strings as JSON: all paths, and the first of the other texts."""
     known = asdict(strings) | {"node": strings.node or None, "function": strings.function or None}
     return {key: value for key, value in known.items() if key != "is_tensor"}

@@ -48,7 +48,7 @@ def layered(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Layout:
 
 
 def _grid(sizes: Sequence[Point]) -> Layout:
-    """Boxes that nothing connects, row by row."""
+    """Returns the layout of boxes without edges, row by row."""
     columns = max(1, round(len(sizes) ** 0.5))
     centres: list[Point] = []
     width = top = 0.0
@@ -90,7 +90,7 @@ def _downwards(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int, bool]]) -> tuple[list[int], list[int]]:
-    """For each box its layer, and the boxes in an order in which edges lead forward."""
+    """Returns the layer of each box, and the boxes in an order in which edges lead forward."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for source, target, _ in edges:
@@ -105,7 +105,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int, bool]]) -> tuple[list[in
             waiting[target] -= 1
             if not waiting[target]:
                 order.append(target)
-    for box in reversed(order):  # what is read late stands near its readers
+    for box in reversed(order):  # boxes whose consumers come late are placed near them
         if below[box] and len(below[box]) >= len(above[box]):
             layer[box] = max(layer[box], min(layer[target] for target in below[box]) - 1)
     return layer, order
@@ -132,7 +132,7 @@ class _Layers:
         self._place_rows()
 
     def _longest(self) -> int:
-        """Layers from end to end of the longest edges that find a way between boxes."""
+        """Returns the length, in layers, of the longest edges that are routed between boxes."""
         spans = Counter(self.layer[target] - self.layer[source] for source, target, _ in self.edges)
         left = max(MOST_POINTS, 4 * self.count)
         for span in range(1, LONGEST + 1):
@@ -160,7 +160,7 @@ class _Layers:
         return points
 
     def _fill_rows(self, order: Sequence[int]) -> None:
-        """A first order: depth first from the sources, so that chains stay together."""
+        """Fills the rows in a first order: depth first from the sources, so that chains stay together."""
         seen = bytearray(len(self.layer))
         for root in (*order, *range(len(self.layer))):
             pending = [root]

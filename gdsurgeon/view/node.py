@@ -1,4 +1,4 @@
-"""The details of nodes, for people and as JSON."""
+"""The details of nodes, as text and as JSON."""
 
 from __future__ import annotations
 

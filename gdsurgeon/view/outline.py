@@ -72,7 +72,7 @@ class Outlines:
         return self._bodies.get(name)
 
     def bodies(self) -> list[Outline]:
-        """The outlines of all functions that are called and can be shown, in the order of their names."""
+        """Returns the outlines of all functions that are called and can be shown, sorted by name."""
         return [found for _, found in sorted(self._bodies.items()) if found is not None]
 
     def _read_functions(self, main: Content) -> None:
@@ -118,7 +118,7 @@ class Outlines:
         return outline
 
     def _set_totals(self, outline: Outline) -> None:
-        """Sets how much there is in each scope, functions included; their parameters count once a scope."""
+        """Sets the totals of each scope, including functions; the parameters of a function count once per scope."""
         content = outline.content
         place = outline.place
         reached: dict[int, int] = {}
@@ -181,7 +181,7 @@ def set_outputs(outline: Outline) -> None:
 
 
 def _common(outline: Outline, row: int, reader: int, depth: Mapping[Scope | None, int]) -> Scope:
-    """The innermost scope that holds both nodes."""
+    """Returns the innermost scope that contains both nodes."""
     a, b = outline.scope_of[row], outline.scope_of[reader]
     while a is not b:
         if depth[a] < depth[b]:

@@ -138,7 +138,7 @@ class _Writer:
         return self.lists.setdefault(tuple(map(self._string, texts)), len(self.lists))
 
     def graph(self, outline: Outline) -> Json:
-        """One graph, or the body of a function."""
+        """Returns one graph, or the body of a function, as JSON."""
         content = outline.content
         scopes = list(outline.root.walk())
         number = {id(scope): k for k, scope in enumerate(scopes)}

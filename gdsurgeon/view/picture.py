@@ -109,11 +109,11 @@ class Box(Data):
 
     @property
     def is_scope(self) -> bool:
-        """Whether it is a scope, and no node."""
+        """Whether it is a scope, not a node."""
         return self.item.row < 0
 
     def all(self) -> Iterator[Box]:
-        """It, and all within."""
+        """Yields this box and all boxes inside it."""
         yield self
         for box in self.boxes:
             yield from box.all()

@@ -1,4 +1,4 @@
-"""The tree of scopes that the names of nodes spell."""
+"""The tree of scopes in the names of nodes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _enter(path: str, known: dict[str, Scope]) -> None:
 
 
 def set_sizes(root: Scope) -> None:
-    """Sets how many nodes each scope holds."""
+    """Sets the number of nodes in each scope."""
     for scope in root.inside_out():
         scope.nodes = len(scope.rows) + sum(child.nodes for child in scope.scopes)
 
@@ -203,7 +203,7 @@ def set_kinds(root: Scope, content: Content, kinds: Kinds) -> None:
         inner = [members.pop(id(child)) for child in scope.scopes]
         if len(inner) == 1 and not scope.rows:
             rows = inner[0]
-            scope.kind = scope.scopes[0].kind  # a scope around another: the same once, and no repetition
+            scope.kind = scope.scopes[0].kind  # the only inner scope is not a repetition
         else:
             rows = sorted((row for part in (scope.rows, *inner) for row in part), key=place.__getitem__)
             scope.kind = kinds.interior(rows, labels, content) if len(rows) >= SMALLEST else -1
@@ -365,7 +365,7 @@ def _group_blocks(scope: Scope, content: Content, kinds: Kinds, labels: Sequence
 
 
 def _name(members: Sequence[int], content: Content) -> str:
-    """By its first and its last node that is no weight."""
+    """Returns a name made of the first and the last node that is not a weight."""
     drawn = [content.names[row].rpartition("/")[2] for row in members if not content.is_weight[row]]
     return f"{drawn[0]} .. {drawn[-1]}"
 

@@ -14,7 +14,7 @@ WIDTH = 100
 
 
 def listed(steps: Sequence[Step]) -> Iterator[str]:
-    """A line for each step, families apart."""
+    """Yields the lines of each step, grouped by family."""
     family = ""
     rows = dict(zip(steps, columns([(step.name, step.summary) for step in steps], indent="  "), strict=True))
     for step, row in rows.items():

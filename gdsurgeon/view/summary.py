@@ -52,7 +52,10 @@ def _entries(outcome: Outcome) -> Iterator[Entry]:
 def _interface(
     label: str, before: tuple[TensorInfo, ...], after: tuple[TensorInfo, ...], outcome: Outcome
 ) -> Iterator[Entry]:
-    """The inputs or the outputs that changed, and those that did not; assignments and tensors of savers are counted."""
+    """Yields the inputs or outputs that changed, and those that did not.
+
+    Assignments and the tensors of savers are only counted.
+    """
     aside = _aside(after, outcome)
     renamed = outcome.result.intent.renamed
     was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
@@ -108,7 +111,7 @@ def _nodes(intent: Intent) -> Iterator[Entry]:
 
 
 def tensor_entries(intent: Intent) -> Iterator[Entry]:
-    """Tensors that have a different name now, and inputs that read a different tensor, by the names before."""
+    """Yields renamed tensors, and inputs that read a different tensor, with the names before the edit."""
     moved = [*map(renaming, intent.moved.items())]
     if moved:
         yield Entry("moved", counted(len(moved), "tensor") if len(moved) > 1 else "", moved)
@@ -124,7 +127,7 @@ def tensor_entries(intent: Intent) -> Iterator[Entry]:
 
 
 def proof_entries(proof: Proof) -> Iterator[Entry]:
-    """The inputs and outputs of the runs, and the equations that they prove."""
+    """Yields the inputs and outputs of the runs, and the equations that they prove."""
     unproven = {
         "none": "nothing: the result was neither checked nor run",
         "unchanged": "the graph is unchanged: not run",
@@ -160,7 +163,7 @@ def proof_entries(proof: Proof) -> Iterator[Entry]:
 
 
 def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[Entry]:
-    """The tensors of the result that were run in the last proof; of the earlier proofs those that were not compared."""
+    """Yields the result's tensors that the last proof ran, and the outputs that earlier proofs did not compare."""
     between = [(f"{p.called}, ", o) for p in earlier for o in p.proof.outputs if o.comparison is None]
     for place, output in (*between, *(("", output) for output in last.outputs)):
         line = returned(output)
@@ -169,7 +172,7 @@ def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[Entry]:
 
 
 def _shown(proof: Proof) -> list[str]:
-    """The proven equations. The first line also has the number of tensors and input sets, and their closeness."""
+    """Returns the proven equations. The first line adds the numbers of tensors and input sets, and the closeness."""
     counts = f"{compared_counts(proof)}, {input_sets(proof)}"
     by_graphs = [f"{equation}, by comparing the graphs only ({why})" for equation, why in proof.as_graphs.items()]
     if proof.compared and not proof.judged:
@@ -187,7 +190,7 @@ def _shown(proof: Proof) -> list[str]:
 
 
 def _loaded_elsewhere(proof: Proof) -> Iterator[Entry]:
-    """Other loaders and releases that loaded or ran the result."""
+    """Yields the other loaders and releases that loaded or ran the result."""
     if proof.served:
         yield Entry("loader", f"tf.saved_model.load {proof.served}")
     if proof.released:
@@ -195,24 +198,24 @@ def _loaded_elsewhere(proof: Proof) -> Iterator[Entry]:
 
 
 def output_label(output: OutputProof) -> str:
-    """The label of an output, or of an inner tensor that was also compared."""
+    """Returns the label of an output, or of an inner tensor that was also compared."""
     return "also compared" if output.inside or output.site else "returned"
 
 
 def returned(output: OutputProof) -> str:
-    """An output with its type, and its value if that is small."""
+    """Returns an output with its dtype and shape, and its value if that is small."""
     line = f"{output.after}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
     return line + (f" = {output.value}" if output.value else "")
 
 
 def left_out(proof: Proof) -> Iterator[Entry]:
-    """The outputs that were not run."""
+    """Yields the outputs that were not run, with the reasons."""
     for name, reason in proof.skipped:
         yield Entry("not run", f"{name}: {reason}")
 
 
 def chance(proof: Proof, *, two: bool = True) -> str:
-    """How the values of random ops were chosen in a run of one graph, or of two."""
+    """Returns how the values of random ops were chosen in a run of one graph, or of two."""
     sampled = [name for name in proof.chance if name in proof.drawn]
     others = [name for name in proof.chance if name not in proof.drawn]
     inside = [name for name in others if name in proof.enclosed]
@@ -225,7 +228,7 @@ def chance(proof: Proof, *, two: bool = True) -> str:
 
 
 def compared_counts(proof: Proof) -> str:
-    """``1 output``, or ``1 output and 2 inner tensors``."""
+    """Returns the numbers of compared tensors: ``1 output``, or ``1 output and 2 inner tensors``."""
     inner = sum(output_label(output) != "returned" for output in proof.compared)
     outputs = len(proof.compared) - inner
     counts = [counted(outputs, "output")] if outputs else []
@@ -233,13 +236,13 @@ def compared_counts(proof: Proof) -> str:
 
 
 def input_sets(proof: Proof) -> str:
-    """``2 input sets (batch 1 and 2)``."""
+    """Returns the number of input sets and their batch sizes: ``2 input sets (batch 1 and 2)``."""
     batches = f" (batch {' and '.join(map(str, proof.batches))})" if len(proof.batches) > 1 else ""
     return counted(proof.samples, "input set") + batches
 
 
 def _measured(output: OutputProof) -> str:
-    """How far an output differs from its value before, and which tolerance would pass."""
+    """Returns the difference of an output from its value before, and the tolerance that would pass."""
     from gdsurgeon.proof.proof import difference
 
     found = output.comparison or output.moved
@@ -248,7 +251,7 @@ def _measured(output: OutputProof) -> str:
 
 
 def equality(proof: Proof) -> str:
-    """How equal the outputs are."""
+    """Returns how closely the outputs agree."""
     if proof.onednn_difference:
         return f"bit-identical without oneDNN, {largest(proof.onednn_difference)} with oneDNN"
     if proof.of_largest and proof.largest_difference:
@@ -265,17 +268,17 @@ def equality(proof: Proof) -> str:
 
 
 def largest(difference: float) -> str:
-    """``largest absolute difference 0.01``."""
+    """Returns the difference as text: ``largest absolute difference 0.01``."""
     return f"largest absolute difference {difference:.3g}"
 
 
 def of_largest(tolerance: float, found: float) -> str:
-    """``within 0.001 of the largest element (found 2e-05)``: of each tensor."""
+    """Returns the bound for each tensor: ``within 0.001 of the largest element (found 2e-05)``."""
     return f"within {tolerance:g} of the largest element (found {found:.2g})"
 
 
 def optimized(found: Deployed) -> str:
-    """How the graphs compare after TensorFlow optimized them."""
+    """Returns the comparison of the graphs after TensorFlow optimized them."""
     if found.why_not:
         return f"by Grappler, not compared: {found.why_not}"
     how = "bit-identical" if found.is_exact else "equal except for signs of zeros"
@@ -344,7 +347,7 @@ def _intent_json(intent: Intent) -> dict[str, Json]:
 
 
 def signature_json(signature: Signature | None) -> dict[str, Json] | None:
-    """Inputs and outputs; an unknown dimension is null, an unknown shape too."""
+    """Returns inputs and outputs as JSON; unknown dimensions and unknown shapes are null."""
     if signature is None:
         return None
     return {

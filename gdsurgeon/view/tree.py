@@ -1,4 +1,4 @@
-"""The scopes of a model as a tree, for people and as JSON."""
+"""The scopes of a model as a tree, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _fold(item: Item) -> int | str | None:
 
 
 def count(lines: Sequence[Branch]) -> int:
-    """How many lines there are, with those within."""
+    """Returns the number of lines, including nested lines."""
     return sum(1 + count(line.inner) for line in lines)
 
 
@@ -252,7 +252,7 @@ class Item(Data):
 
     @property
     def parameters(self) -> int:
-        """How many numbers in it training may have set."""
+        """The number of values in it that training may have set."""
         return self.scope.parameters if self.scope is not None else self.outline.content.parameters[self.row]
 
     @property
@@ -262,7 +262,7 @@ class Item(Data):
 
     @property
     def faults(self) -> int:
-        """How many of its nodes something is wrong with."""
+        """The number of its nodes with faults."""
         return self.scope.faults if self.scope is not None else int(self.row in self.outline.content.faults)
 
     @property

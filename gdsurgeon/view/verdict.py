@@ -69,7 +69,7 @@ def _profile(name: str, profile: Profile) -> Iterator[Entry]:
 
 
 def _coverage(coverage: Coverage) -> Iterator[Entry]:
-    """Results of comparisons, rows of tables and channels that the inputs covered."""
+    """Yields the results of comparisons, rows of tables and channels that the inputs covered."""
     if coverage.sides:
         missing = coverage.unreached
         count = len(coverage.sides)
@@ -88,7 +88,7 @@ def _not(missing: list[str]) -> str:
 
 
 def _differences(verdict: Verdict) -> Iterator[Entry]:
-    """Differences of nodes that no output shows."""
+    """Yields the differences of nodes that no output shows."""
     unshown = list(summed_up(verdict.differences))
     equal = len(verdict.differences) - len(unshown)
     if unshown:
@@ -131,7 +131,7 @@ def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) ->
 
 
 def _optimized(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> str:
-    """How the graphs run and compare after TensorFlow optimized them."""
+    """Returns the results of running and comparing the graphs after TensorFlow optimized them."""
     if not proof.compared:
         return "the graph: it runs"
     one = verdict.request.other is None and not verdict.request.devices

@@ -9,7 +9,7 @@ VARINT, FIXED64, LEN, GROUP, END_GROUP, FIXED32 = 0, 1, 2, 3, 4, 5
 
 
 class WireError(Exception):
-    """The bytes are not a protobuf message; `offset` is where that shows."""
+    """The bytes are not a protobuf message; `offset` is the position of the error."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 def encode_varint(number: int) -> bytes:
-    """`number` (negative: as two's complement of 64 bits) as a varint of least length."""
+    """Returns `number` as a varint of minimal length; a negative number is encoded as 64-bit two's complement."""
     if 0 <= number < 128:
         return bytes((number,))
     number &= (1 << 64) - 1
@@ -51,15 +51,15 @@ def encode_varint(number: int) -> bytes:
 
 
 def encode_len(number: int, value: bytes) -> bytes:
-    """Field `number`, length-delimited, with `value`."""
+    """Returns the length-delimited field `number` with `value`: tag, length and value."""
     return encode_varint(number << 3 | LEN) + encode_varint(len(value)) + value
 
 
 def read_varint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """The varint at `pos` and the offset after it.
+    """Returns the value of the varint at `pos`, and the offset after the varint.
 
     Raises:
-        WireError: it runs over `end`, or over the ten bytes that 64 bits need.
+        WireError: the varint extends beyond `end`, or has more than ten bytes (the maximum for 64 bits).
     """
     if pos < end and (byte := buf[pos]) < 128:  # most are of one byte
         return byte, pos + 1
@@ -78,10 +78,10 @@ def read_varint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_field(buf: Buffer, pos: int, end: int) -> Field:
-    """The field whose tag is at `pos`.
+    """Returns the field whose tag is at `pos`.
 
     Raises:
-        WireError: field number 0, an unknown wire type, an unclosed group, or a value that runs over `end`.
+        WireError: field number 0, an unknown wire type, an unclosed group, or a value that extends beyond `end`.
     """
     tag, value = read_varint(buf, pos, end)
     number, wire_type = tag >> 3, tag & 7
@@ -106,7 +106,7 @@ def read_field(buf: Buffer, pos: int, end: int) -> Field:
 
 
 def _end_of_group(buf: Buffer, pos: int, end: int, number: int) -> int:
-    """The offset after the end tag of group `number`; nested groups are kept on a list, not on the stack."""
+    """Returns the offset after the end tag of group `number`; nested groups are kept in a list, without recursion."""
     open_groups = [number]
     start = pos
     while open_groups:
@@ -126,7 +126,7 @@ def _end_of_group(buf: Buffer, pos: int, end: int, number: int) -> int:
 
 
 def fields(buf: Buffer, pos: int, end: int) -> Iterator[Field]:
-    """The fields of the message from `pos` to `end`, in order.
+    """Yields the fields of the message from `pos` to `end`, in order.
 
     Raises:
         WireError: see `read_field`.

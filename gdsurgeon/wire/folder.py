@@ -21,7 +21,7 @@ _BUSY = (errno.EAGAIN, errno.EACCES)
 
 
 class Identity(NamedTuple):
-    """What tells a file from another one, and from itself when it was written to; of a folder the first two."""
+    """The identity of a file, which changes when the file is written to; a folder has only device and inode."""
 
     device: int
     inode: int
@@ -37,11 +37,11 @@ def identity(found: os.stat_result) -> Identity:
 
 
 State = Mapping[str, Identity]
-"""The files and folders below a folder by their paths in it, and the folder itself as ''; of a file itself alone."""
+"""Identities by path: all files and folders below a folder, and the folder itself as ''. A file has only ''."""
 
 
 def state_of(path: str) -> State:
-    """The state of the file or the folder `path`. Raises OSError; InputError: see `Folder.entries`."""
+    """Returns the state of the file or folder `path`. Raises OSError; InputError: see `Folder.entries`."""
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode):
         return {"": identity(found)}
@@ -72,11 +72,11 @@ class Folder(Closing):
         os.close(self._fd)
 
     def entries(self) -> Iterator[Entry]:
-        """All that is below it, a folder before what it holds.
+        """Yields all files and folders below this folder, each folder before its content.
 
         Raises:
-            InputError: a link, a pipe, a socket or a device is among that.
-            OSError: it cannot be read.
+            InputError: the folder contains a link, a pipe, a socket or a device.
+            OSError: a folder cannot be read.
         """
         pending = [""]
         while pending:
@@ -96,14 +96,14 @@ class Folder(Closing):
                 os.close(fd)
 
     def state(self) -> State:
-        """Its state. Raises: see `entries`."""
+        """Returns the state of this folder. Raises: see `entries`."""
         return {"": identity(os.fstat(self._fd)), **{entry.path: entry.identity for entry in self.entries()}}
 
     def source(self, path: str, before: State | None = None) -> FileSource:
-        """The bytes of the file `path` in it; if its state is known from `before`, it must have been there.
+        """Returns the bytes of the file `path` in this folder; `before` is a known state, which the file must match.
 
         Raises:
-            InputError: it is no file, or a different one than before.
+            InputError: it is not a regular file, or differs from `before`.
             OSError: it cannot be opened.
         """
         folder, name = os.path.split(path)
@@ -114,7 +114,7 @@ class Folder(Closing):
             os.close(fd)
 
     def place(self, path: str, target: str, before: State | None = None) -> None:
-        """Has `target` be the file `path` in it: a further name of it if links are possible, else a copy.
+        """Creates `target` as a hard link to the file `path` in this folder, or as a copy if links are not possible.
 
         Raises:
             InputError: see `source`; or it was replaced meanwhile.
@@ -129,7 +129,7 @@ class Folder(Closing):
             os.close(fd)
 
     def copy_to(self, other: str, left_out: Iterable[str] = (), before: State | None = None) -> None:
-        """Has the folder `other` hold its files, but for those at its top that are `left_out`; files are linked.
+        """Links (or copies) all files into the folder `other`, except the top-level names in `left_out`.
 
         Raises:
             InputError: something is no file; or the folder was replaced, or is not in the state from `before`.
@@ -150,7 +150,7 @@ class Folder(Closing):
             raise changed(self.path, "was replaced")
 
     def _folder(self, path: str) -> int:
-        """A descriptor of the folder `path` in it."""
+        """Opens the folder `path` in this folder and returns its descriptor."""
         fd = os.open(".", _FLAGS | os.O_DIRECTORY, dir_fd=self._fd)
         try:
             for part in path.split(os.sep) if path else ():
@@ -194,12 +194,12 @@ class Folder(Closing):
 
 
 def place(source: FileSource, name: str, target: str, *, folder: int | None = None) -> None:
-    """Has `target` be the file `source`: a further name of it if `name` (in `folder`) is one, and links are possible.
+    """Creates `target` as a hard link to the file `source`, which is called `name` (in `folder`).
 
-    Otherwise, as when `name` is a link, `target` is a copy, with the mode and the time of the file.
+    If links are not possible, or `name` is a link itself, `target` is a copy with the mode and times of the file.
 
     Raises:
-        InputError: another file has the name by now.
+        InputError: a different file has the name now.
         OSError: it cannot be written.
     """
     found = source.found
@@ -238,11 +238,11 @@ class Lock(Closing):
 
     Args:
         path: a regular file or a folder, or a link to one.
-        waiting: called if another run has it locked, before that is waited for.
+        waiting: called before waiting for another run that holds the lock.
 
     Raises:
         InputError: `path` cannot be read, or is a folder that holds links.
-        OutputError: `path` was changed while the other run was waited for.
+        OutputError: `path` was changed while this run waited for the lock.
     """
 
     def __init__(self, path: str, waiting: Callable[[], None]) -> None:
@@ -255,11 +255,11 @@ class Lock(Closing):
                     waiting()
                     self._is_locked(wait=True)
                 if not os.path.samestat(os.fstat(self._fd), os.stat(path)):
-                    self.close()  # another file has the name by now: that is the one to lock
+                    self.close()  # a different file has the name now, and must be locked instead
             self.state = state_of(path)
         except OSError as error:
             self.close()
-            if isinstance(error, FileNotFoundError) and os.path.exists(path):  # another folder has the name by now
+            if isinstance(error, FileNotFoundError) and os.path.exists(path):  # a different folder has the name now
                 raise changed_meanwhile(path) from error
             raise unreadable(path, error, "opened") from error
         except BaseException:
@@ -270,28 +270,28 @@ class Lock(Closing):
             raise changed_meanwhile(path)
 
     def _is_locked(self, *, wait: bool) -> bool:
-        """Locks it; False: another process has done so, and is not waited for."""
+        """Locks the file; returns False if another process holds the lock and `wait` is false."""
         try:
             import fcntl
 
             fcntl.flock(self._fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except ImportError:
-            pass  # a file system without such locks: a replacement in the meantime is noticed
+            pass  # a system without such locks; a replacement in the meantime is detected
         except OSError as error:
             return error.errno not in _BUSY
         return True
 
     def close(self) -> None:
-        """Unlocks it."""
+        """Unlocks the file."""
         if self._fd >= 0:
             try:
                 os.close(self._fd)
             except OSError:
-                pass  # it was only read; the descriptor is closed anyway
+                pass  # the file was only read, and the descriptor is closed even after an error
             self._fd = -1
 
 
 def changed_meanwhile(path: str) -> OutputError:
-    """The error that `path`, which should be replaced, has changed since it was read."""
+    """Returns the error that `path`, the file or folder to replace, has changed since it was read."""
     line = f"{printable(path)} was changed by a different process during this run, and is not replaced"
     return OutputError(line, code="file-changed", file=path, hint="run the command again")

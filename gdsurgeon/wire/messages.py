@@ -20,7 +20,7 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 
 @cache
 def _upb() -> Any:
-    """protobuf's C implementation, or None where another one is in use.
+    """Returns protobuf's C implementation, or None if a different implementation is used.
 
     Its public modules import these, but also load the pure Python implementation, which takes longer than a small
     edit.
@@ -33,7 +33,7 @@ def _upb() -> Any:
         if exhausted(error):
             raise
         return None
-    # It loads this itself, and crashes where that fails.
+    # The C implementation loads this module itself, and crashes if that fails.
     import google.protobuf.internal.well_known_types  # noqa: F401
 
     return _message
@@ -53,21 +53,19 @@ def _pool() -> DescriptorPool:
 def _add_files(pool: DescriptorPool, name: str) -> None:
     with open(os.path.join(DATA, name), "rb") as file:
         data = file.read()
-    for field in fields(data, 0, len(data)):  # of a FileDescriptorSet, which has nothing but files
+    for field in fields(data, 0, len(data)):  # of a FileDescriptorSet, which holds only files
         try:
             pool.AddSerializedFile(data[field.value : field.end])
-        except (
-            TypeError
-        ) as error:  # they are this package's own: what protobuf cannot parse is what it got no memory for
+        except TypeError as error:  # the data belong to this package and are valid, so protobuf is out of memory
             raise MemoryError(str(error)) from error
 
 
 @cache
 def message(name: str) -> type[Message]:
-    """The class of the message with the full name `name`, such as ``tensorflow.NodeDef``."""
+    """Returns the class of the message with the full name `name`, such as ``tensorflow.NodeDef``."""
     try:
         descriptor = _pool().FindMessageTypeByName(name)
-    except KeyError:  # a message outside the graph: most commands do without
+    except KeyError:  # a message outside the graph, which most commands do not need
         _add_files(_pool(), "models.fds")
         descriptor = _pool().FindMessageTypeByName(name)
     upb = _upb()
@@ -91,7 +89,7 @@ def unknown_fields(parsed: Message) -> UnknownFieldSet:
 
 @cache
 def decode_error() -> type[Exception]:
-    """The exception that protobuf raises on bytes that are not the message."""
+    """Returns the exception class that protobuf raises if bytes cannot be parsed as a message."""
     from google.protobuf.message import DecodeError
 
     return DecodeError

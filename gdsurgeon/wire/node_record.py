@@ -16,7 +16,7 @@ KNOWN_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7))
 
 
 class Header(NamedTuple):
-    """The fields that are read of every node. `attrs` maps a key to the place of its AttrValue in the buffer."""
+    """The fields that are read for every node. `attrs` maps a key to the start and end of its AttrValue."""
 
     name: str
     op: str
@@ -27,7 +27,7 @@ class Header(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of the buffer that is copied as it is."""
+    """A range of the buffer that is copied unchanged."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ Piece = bytes | Span
 
 
 def read_header(buf: Buffer, start: int, end: int) -> Header:
-    """The header of the NodeDef from `start` to `end` of `buf`.
+    """Returns the header of the NodeDef from `start` to `end` of `buf`.
 
     Raises:
         WireError: it is not a NodeDef, or a text in it is not UTF-8.
@@ -80,7 +80,7 @@ def other_fields(buf: Buffer, start: int, end: int) -> bytes:
 
 
 def _plain_header(buf: bytes, start: int, end: int) -> Header | None:
-    """The header of a record that is as nearly all are: known fields only, lengths of one or two bytes. Else None."""
+    """Returns the header of a record in the usual form (known fields, lengths of one or two bytes); else None."""
     name = op = device = ""
     inputs: list[str] = []
     attrs: dict[str, tuple[int, int]] = {}
@@ -119,15 +119,15 @@ def _plain_header(buf: bytes, start: int, end: int) -> Header | None:
             else:
                 return None
     except (IndexError, UnicodeDecodeError):
-        return None  # the other reader says what is wrong
+        return None  # `read_header` continues with the general reader, which reports errors
     return Header(name, op, tuple(inputs), device, attrs, False)
 
 
 def read_attr(buf: Buffer, entry: Field) -> tuple[str, int, int]:
-    """The key of an attr map `entry`, and where its value lies.
+    """Returns the key of an attr map `entry`, and the start and end of its value.
 
     Raises:
-        WireError: the entry is not one, or the key is not UTF-8.
+        WireError: the entry is not an attr map entry, or the key is not UTF-8.
     """
     key, start, end = "", entry.end, entry.end
     for field in fields(buf, entry.value, entry.end):
@@ -140,13 +140,13 @@ def read_attr(buf: Buffer, entry: Field) -> tuple[str, int, int]:
 
 
 class Changes(NamedTuple):
-    """What `patched` puts in place of the record's own. None: left alone.
+    """The new values that `patched` puts into the record; None: unchanged.
 
     Attributes:
         name, op, device: the new text.
-        inputs: all inputs anew.
+        inputs: the new inputs, which replace all existing inputs.
         rename_input: called for each existing input if `inputs` is None.
-        attrs: serialised AttrValues by key; None removes the key; keys that the record has not are appended.
+        attrs: serialised AttrValues by key; None removes the key; new keys are appended.
     """
 
     name: str | None = None
@@ -160,8 +160,8 @@ class Changes(NamedTuple):
 def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
     """Returns the NodeDef from `start` to `end` of `buf` with `changes`, in pieces; unchanged parts are spans.
 
-    Fields keep their places; new inputs stand where the first input stood, or after the op. A text that is
-    what it was before keeps its bytes.
+    Fields keep their order. New inputs replace the old ones at the first input, or follow the op. Text with an
+    unchanged value keeps its bytes.
     """
     if isinstance(buf, bytes) and changes.name is not None and changes.inputs is not None and not changes.attrs:
         quick = _plain_patched(buf, start, end, changes)
@@ -171,9 +171,9 @@ def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
 
 
 def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes | None:
-    """The record with another name and inputs, where it is as nearly all are: name, op, inputs, then others. Else None.
+    """Returns the record with a new name and inputs; None unless its fields are in the usual order.
 
-    Byte for byte what `_patched` gives.
+    The usual order is name, op, inputs, then other fields. The result is byte for byte equal to that of `_patched`.
     """
     if changes.op is not None or changes.device is not None or changes.name is None or changes.inputs is None:
         return None
@@ -191,7 +191,7 @@ def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes 
             pos += 2 + buf[pos + 1]
         rest = pos
         while pos < end:
-            if buf[pos] < 0x20 or buf[pos] & 0x87 != LEN:  # a name, op or input once more, or no text or message
+            if buf[pos] < 0x20 or buf[pos] & 0x87 != LEN:  # a second name, op or input, or not length-delimited
                 return None
             size = buf[pos + 1]
             if size > 127:
@@ -228,11 +228,11 @@ def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Pi
             if inputs is None:
                 yield _renamed_input(buf, field, changes.rename_input)
         elif number in texts:
-            # Of a text field that is there twice the last one counts.
+            # If a text field occurs twice, the last one counts.
             text = texts[number] if last[number] == field.start else None
             if text is not None:
                 texts[number] = None
-                if text or number != DEVICE:  # no device is no field, as everybody writes it
+                if text or number != DEVICE:  # an empty device is written as no field, as protobuf does
                     yield _text_field(buf, field, text)
             else:
                 yield span
@@ -243,7 +243,7 @@ def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Pi
         if inputs is not None and field.end == anchor:
             yield from _encoded_inputs(inputs)
     for number, text in texts.items():
-        if text:  # that the record has none of
+        if text:  # the record has no such field
             yield encode_len(number, text.encode())
     for key, value in attrs.items():
         if value is not None:
@@ -251,7 +251,7 @@ def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Pi
 
 
 def encode_node(name: str, op: str, inputs: Iterable[str], device: str, attrs: Mapping[str, bytes]) -> bytes:
-    """A serialised NodeDef."""
+    """Returns a serialised NodeDef, with attrs sorted by key."""
     out = [encode_len(NAME, name.encode()), encode_len(OP, op.encode()), *_encoded_inputs(inputs)]
     if device:
         out.append(encode_len(DEVICE, device.encode()))
@@ -260,7 +260,7 @@ def encode_node(name: str, op: str, inputs: Iterable[str], device: str, attrs: M
 
 
 def encode_attr(key: str, value: bytes) -> bytes:
-    """An entry of the attr map; `value` is a serialised AttrValue."""
+    """Returns an entry of the attr map; `value` is a serialised AttrValue."""
     return encode_len(ATTR, encode_len(KEY, key.encode()) + encode_len(VALUE, value))
 
 
@@ -270,11 +270,11 @@ def _encoded_inputs(inputs: Iterable[str]) -> Iterator[bytes]:
 
 
 def _input_anchor(buf: Buffer, start: int, end: int) -> int:
-    """The offset at which inputs belong: where the first one is, else after the op, the name, or at the start."""
+    """Returns the offset for inputs: the end of the first input, else of the op, else of the name, else `start`."""
     after: dict[int, int] = {}
     for field in fields(buf, start, end):
         if field.number == INPUT and field.wire_type == LEN:
-            # The end of the field before, so that exactly one place in the walk matches.
+            # The end of a field, so that exactly one field in the loop of `_patched` matches.
             return field.end
         if field.number in (NAME, OP) and field.wire_type == LEN:
             after[field.number] = field.end
@@ -303,7 +303,7 @@ def _text_field(buf: Buffer, field: Field, text: str) -> Piece:
 def _patched_attr(buf: Buffer, field: Field, attrs: dict[str, bytes | None], done: set[str]) -> Iterator[Piece]:
     key, start, end = read_attr(buf, field)
     if key not in attrs:
-        if key not in done:  # of a key that is there twice the last one would count
+        if key not in done:  # if a key occurs twice, the last entry would count
             yield Span(field.start, field.end)
         return
     value = attrs.pop(key)
@@ -317,7 +317,7 @@ def _patched_attr(buf: Buffer, field: Field, attrs: dict[str, bytes | None], don
 
 
 def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbouring pieces of one kind as one."""
+    """Yields the pieces, with adjacent spans and adjacent bytes joined."""
     held: Piece | None = None
     for piece in pieces:
         if held is None:
@@ -334,19 +334,19 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def size_of(pieces: Iterable[Piece]) -> int:
-    """Bytes that `pieces` come to."""
+    """Returns the size of `pieces` in bytes."""
     return sum(len(p) if isinstance(p, bytes) else p.end - p.start for p in pieces)
 
 
 def record_tag(size: int) -> bytes:
-    """The tag and length of a node record of `size` bytes."""
+    """Returns the tag and the length of a node record with a NodeDef of `size` bytes."""
     return b"\x0a" + encode_varint(size)
 
 
 def record_body(buf: Buffer, start: int, end: int) -> int:
-    """Where the NodeDef begins in the record from `start` to `end`."""
+    """Returns the offset at which the NodeDef begins in the record from `start` to `end`."""
     if end - start > 2 and buf[start] < 128 and buf[start + 1] < 128:
-        return start + 2  # a tag and a length of a byte each
+        return start + 2  # the tag and the length have one byte each
     _, pos = read_varint(buf, start, end)
     _, pos = read_varint(buf, pos, end)
     return pos

@@ -16,10 +16,10 @@ from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
 EARLY_WRITEBACK = 64 << 20
-"""Bytes from which on a file is written back while it is still being written."""
+"""The size in bytes from which a file is flushed to the disk while it is still being written."""
 
 _EXCHANGE, _HERE = 2, -100
-"""Of renameat2: the flag that exchanges two names, and the folder that relative paths begin in."""
+"""Arguments of renameat2: the flag that exchanges two names, and the working folder as base of relative paths."""
 STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
 
 
@@ -50,7 +50,7 @@ class Output(Closing):
         return False
 
     def is_terminal(self) -> bool:
-        """Whether the written bytes would appear on a terminal."""
+        """Returns whether the written bytes would appear on a terminal."""
         return False
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
@@ -88,7 +88,7 @@ class StagedOutput(Output):
         self.name = path
         self.staged: str | None = None
         self._made: os.stat_result | None = None  # of the staged file, set just before it takes its name
-        self._is_noted = False  # that it has its name
+        self._is_noted = False  # whether the rename to the final name was recorded
         self._target = path
         self._absent: list[str] = []
 
@@ -152,7 +152,7 @@ class OutputFile(StagedOutput):
             return os.isatty(1)
         try:
             if not stat.S_ISCHR(os.stat(self._target).st_mode):
-                return False  # to open a pipe, only to look at it, would be seen at its other end
+                return False  # opening a pipe only to examine it would be visible to its reader
             fd = os.open(self._target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
             return False  # it is reported when it is written to
@@ -359,7 +359,7 @@ def resolved(path: str) -> str:
 
 
 def absent_folders(path: str, target: str) -> list[str]:
-    """The missing folders of `target`, the deepest first; `path` is its name in messages.
+    """Returns the missing parent folders of `target`, deepest first; `path` is the name of `target` in messages.
 
     Raises:
         OutputError: a parent of the path is not a folder; or `path` is a link into a folder that does not exist.
@@ -445,7 +445,10 @@ def exchange_names(path: str, other: str) -> bool:
 
 
 def is_at(path: str, made: os.stat_result | None) -> bool:
-    """Whether the file with the stat result `made` has the name `path`, on the disk: a signal can prevent any note."""
+    """Returns whether the file at `path` is the one with the stat result `made`.
+
+    The disk is checked, because a signal can prevent any note in memory.
+    """
     try:
         return made is not None and os.path.samestat(os.stat(path), made)
     except OSError:
@@ -472,7 +475,7 @@ def link_or_copy(path: str, other: str) -> None:
 
 
 def same_file(path: str, other: str) -> bool:
-    """Whether both paths lead to one existing file (links of both kinds included)."""
+    """Returns whether both paths lead to the same existing file, also through symbolic or hard links."""
     try:
         return os.path.samefile(path, other)
     except OSError:
@@ -515,7 +518,7 @@ def _allocate(fd: int, size: int) -> None:
     Raises:
         OSError: the disk is full.
     """
-    # Not `os.posix_fallocate`: where the file system cannot do it, that writes to every block instead.
+    # Not `os.posix_fallocate`: it writes to every block if the file system does not support the call.
     fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if fallocate is None:
         return

@@ -14,14 +14,14 @@ NODE, LIBRARY, VERSION, VERSIONS, DEBUG_INFO = 1, 2, 3, 4, 5
 """Field numbers of GraphDef."""
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 14, 1 << 20
-"""Bytes read at a time: little after a large node (another may follow), ever more while nodes are small."""
+"""Bytes read at a time: few after a large node (a second may follow), then more and more while nodes are small."""
 
 LARGE = 1 << 16
-"""A node record of more bytes than this is not read whole: it is walked field by field."""
+"""A node record of more bytes than this is not read at once, but field by field."""
 
 
 AT_ONCE = 1 << 16
-"""Bytes of a chunk that protobuf is asked to cut into records; of less it is not worth the question."""
+"""The minimum size in bytes of a chunk that protobuf cuts into records; for less it is not worthwhile."""
 
 _GUESSES = 1000
 
@@ -34,7 +34,7 @@ class Run:
         buf: bytes of the source that begin with the records.
         sizes: bytes of each record, its tag and length included.
         size: bytes of all.
-        cut: the NodeDefs, where they have been cut out already.
+        cut: the NodeDefs, if they were already separated; else None.
     """
 
     __slots__ = ("_bounds", "base", "buf", "cut", "size", "sizes")
@@ -52,11 +52,11 @@ class Run:
         return self._bounds
 
     def bodies(self) -> list[bytes]:
-        """The NodeDefs, each without its tag and length."""
+        """Returns the NodeDefs, each without its tag and length."""
         if self.cut is not None:
             return self.cut
         buf = self.buf
-        # A length of one byte, of two, or spelt otherwise.
+        # The length has one byte, two bytes, or any other encoding.
         return [
             buf[a + (2 if buf[a + 1] < 128 else 3 if buf[a + 2] < 128 else read_varint(buf, a + 1, b)[1] - a) : b]
             for a, b in pairwise(self.bounds)
@@ -64,13 +64,13 @@ class Run:
 
 
 def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
-    """The top-level fields of the GraphDef in `source`, in file order, in one pass.
+    """Yields the top-level fields of the GraphDef in `source`, in file order, in one pass.
 
-    Small nodes come in runs, with `cut` already cut out where they are many (which a mere search can do without); large
-    nodes and all other fields one by one, as offsets into the source.
+    Small nodes are yielded in runs. With `cut`, long runs already hold the separate NodeDefs (a search does not need
+    them). Large nodes and all other fields are yielded one by one, as offsets into the source.
 
     Raises:
-        WireError: the bytes are not a sequence of protobuf fields; its offset is that of the field at fault.
+        WireError: the bytes are not a sequence of protobuf fields; its offset is that of the invalid field.
     """
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
@@ -95,9 +95,10 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
 
 
 def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
-    """The sizes of the whole small nodes that `buf` begins with, and whether something else follows them.
+    """Returns the sizes of the complete small nodes at the beginning of `buf`, and whether a different field follows.
 
-    The following bytes may also be a node that the chunk cuts: then a new chunk begins there, and the answer is False.
+    If the chunk ends inside a node, the second result is False, and a new chunk must begin at that node. It is True if
+    this chunk began at that node or is the last.
     """
     pos, size = 0, len(buf)
     sizes: list[int] = []
@@ -129,10 +130,10 @@ def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
 
 
 def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
-    """The NodeDefs of the complete small nodes at the beginning of `buf`, and their sizes, as protobuf cuts them.
+    """Returns the NodeDefs of the complete small nodes at the beginning of `buf`, and the record sizes; uses protobuf.
 
-    None where nodes are not all there is. Where the last whole record ends is guessed: a wrong guess is one that
-    protobuf cannot parse up to.
+    Returns None if `buf` holds anything but nodes. The end of the last complete record is guessed; after a wrong guess
+    protobuf cannot parse the bytes before it.
     """
     end = _likely_record(buf)
     try:
@@ -143,12 +144,12 @@ def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
     if max(bodies, default=LARGE) > LARGE - 4:
         return None, []
     sizes = [n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in bodies]
-    # Anything else than nodes, with lengths of as few bytes as can be, takes more room.
+    # Other fields, and lengths that are not encoded in the fewest bytes, would need more space.
     return (cut, sizes) if sum(sizes) == end else (None, [])
 
 
 def _likely_record(buf: bytes) -> int:
-    """The last place where the record of a node seems to begin: with its tag, a length, a name and the tag of an op."""
+    """Returns the last offset that looks like a node record (tag, length, name, tag of an op); 0 if not found."""
     pos = len(buf)
     for _ in range(_GUESSES):
         pos = buf.rfind(b"\n", 0, pos)
@@ -164,5 +165,5 @@ def _likely_record(buf: bytes) -> int:
 
 
 def is_node(field: Field) -> bool:
-    """Whether a top-level `field` is a node record (a field 1 of another wire type is unknown data)."""
+    """Returns whether a top-level `field` is a node record (a field 1 of another wire type is unknown data)."""
     return field.number == NODE and field.wire_type == LEN

@@ -1,4 +1,4 @@
-"""Says what a file is that is not a GraphDef, from its first bytes."""
+"""Detects the format of a file that is not a GraphDef from its first bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import LEN, VARINT, Buffer, WireError, fields, read_field
 
 HEAD = 4096
-"""Bytes of the beginning of a file that `foreign_format` wants."""
+"""The number of bytes from the beginning of a file that `foreign_format` requires."""
 
 
 class Foreign(NamedTuple):
@@ -22,7 +22,7 @@ class Foreign(NamedTuple):
 
 
 def wrong_format(name: str, found: Foreign, advice: str = "") -> InputError:
-    """The error that the file `name` has the format `found`; `advice` replaces the format's code of a hint."""
+    """Returns the error that the file `name` has the format `found`; `advice` replaces the hint code of the format."""
     facts = {"file": name, "found": found.kind}
     message = f"{printable(name)} is {found.what}"
     return InputError(message, code="wrong-format", advice=advice or found.advice or (), facts=facts)
@@ -52,7 +52,7 @@ _TEXT_FIELDS = {
     "MetaGraphDef": rb"(meta_info|graph|saver|collection|signature|asset_file|object_graph)_def",
     "SavedModel": rb"saved_model_schema_version|meta_graphs",
 }
-"""The fields of each kind of message as text has them, as regular expressions."""
+"""The field names of each message type in its text form, as regular expressions."""
 _NOT_TEXT = rb"[\x00-\x08\x0e-\x1f\x7f]"
 _DATA = r"\.data-\d{5}-of-\d{5}\Z"
 TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
@@ -61,7 +61,7 @@ _NAME = rb"[A-Za-z0-9_.\\/>-]+\Z"
 
 
 def foreign_format(head: bytes) -> Foreign | None:
-    """The format of a file with the beginning `head`; None if it is not known."""
+    """Returns the format of a file that begins with `head`; None if the format is not recognised."""
     if not head:
         return Foreign("empty", "empty (0 bytes)")
     for offset, magic, foreign in _MAGIC:
@@ -79,7 +79,7 @@ def foreign_format(head: bytes) -> Foreign | None:
 
 
 def _zipped(head: bytes) -> Foreign:
-    """The format of a zip archive, by the name of its first entry, which follows a header of 30 bytes."""
+    """Returns the format of a zip archive by the name of its first entry, which follows a header of 30 bytes."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first in (b"metadata.json", b"config.json", b"model.weights.h5"):
         return Foreign("keras", "a Keras model (.keras), not a GraphDef", advice="export-keras")
@@ -89,12 +89,12 @@ def _zipped(head: bytes) -> Foreign:
 
 
 def is_data_of_checkpoint(path: str) -> bool:
-    """Whether `path` is called as the values of a checkpoint are, which begin with nothing that tells them."""
+    """Returns whether `path` is named like a data file of a checkpoint; such a file has no recognisable first bytes."""
     return re.search(_DATA, path) is not None
 
 
 def is_binary_graph(buf: Buffer) -> bool:
-    """Whether the bytes begin with a node, as nearly every GraphDef does: then they are no other format."""
+    """Returns whether the bytes begin with a node. Nearly every GraphDef does, and no other known format."""
     try:
         first = read_field(buf, 0, len(buf))
         return first.number == 1 and first.wire_type == LEN and _is_node(buf, first.value, first.end)
@@ -103,17 +103,17 @@ def is_binary_graph(buf: Buffer) -> bool:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file with the beginning `head` is text: no node of a binary GraphDef is without a control byte."""
+    """Returns whether a file that begins with `head` is text: every node of a binary GraphDef has a control byte."""
     return not re.search(_NOT_TEXT, head)
 
 
 def is_text_graph(head: bytes) -> bool:
-    """Whether the text `head` begins as a text GraphDef does."""
+    """Returns whether the text `head` begins like a text GraphDef."""
     return kind_of_text(head) == "GraphDef"
 
 
 def kind_of_text(head: bytes) -> str:
-    """The message whose text form begins as the text `head`: GraphDef, MetaGraphDef, SavedModel, or ''."""
+    """Returns the message type whose text form begins like `head`: GraphDef, MetaGraphDef, SavedModel, or ''."""
     for kind, names in _TEXT_FIELDS.items():
         if re.match(rb"(?:\s|#[^\n]*\n)*(" + names + rb")\s*[:{<\[]", head) is not None:
             return kind
@@ -130,7 +130,10 @@ META_GRAPH = Foreign("meta-graph", "a MetaGraphDef (a checkpoint's .meta file), 
 
 
 def container_format(buf: Buffer) -> Foreign | None:
-    """Which of the above `buf` is, but for the values of a checkpoint, which begin with nothing that tells them."""
+    """Returns the container format of `buf`, or None.
+
+    Data files of checkpoints are not recognised, because they have no recognisable first bytes.
+    """
     size = len(buf)
     if size >= len(TABLE_END) and buf[size - len(TABLE_END) : size] == TABLE_END:
         return INDEX
@@ -150,13 +153,13 @@ def container_format(buf: Buffer) -> Foreign | None:
 
 
 def _is_fingerprint(buf: Buffer, size: int) -> bool:
-    """Whether the fields 1 to 5 of the message are numbers, as in FingerprintDef (in GraphDef none but 3 is)."""
+    """Returns whether fields 1 to 5 of the message are varints, as in FingerprintDef (in GraphDef only field 3 is)."""
     found = {(field.number, field.wire_type) for field in islice(fields(buf, 0, size), 20)}
     return (1, VARINT) in found and found <= {(number, VARINT) for number in range(1, 6)} | {(6, LEN), (7, LEN)}
 
 
 def _is_meta_graph(buf: Buffer, start: int, end: int) -> bool:
-    """Whether a field 2 of the message is a GraphDef, as in MetaGraphDef (in GraphDef it is the library)."""
+    """Returns whether field 2 of the message is a GraphDef, as in MetaGraphDef (in GraphDef it is the library)."""
     for count, field in enumerate(fields(buf, start, end)):
         if field.number == 1 and field.wire_type == LEN and _is_node(buf, field.value, field.end):
             return False
@@ -175,7 +178,7 @@ def _begins_with_node(buf: Buffer, start: int, end: int) -> bool:
 
 
 def _is_node(buf: Buffer, start: int, end: int) -> bool:
-    """Whether the message is a NodeDef: a name and an op, both texts (a FunctionDef begins with a message)."""
+    """Returns whether the message is a NodeDef: its name and op are text (a FunctionDef begins with a message)."""
     texts: dict[int, bytes] = {}
     for field in islice(fields(buf, start, end), 20):
         if field.number in (1, 2) and field.wire_type == LEN and field.end - field.value < 1 << 16:
@@ -184,7 +187,10 @@ def _is_node(buf: Buffer, start: int, end: int) -> bool:
 
 
 def _looks_like_onnx(head: bytes) -> bool:
-    """ModelProto: ir_version (varint), then the producer's name (short printable text) or opset or graph."""
+    """Returns whether `head` looks like an ONNX ModelProto.
+
+    Such a file begins with ir_version (a varint), then the producer's name (printable ASCII), the opset or the graph.
+    """
     try:
         first = read_field(head, 0, len(head))
         if first.number != 1 or first.wire_type != VARINT or first.end >= len(head):

@@ -1,4 +1,4 @@
-"""Where the bytes of a graph come from: a file that is read in small windows, or memory."""
+"""Sources of the bytes of a graph: a file that is read in small windows, or memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Source(Closing):
         raise NotImplementedError
 
     def fileno(self) -> int | None:
-        """A descriptor of a file with exactly these bytes, to copy spans from, or for another process; or None."""
+        """Returns a descriptor of a file with exactly these bytes, or None; spans and other processes can use it."""
         return None
 
     def check_unchanged(self) -> None:
@@ -145,15 +145,15 @@ class Window:
 
 
 LONGEST_STREAM = 4 << 30
-"""Bytes that are taken from what is no file: twice what TensorFlow loads of a GraphDef."""
+"""The maximum number of bytes read from a stream: twice the size of a GraphDef that TensorFlow can load."""
 
 
 MOST_FIELDS = 100_000
-"""Fields of a message that is taken apart field by field: each takes far more memory than its two bytes."""
+"""The maximum number of fields in a message that is split into fields; each needs much more memory than two bytes."""
 
 
 def fields_of(source: Source, start: int, end: int) -> list[Field]:
-    """The fields of the message that lies in `source` from `start` to `end`; offsets count from `start`.
+    """Returns the fields of the message in `source` from `start` to `end`; offsets are relative to `start`.
 
     Raises:
         InputError: it is no message, or has more than `MOST_FIELDS`.
@@ -169,7 +169,7 @@ def fields_of(source: Source, start: int, end: int) -> list[Field]:
 
 
 def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
-    """The error that the bytes of `source` from `start` on are not a message, which `error` has found."""
+    """Returns the error that the bytes of `source` from `start` on are not a valid message; `error` is the cause."""
     what = "truncated or corrupt" if "cut short" in error.reason else "corrupt"
     return InputError(
         f"{printable(source.name)} is {what}: {error.reason} (at byte {start + error.offset:,} of {source.size:,})",
@@ -180,24 +180,24 @@ def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
 
 
 def changed(name: str, how: str = "changed") -> InputError:
-    """The error that the file `name` has changed in the way that `how` says."""
+    """Returns the error that the file `name` has changed while it was read; `how` is the verb phrase of the message."""
     line = f"{printable(name)} {how} while it was being read"
     return InputError(line, code="file-changed", file=name)
 
 
 def endless(name: str, hint: str) -> InputError:
-    """The error that the stream `name` is longer than a model can be."""
+    """Returns the error that the stream `name` is longer than a model can be."""
     line = f"{printable(name)} is longer than {LONGEST_STREAM >> 30} GiB, more than a model can have"
     return InputError(line, code="too-large", file=name, hint=hint)
 
 
 def corrupt_file(name: str, what: str, **facts: str | int) -> InputError:
-    """The error that the file `name` is corrupt in the way that `what` says; `facts` are its subjects."""
+    """Returns the error that the file `name` is corrupt; `what` is the reason, `facts` are added to the error."""
     return InputError(f"{printable(name)} is corrupt: {what}", code="corrupt", facts={"file": name, **facts})
 
 
 def open_source(path: str) -> Source:
-    """The bytes of the file `path`, or of standard input where `path` is ``-``.
+    """Returns the bytes of the file `path` as a source; ``-`` is standard input.
 
     Raises:
         InputError: it is missing, a directory, or not readable.
@@ -234,7 +234,7 @@ _ahead = _Ahead()
 
 
 def head_of_standard_input(size: int) -> bytes:
-    """The first `size` bytes of standard input, or all where it has less; they are read again by the next reader.
+    """Returns the first `size` bytes of standard input, or all if it is shorter; the next reader reads them again.
 
     Raises:
         InputError: it cannot be read.
@@ -249,7 +249,7 @@ def head_of_standard_input(size: int) -> bytes:
 
 
 def read_standard_input(size: int) -> bytes:
-    """The next bytes of standard input, at most `size` of them; none at its end. Raises InputError."""
+    """Returns the next bytes of standard input, at most `size`; empty at its end. Raises InputError."""
     if _ahead.stream is sys.stdin and _ahead.data:
         data, _ahead.data = _ahead.data[:size], _ahead.data[size:]
         return data
@@ -274,7 +274,7 @@ def _standard_input() -> Source:
 
 
 def _spooled(read: Callable[[int], bytes], name: str) -> Source:
-    """Everything that `read` gives, asked for some bytes at a time."""
+    """Returns a source of all bytes that `read` returns in pieces, in memory or, if large, in a temporary file."""
     held = bytearray()
     spill = -1
     try:
@@ -305,7 +305,7 @@ def _read(fd: int, name: str, size: int) -> bytes:
 
 
 def _temporary() -> int:
-    """A new file without a name, in the folder for temporary files."""
+    """Creates an unnamed file in the folder for temporary files, and returns its descriptor."""
     import tempfile
 
     try:

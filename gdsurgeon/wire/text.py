@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 LARGE = 1 << 16
-"""Bytes from which on a content is written separately; and the number of blanks from which on they are replaced."""
+"""The minimum size of a tensor content that is written separately, and the minimum run of blanks that is replaced."""
 LONG = 1 << 10
-"""Characters from which on a literal is read separately."""
+"""The minimum length of a literal that is read separately, in characters."""
 _LONGEST_QUOTE = 500
-"""Characters of an error of protobuf: it quotes the text that it cannot read."""
+"""The maximum length of a quoted protobuf error, which quotes the invalid text."""
 _SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
 _MARK = re.compile(r"[#\"']")
 _BLANKS = re.compile(r"[^\S\n]{256,}")
@@ -47,10 +47,10 @@ def is_text_name(path: str, otherwise: bool = False) -> bool:
 
 
 def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
-    """The binary form of the text of a message of the given `kind`; `name` is the name of the file in messages.
+    """Returns the binary form of the text of a `kind` message; `name` is the name of the file in messages.
 
     Raises:
-        InputError: it is not such a text; the message has the line and the error of protobuf.
+        InputError: `text` is not the text of such a message; the error quotes the line and error of protobuf.
     """
     from google.protobuf import text_format
 
@@ -98,7 +98,7 @@ def literals_aside(text: str) -> tuple[str, dict[bytes, str]]:
             end = _end_of_literal(text, start, found[0])
         if found[0] != "#" and text[end : end + 1] != found[0]:
             if end - start < LONG:
-                return "".join([*out, text[done:]]), literals  # protobuf reports it, and reads no further
+                return "".join([*out, text[done:]]), literals  # protobuf reports the error and stops here
             raise ValueError(f"line {text.count(chr(10), 0, start) + 1}: a string is not terminated")
         if found[0] != "#" and end - start >= LONG:
             name = _name(len(literals))
@@ -150,7 +150,7 @@ def _messages(found: Message) -> Iterator[Message]:
 
 
 def _put_literals(found: Message, literals: Mapping[bytes, str]) -> bool:
-    """Puts the long `literals` into the strings of a message; returns whether each of them had a place.
+    """Puts the long `literals` into the strings of a message; returns whether all of them were placed.
 
     The keys of maps, and messages that are packed in an Any, have no places.
 
@@ -194,7 +194,7 @@ def _unescaped(literal: str) -> bytes:
         end = literal.find("\\", start + _ESCAPED_AT_ONCE)
         piece = literal[start:end] if end >= 0 else literal[start:]
         if end >= 0 and (len(piece) - len(piece.rstrip("\\"))) % 2:
-            piece += "\\"  # the backslash before it escapes it
+            piece += "\\"  # the preceding backslash escapes this one
         try:
             out.append(CUnescape(piece))
         except ValueError:
@@ -207,7 +207,7 @@ def _unescaped(literal: str) -> bytes:
 
 
 def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
-    """The text form of a binary message of the given `kind`.
+    """Returns the text form of a binary `kind` message.
 
     Raises:
         OutputError: `data` is not such a message, or has fields that the text form cannot name.
@@ -240,7 +240,7 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
 
 
 def contents_aside(found: Message) -> dict[bytes, bytes]:
-    """Replaces large contents of tensors in a message by short ones; returns the large ones by the short ones."""
+    """Replaces large tensor contents in a message by short names; returns the large contents by those names."""
     contents: dict[bytes, bytes] = {}
     for item in _messages(found):
         tensor: Any = item
@@ -253,7 +253,7 @@ def contents_aside(found: Message) -> dict[bytes, bytes]:
 
 @cache
 def _escapes() -> dict[int, str]:
-    """The spelling of each byte in a literal of protobuf."""
+    """Returns the escaped form of each byte in a protobuf string literal."""
     from google.protobuf.text_encoding import CEscape
 
     return {byte: CEscape(bytes([byte]), False) for byte in range(256)}

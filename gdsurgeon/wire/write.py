@@ -32,12 +32,12 @@ Chunk = bytes | SourceSpan
 
 
 def size_of(chunks: Iterable[Chunk]) -> int:
-    """The size of `chunks` in bytes."""
+    """Returns the size of `chunks` in bytes."""
     return sum(len(c) if isinstance(c, bytes) else c.end - c.start for c in chunks)
 
 
 def read_chunks(chunks: Iterable[Chunk]) -> bytes:
-    """`chunks` in memory."""
+    """Returns the bytes of `chunks`, joined in memory."""
     return b"".join(c if isinstance(c, bytes) else c.source.read(c.start, c.end - c.start) for c in chunks)
 
 
@@ -126,7 +126,7 @@ class _Writer:
 
 
 def spells(chunks: Sequence[Chunk], source: Source) -> bool:
-    """Whether `chunks` are the bytes of `source`; spans are not read: they must be at their places in `source`."""
+    """Returns whether `chunks` are the bytes of `source`. Spans are compared by their places only, not read."""
     if size_of(chunks) != source.size:
         return False
     at = 0
@@ -265,7 +265,7 @@ class ChunkSource(Source):
         return out[0] if len(out) == 1 else b"".join(out)
 
     def spelt(self, start: int, end: int) -> Iterator[Chunk]:
-        """The chunks from `start` to `end`, counted from 0."""
+        """Yields the chunks from offset `start` to offset `end`."""
         at = bisect_right(self.starts, start) - 1
         while start < end:
             piece, base = self.pieces[at], self.starts[at]

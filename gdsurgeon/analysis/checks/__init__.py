@@ -1,1 +1,1 @@
-"""What TensorFlow would refuse, said without it."""
+"""Finds what TensorFlow would refuse, without using TensorFlow."""

@@ -147,7 +147,7 @@ class _Check:
         self._definition = definition
         self._op = printable(op)
         self._in_function = in_function
-        self._open: set[str] = set()  # the attrs that each call gives
+        self._open: set[str] = set()  # the attrs that each call sets
         self.faults: list[Remark] = []
         self._warnings: list[Remark] = []
         self._functions: list[str] = []
@@ -157,7 +157,7 @@ class _Check:
         self._faulty: set[str] = set()
 
     def read(self, key: str, buf: Buffer, start: int, end: int) -> None:
-        """Looks at the attr whose AttrValue lies from START to END of BUF."""
+        """Checks the attr whose AttrValue is in the bytes `start` to `end` of `buf`."""
         try:
             header = _tensor_header(buf, start, end)
         except WireError:
@@ -262,7 +262,7 @@ class _Check:
             self._fault(Remark(text, "dtype-mismatch", attr="value", expected=wanted, found=found))
 
     def _compare_shapes(self, outputs: int) -> None:
-        """Whether there is a shape for each output, where a node says which shapes they have."""
+        """Checks that a node which states the shapes of its outputs states one for each output."""
         value = self._values.get(STATED_SHAPES)
         if value is not None and kinds_in(value) in ((), ("list()",), ("list(shape)",)):
             shapes = len(value.list.shape)
@@ -282,7 +282,7 @@ class _Check:
 
 
 def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
-    """The header of the tensor where the AttrValue is one, and nothing else."""
+    """Returns the header of the tensor in an AttrValue, or None if the AttrValue is not exactly one tensor."""
     if start == end or buf[start] != TENSOR << 3 | LEN:
         return None
     field = read_field(buf, start, end)
@@ -296,7 +296,7 @@ _CHECKED = ("type", "shape", "list")
 def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
     """Yields a finding if a value, of kind `which`, does not have the required kind, or is not valid."""
     kinds = kinds_in(value)
-    # Old files have no value where the list is empty.
+    # Old files have no value if the list is empty.
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
     if not is_empty_list and kinds != (wanted.kind,):
         what = " and ".join(kinds) or "without a value"
@@ -311,7 +311,7 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> I
 
 
 def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """Whether a value of the right kind is one that the op allows."""
+    """Yields the findings about a value of the right kind that the op does not allow."""
     if wanted.minimum is not None:
         length = sum(len(items) for _, items in value.list.ListFields())
         number = value.i if wanted.kind == "int" else length
@@ -370,7 +370,7 @@ def _has_too_many_elements(dims: Iterable[int]) -> bool:
 
 
 def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
-    """The code of what is wrong with a tensor, and what that is; '' where nothing is."""
+    """Returns the code and the text of the fault of a tensor; both are '' if the tensor is valid."""
     if not dtypes.is_dtype(header.dtype):
         return "bad-value", f"DataType {header.dtype}, which does not exist"
     if header.dims is None:

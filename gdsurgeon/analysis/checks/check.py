@@ -24,12 +24,12 @@ from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
 
 MOST_NODES = 12
-"""Nodes of a cycle that are named."""
+"""The maximum number of nodes of a cycle that are named."""
 
 
 @public
 def check(graph: Graph) -> Findings:
-    """Lists the faults for which TensorFlow would refuse GRAPH as it is now, without TensorFlow.
+    """Finds the faults for which TensorFlow would refuse `graph` in its present state. Does not need TensorFlow.
 
     Raises:
         InputError: the file is corrupt.
@@ -43,7 +43,7 @@ def check(graph: Graph) -> Findings:
 
 
 def check_file(graph: Graph) -> Findings:
-    """Checks GRAPH as it is in its file. Linear in nodes, edges and bytes of attrs; recurses nowhere.
+    """Checks `graph` as stored in its file. Linear in nodes, edges and bytes of attrs; not recursive.
 
     Raises:
         InputError: the file is corrupt.
@@ -79,7 +79,9 @@ def check_file(graph: Graph) -> Findings:
 
 
 def refusals(graph: Graph, *, custom_ops: bool = False) -> list[Remark]:
-    """What TensorFlow would refuse of GRAPH: its faults, and ops that are not known; CUSTOM_OPS: those may be loaded.
+    """Returns the reasons for which TensorFlow would refuse `graph`: its faults and, unless `custom_ops`, unknown ops.
+
+    With `custom_ops`, a library that defines the unknown ops may be loaded.
 
     Raises:
         InputError: the file is corrupt.
@@ -90,7 +92,7 @@ def refusals(graph: Graph, *, custom_ops: bool = False) -> list[Remark]:
 
 
 def require_sound(graph: Graph, tolerated: str = "") -> Findings:
-    """`check_file`, refusing a graph with faults, unless all have the code TOLERATED.
+    """Checks `graph` with `check_file`, and refuses it if it has faults with a code other than `tolerated`.
 
     Raises:
         InputError: with all faults in its details.
@@ -102,7 +104,7 @@ def require_sound(graph: Graph, tolerated: str = "") -> Findings:
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:
-    """Has the nodes written anew that only need that: control inputs after data, no dangling colocation.
+    """Repairs nodes: rewrites those with control inputs before data inputs, and removes dangling colocations.
 
     Returns whether there were any.
     """
@@ -165,10 +167,10 @@ def input_faults(node: Node) -> list[Remark]:
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
-    """The top-level fields that are not nodes."""
+    """Checks the top-level fields other than nodes."""
     _check_versions(graph.store.versions, findings)
     for _ in debug_infos(graph):
-        pass  # says where it is corrupt
+        pass  # raises InputError if it is corrupt
     for other in graph.store.layout.others:
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
             text = f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept"
@@ -176,7 +178,7 @@ def _check_fields(graph: Graph, findings: Findings) -> None:
 
 
 def _check_versions(versions: VersionDef, findings: Findings) -> None:
-    """Whether the TensorFlow that the tables are of may read the file, by what the file says."""
+    """Checks that the versions in the file allow the TensorFlow of the op tables to read it."""
     version, ours = graph_def_version(), f"TensorFlow {table_version()} has version {graph_def_version()}"
     if versions.producer < 0:
         text = f"its producer version {versions.producer} does not exist"
@@ -215,7 +217,7 @@ def _check_names(table: Table, findings: Findings) -> None:
 
 def _check_colocations(table: Table, findings: Findings) -> None:
     missing = [name for name in table.colocations if name not in table.rows]
-    illegal = set(table.names).intersection(missing) if missing else ()  # names that no input can hold have no row
+    illegal = set(table.names).intersection(missing) if missing else ()  # invalid names have no row
     for name in missing:
         if name not in illegal:
             for row in table.colocations[name]:

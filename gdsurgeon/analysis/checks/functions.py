@@ -28,7 +28,7 @@ from gdsurgeon.wire.scan import Run
 from gdsurgeon.wire.source import BytesSource
 
 Inputs = tuple[str, ...] | None
-"""The tensors that a name in a function stands for, as a graph calls them; None if their number is unknown."""
+"""The tensors that a name in a function refers to, as a graph names them; None if their number is unknown."""
 
 
 def check_functions(library: FunctionLibrary, findings: Findings) -> None:
@@ -84,7 +84,7 @@ class _Body:
         self._args = {arg.name: not (arg.number_attr or arg.type_list_attr) for arg in function.signature.input_arg}
         self._args_of: dict[str, dict[str, range] | None] = {}  # of each node, the outputs of each argument of its op
         self._inputs = _Inputs(self._resolved)
-        self._missing: set[str] = set()  # inputs that the function does not have
+        self._missing: set[str] = set()  # inputs that do not exist in the function
 
     def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
         """Checks the nodes."""

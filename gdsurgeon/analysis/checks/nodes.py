@@ -33,12 +33,12 @@ class Findings(Data):
     """The results of the structural check.
 
     Attributes:
-        faults: what makes the graph unusable, a line each.
-        counts: how many there are, by their codes; `faults` holds the first `MOST_FAULTS`.
+        faults: the faults that make the graph unusable, one line each.
+        counts: the number of faults by code; `faults` holds the first `MOST_FAULTS`.
         warnings: harmless irregularities.
-        reordered: rows of nodes whose control inputs stand before data inputs: TensorFlow refuses that, and
-            writing the node anew puts it right.
-        dangling_colocations: rows of nodes that are colocated with a node that is not there; likewise.
+        reordered: rows of nodes with control inputs before data inputs. TensorFlow refuses that; rewriting the node
+            fixes it.
+        dangling_colocations: rows of nodes that are colocated with a missing node; rewriting the node fixes it.
     """
 
     faults: list[Remark] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Findings(Data):
 
     @property
     def fault_count(self) -> int:
-        """How many faults there are."""
+        """The number of faults."""
         return self.counts.total()
 
     def fault(self, text: str, code: str, **facts: Json) -> None:
@@ -63,7 +63,7 @@ class Findings(Data):
             self.faults.append(fault)
 
     def as_error(self, source_name: str) -> InputError:
-        """The error for the graph in the file SOURCE_NAME, which has these faults."""
+        """Returns the error for the graph in the file `source_name`, with these faults."""
         name, count = printable(source_name), self.fault_count
         more = and_more(count - len(self.faults))
         details = (*self.faults, *((more[1:],) if more else ())) if count > 1 else ()
@@ -73,7 +73,7 @@ class Findings(Data):
         return InputError(told, code="unsound-graph", facts=facts, advice="repair", details=details)
 
     def of(self, name: str) -> list[Remark]:
-        """The faults that name the node NAME of the graph."""
+        """Returns the faults that name the node `name` of the graph."""
         return [fault for fault in self.faults if name in _nodes_in(fault)]
 
     def warn(self, text: str, code: str, **facts: Json) -> None:
@@ -83,7 +83,7 @@ class Findings(Data):
 
 
 def _nodes_in(fault: Remark) -> list[object]:
-    """The names of the nodes of the graph that FAULT is about."""
+    """Returns the names of the nodes of the graph that `fault` mentions; none if the fault is in a function."""
     facts = fault.facts
     if "function" in facts:
         return []
@@ -105,7 +105,7 @@ class NodeChecks:
         function: the function with these nodes; '' for the nodes of a graph.
 
     Attributes:
-        colocated: for each name the rows that are colocated with it.
+        colocated: for each name, the rows that are colocated with it.
         functions: the functions in attrs, each with the first row.
         unknown: unknown ops, each with the first row.
         reordered: the rows with control inputs before data inputs.
@@ -380,7 +380,7 @@ class Look(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing has to be noted about a node."""
+        """Whether there is nothing to note about the node."""
         return self.found.is_plain and not (self.is_miscounted or self.is_late or self.lists_outputs)
 
     @property
@@ -405,7 +405,7 @@ class Look(NamedTuple):
 
 
 class _Lines:
-    """Remarks about rows, in the order of the rows; later ones than the first `MOST_FAULTS` are only counted."""
+    """Remarks about rows, in row order. After the first `MOST_FAULTS`, they are only counted."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, Remark]] = []

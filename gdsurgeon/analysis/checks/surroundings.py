@@ -29,7 +29,7 @@ from gdsurgeon.ops.kinds import ASSIGNMENTS
 from gdsurgeon.wire.protos import StructuredValue
 
 _FAR = 16
-"""Nodes that may lie between a variable and the value that is read of it."""
+"""The maximum number of nodes between a variable and the value that is read from it."""
 
 
 def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) -> Iterator[Remark]:
@@ -38,8 +38,8 @@ def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) ->
     Args:
         found: the surroundings.
         graph: as it is in its file.
-        inferred: keys of signatures whose shapes are compared with inferred shapes; for others, what nodes state is
-            enough.
+        inferred: keys of signatures whose shapes are compared with inferred shapes; for others, the stated
+            shapes are used.
 
     Yields:
         A remark for each fault, with the place.
@@ -78,9 +78,8 @@ def _served_functions(found: Surroundings) -> Iterator[Remark]:
                 sides[at[2]].setdefault(at[3], {})[at[-1]] = value
         keywords = found.get(("object", str(child), "argument_keywords"), ())
         positional = found.get(("object", str(child), "allowed_positional_arguments"), 0)
-        if keywords != tuple(sorted(sides["input"])) or positional != (
-            len(sides["input"]) == 1
-        ):  # as TensorFlow has it
+        # As in TensorFlow, one positional argument is allowed if it is the only argument, otherwise none.
+        if keywords != tuple(sorted(sides["input"])) or positional != (len(sides["input"]) == 1):
             yield _at(place, "wrong-function", f"the function of {quoted(key)} has different argument names", key)
         for side, wanted in sides.items():
             declared = _declared(function.get(f"{side}s"))
@@ -97,7 +96,7 @@ def _declared(structure: Value | None) -> dict[str, dict[str, Value]]:
     if not isinstance(structure, bytes):
         return {}
     value: Any = StructuredValue.FromString(structure)
-    if value.WhichOneof("kind") == "tuple_value":  # the positional arguments, and those with keywords
+    if value.WhichOneof("kind") == "tuple_value":  # positional arguments and keyword arguments
         value = value.tuple_value.values[-1]
     specs = {name: field.tensor_spec_value for name, field in value.dict_value.fields.items()}
     return {
@@ -116,7 +115,7 @@ Fault = tuple[str, str, str]
 
 
 def _names(value: Value, graph: Graph, found: Surroundings) -> Iterator[Fault]:
-    """The names in VALUE that GRAPH, its library or its objects do not have."""
+    """Yields the faults of names in `value` that do not exist in `graph`, its library or its objects."""
     pending: list[tuple[str, Value]] = [("", value)]
     while pending:
         key, item = pending.pop()

@@ -1,1 +1,1 @@
-"""What `inspect` and the edits ask of a graph."""
+"""Facts about a graph for `inspect` and the edits."""

@@ -21,12 +21,12 @@ from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 from gdsurgeon.wire.source import Source
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
-"""The kinds that can be written, and ``list(kind)`` of each."""
+"""The kinds that can be written as text; ``list(kind)`` of each can, too."""
 
 MOST_SHOWN = 12
-"""Items of a list that are shown."""
+"""The maximum number of items of a list that are shown."""
 LONGEST_SHOWN = 60
-"""Characters of a string that are shown."""
+"""The maximum number of characters of a string that are shown."""
 
 _WANTED = {
     "int": "an int",
@@ -40,18 +40,18 @@ _WANTED = {
 
 
 def is_kind(kind: str) -> bool:
-    """Whether values of KIND can be written."""
+    """Returns whether values of `kind` can be written as text."""
     return _item_kind(kind) in KINDS
 
 
 def parse_attr(kind: str, text: str) -> AttrValue:
-    """The AttrValue of KIND (as op signatures call it) that TEXT stands for.
+    """Returns the AttrValue of `kind`, as named in op signatures, that `text` describes.
 
-    A list is written with commas between its items, in brackets or not; ``[]`` is the empty one. Strings that hold
-    commas are written as JSON: ``["a,b","c"]``. A list of shapes has each in brackets: ``[?,3],[]``.
+    Items of a list are separated by commas, with or without brackets; ``[]`` is the empty list. Strings with commas
+    are written as JSON: ``["a,b","c"]``. In a list of shapes, each shape is in brackets: ``[?,3],[]``.
 
     Raises:
-        EditError: TEXT is not of that kind; the message says what is wanted.
+        EditError: `text` is not of that kind; the message says what is expected.
     """
     item = _item_kind(kind)
     if item not in KINDS:
@@ -70,7 +70,7 @@ def _item_kind(kind: str) -> str:
 
 
 def _items(kind: str, text: str) -> list[str]:
-    """The items of a list as they are written."""
+    """Returns the items of a list, as text."""
     stripped = text.strip()
     if stripped in ("[]", "[ ]"):
         return []
@@ -145,7 +145,7 @@ def _bool(text: str) -> bool:
 
 @cache
 def _types() -> Mapping[str, int]:
-    """DataTypes by their names in Python (``float32``, ``float32_ref``) and in protobuf (``DT_FLOAT``), lowered."""
+    """Returns DataTypes by lowercase name, in Python (``float32``, ``float32_ref``) and protobuf (``dt_float``)."""
     enum = AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type
     assert enum is not None
     out = {value.name.lower(): value.number for value in enum.values if value.number}
@@ -165,12 +165,12 @@ def _type(text: str) -> int:
 
 
 def parse_shape(text: str) -> Shape:
-    """A shape: ``?,224,3`` with or without brackets, ``[]`` for a scalar, ``...`` for an unknown rank.
+    """Parses a shape: ``?,224,3`` with or without brackets, ``[]`` for a scalar, ``...`` for an unknown rank.
 
     An unknown dimension is ``?``, ``-1`` or ``None``.
 
     Raises:
-        EditError: TEXT is not a shape.
+        EditError: `text` is not a shape.
     """
     stripped = text.strip()
     bracketed = stripped.startswith("[") and stripped.endswith("]") and len(stripped) > 1
@@ -215,11 +215,11 @@ _PARSERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "string": ("s", _string),
     "func": ("func", _func),
 }
-"""By kind the field of an AttrValue, and what makes its value of text."""
+"""For each kind, the field of an AttrValue and the function that parses its value."""
 
 
 def format_attr(value: AttrValue) -> str:
-    """An AttrValue for a message: as `parse_attr` takes it, but shortened where it is long."""
+    """Formats an AttrValue for a message, in the syntax of `parse_attr`; long values are shortened."""
     which = value.WhichOneof("value")
     if which is None:
         return "nothing"
@@ -232,7 +232,7 @@ def format_attr(value: AttrValue) -> str:
 
 
 def format_attr_bytes(data: bytes) -> str:
-    """The same of a serialised AttrValue; of a corrupt one the size."""
+    """Formats a serialized AttrValue like `format_attr`; a corrupt one as its size in bytes."""
     try:
         return format_attr(attr_value(data))
     except decode_error():
@@ -240,7 +240,7 @@ def format_attr_bytes(data: bytes) -> str:
 
 
 def format_float(number: float) -> str:
-    """The shortest text that is the same float of 32 bits."""
+    """Returns the shortest text that parses to the same 32-bit float."""
     if not math.isfinite(number):
         return str(number)
     for digits in range(1, 10):
@@ -251,7 +251,7 @@ def format_float(number: float) -> str:
 
 
 def format_element(element: int | float | complex | bool | bytes) -> str:
-    """An element for people: a number as it is written in a command, a text in quotes, shortened where it is long."""
+    """Formats an element: a number as written in a command, a string in quotes, shortened if it is long."""
     if isinstance(element, bytes):
         return format_string(element)
     if isinstance(element, bool):
@@ -262,7 +262,7 @@ def format_element(element: int | float | complex | bool | bytes) -> str:
 
 
 def format_string(data: bytes) -> str:
-    """Text in quotes, shortened; of what is not text, the size."""
+    """Formats a string in quotes, shortened if it is long; data that is not UTF-8 as its size in bytes."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -273,7 +273,7 @@ def format_string(data: bytes) -> str:
 
 
 def _format(field: str) -> Callable[..., str]:
-    """Writes the value of FIELD of an AttrValue."""
+    """Returns the function that formats the value of the field `field` of an AttrValue."""
     return _FORMATS.get(field, lambda _: f"a {field}")
 
 
@@ -306,11 +306,11 @@ _DEVICE = re.compile(
     r"|/device:(?:\*|[A-Za-z][A-Za-z0-9_]*)(?::(?:\*|[0-9]+))?|/(?:cpu|CPU|gpu|GPU):(?:\*|[0-9]+))*"
 )
 _LARGEST = 2**64 - 1
-"""Number in a device string."""
+"""The largest number in a device string."""
 
 
 def is_device(text: str) -> bool:
-    """Whether TensorFlow accepts TEXT as the device string of a node; '' is any device.
+    """Returns whether TensorFlow accepts `text` as the device string of a node; '' means any device.
 
     The grammar is that of ParseFullName in device_name_utils.cc: stricter than `parse_device`, which is for users.
     """
@@ -347,7 +347,7 @@ def _put(out: dict[str, str], part: str, value: str) -> None:
 
 
 def format_device(device: Device) -> str:
-    """The device string in its full spelling: ``/job:worker/task:0/device:GPU:0``."""
+    """Returns the device string in its full spelling: ``/job:worker/task:0/device:GPU:0``."""
     out = "".join(f"/{part}:{device[part]}" for part in ("job", "replica", "task") if part in device)
     if "type" in device or "id" in device:
         out += f"/device:{device.get('type', '*')}:{device.get('id', '*')}"
@@ -355,12 +355,12 @@ def format_device(device: Device) -> str:
 
 
 def has_parts(device: Device, wanted: Device) -> bool:
-    """Whether DEVICE states all that WANTED states; a device type in any case."""
+    """Returns whether `device` has all parts of `wanted`, ignoring case."""
     return all(device.get(part, "").lower() == value.lower() for part, value in wanted.items())
 
 
 def placed_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes of GRAPH that ask for a device, those of functions not among them; one pass over the file."""
+    """Yields the nodes of `graph` that have a device, without nodes of functions; one pass over the file."""
     touched, removed = set(graph.touched()), set(graph.removed())
     for name in _placed_names(graph.source):
         node = graph.base_node(name)
@@ -370,7 +370,7 @@ def placed_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _placed_names(source: Source) -> Iterator[str]:
-    """The names of the nodes that have a device in the file."""
+    """Yields the names of the nodes that have a device in the file."""
     for node in parsed_nodes(source):
         header = node.header() if isinstance(node, Record) else node
         if header.device:

@@ -32,7 +32,7 @@ from gdsurgeon.wire.protos import AttrValue
 
 
 class Place(NamedTuple):
-    """A node: FUNCTION is in whose body it is, '' where it is one of the graph."""
+    """A node and the function whose body it is in; `function` is '' for a node of the graph."""
 
     function: str
     node: str
@@ -43,9 +43,9 @@ class LackingOp:
     """An op that an engine lacks.
 
     Attributes:
-        nodes: how many nodes there are of it, in functions too.
+        nodes: the number of nodes of the op, including nodes of functions.
         first: some nodes of the op, nodes of the graph before nodes of functions.
-        is_select: whether the engine takes it as an op of TensorFlow that is linked into the program.
+        is_select: whether the engine supports it as a TensorFlow op that is linked into the program.
     """
 
     op: str
@@ -58,9 +58,9 @@ class OpsOfGraph(NamedTuple):
     """The ops of a graph that an engine lacks, and counts.
 
     Attributes:
-        lacking: the most frequent first.
-        nodes: of the graph and of the functions that it uses.
-        ops: how many different ones these have.
+        lacking: the lacking ops, the most frequent first.
+        nodes: the number of nodes in the graph and in the functions that it uses.
+        ops: the number of different ops of these nodes.
     """
 
     lacking: list[LackingOp]
@@ -69,11 +69,11 @@ class OpsOfGraph(NamedTuple):
 
 
 MOST_PLACES = 1000
-"""How many nodes of an op are named, at most."""
+"""The maximum number of nodes of an op that are named."""
 
 
 def lacking_ops(graph: Graph, engine: Engine) -> OpsOfGraph:
-    """Which ops of GRAPH, and of the functions that its nodes come to use, ENGINE lacks. O(n)."""
+    """Returns the ops of `graph`, and of the functions that it uses, that `engine` lacks. O(n)."""
     counts = Counter(op_counts(graph))
     found: dict[str, LackingOp] = {}
     topology = topology_of(graph)
@@ -98,15 +98,15 @@ def _is_lacking(graph: Graph, engine: Engine, op: str) -> bool:
 
 
 class Unknown(NamedTuple):
-    """Something about a node that a release does not know, or takes for something else.
+    """A property of a node that a release does not know, or interprets differently.
 
     Attributes:
-        function: in whose body the node is; '' where it is one of the graph.
+        function: the function whose body the node is in; '' for a node of the graph.
         node: its name.
         op: its op.
-        kind: ``op``, ``attr`` (it has none of that name), ``value`` (it does not take that one), ``missing`` (an attr
-            that it needs), ``default`` (another is taken where the node has none), ``inputs``, ``outputs``,
-            ``dims`` (it is given more).
+        kind: ``op``, ``attr`` (the op has no such attr), ``value`` (the attr does not allow the value), ``missing``
+            (a required attr), ``default`` (the node lacks the attr, and its default differs), ``inputs``, ``outputs``,
+            ``dims`` (the inputs have more dims, or groups of channels, than supported).
         key: the attr, or ''.
         text: the problem in words; equal for nodes with the same problem.
     """
@@ -120,7 +120,7 @@ class Unknown(NamedTuple):
 
 
 def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
-    """All that RELEASE does not know of the nodes of GRAPH, and of the functions that these come to use."""
+    """Returns everything that `release` does not know about the nodes of `graph` and of the functions it uses."""
     look = _Look(graph, release)
     topology = topology_of(graph)
     looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
@@ -137,7 +137,7 @@ def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
 
 
 def unknown_version(graph: Graph, release: Release) -> str:
-    """Why RELEASE would not read a file for what it says of versions; '' where it would."""
+    """Returns why `release` would refuse a file because of the versions that it states; '' if it would not."""
     versions = graph.store.versions
     if release.version in versions.bad_consumers:
         return f"the file excludes GraphDef version {release.version}"
@@ -162,7 +162,7 @@ def told(found: list[Unknown]) -> list[str]:
 
 
 class _Look:
-    """Looks at nodes through the eyes of a release."""
+    """Finds everything about nodes that a release does not know."""
 
     def __init__(self, graph: Graph, release: Release) -> None:
         self._functions = graph.functions
@@ -180,11 +180,14 @@ class _Look:
         return self._definitions[op]
 
     def asks_shapes(self, graph: Graph) -> bool:
-        """Whether it follows from shapes in a function of GRAPH whether the release takes a node."""
+        """Returns whether a function of `graph` has nodes that the release accepts only with certain shapes."""
         return any(self._release.takes_less(node.op) for function in graph.functions for node in function.node_def)
 
     def too_much(self, function: str, graph: Graph, given: Mapping[Output, Shape]) -> Iterator[Unknown]:
-        """The nodes of a graph whose inputs may be more than the kernels of the release take; GIVEN: known shapes."""
+        """Yields the nodes of a graph whose input shapes the kernels of the release may not support.
+
+        `given` holds known shapes.
+        """
         topology = topology_of(graph)
         found = topology.with_ops(op for op in (*MATRICES_ONLY, *ONE_GROUP) if self._release.takes_less(op))
         shapes = infer_shapes(graph, given) if found else None
@@ -195,7 +198,7 @@ class _Look:
                 yield Unknown(function, node.name, node.op, "dims", "", text)
 
     def may_lack(self, op: str) -> bool:
-        """Whether the release may not know something of a node of OP."""
+        """Returns whether there may be something about a node of `op` that the release does not know."""
         definition = self._definition(op)
         if definition is None or not self._alike[op] or definition.removed_in:
             return True
@@ -262,7 +265,7 @@ class _Look:
         """Yields DataTypes that the release does not know."""
         data = node.attr_bytes(attr.name) or b""
         if len(data) == 2 and data[0] == _TYPE and data[1] <= self._release.last_dtype:
-            return  # as nearly all of them
+            return  # nearly all attrs
         value = node.attr(attr.name)
         for dtype in [] if value is None else [value.type] if attr.kind == "type" else value.list.type:
             if base_dtype(dtype) > self._release.last_dtype:
@@ -274,7 +277,10 @@ class _Look:
 
 
 def groups(node: Node, shapes: Sequence[Shape]) -> int:
-    """How many groups a Conv2D has, whose inputs are of SHAPES: each filter sees the channels of one; 1: not known."""
+    """Returns the number of channel groups of a Conv2D whose inputs have `shapes`; 1 if it is not known.
+
+    Each filter reads the channels of one group.
+    """
     given, filters = (shapes[0], shapes[1]) if len(shapes) > 1 else (None, None)
     if given is None or filters is None or len(given) != 4 or len(filters) != 4:
         return 1
@@ -307,7 +313,7 @@ def _unknown_op(op: str) -> str:
 
 
 def _told(value: AttrValue | None) -> str:
-    """An attr's value in a few words."""
+    """Returns a short text for the value of an attr."""
     held = None if value is None else plain(value)
     if held is None:
         return f"a {kind_of(value)}" if value is not None else "nothing"
@@ -335,12 +341,12 @@ _UPDATES = re.compile("^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter[A-Z]"
 
 
 class LegacyProblem(NamedTuple):
-    """Something that is wrong with a node.
+    """A problem of a node.
 
     Attributes:
         kind: ``reference``, ``colocation``, ``table`` or ``name``.
         node: its name.
-        text: in words.
+        text: the problem in words.
         becomes: the replacement op of the node; '' if it is repaired differently, or not at all.
         is_mendable: whether it can be repaired.
     """
@@ -359,7 +365,7 @@ def legacy_problems(graph: Graph) -> list[LegacyProblem]:
 
 def _references(graph: Graph) -> Iterator[LegacyProblem]:
     """Yields nodes that require a variable but read a value, and their consumers, which then also read values."""
-    plain: set[Node] = set()  # nodes that are going to give values
+    plain: set[Node] = set()  # nodes that will output values
     pending = [node for node in graph.nodes() if _wants_variable(node)]
     waiting = dict.fromkeys(pending)
     found: dict[Node, LegacyProblem] = {}
@@ -378,7 +384,7 @@ def _references(graph: Graph) -> Iterator[LegacyProblem]:
 
 
 def _instead(node: Node) -> str:
-    """What gives the same of a value; '' where nothing does."""
+    """Returns the op that computes the same from a value instead of a variable; '' if there is none."""
     if node.op == "ResourceGather" and node.setting("batch_dims"):
         return ""
     if _UPDATES.search(node.op) and node.op not in WITHOUT_REFERENCES:
@@ -388,7 +394,7 @@ def _instead(node: Node) -> str:
 
 
 def _merges_values(node: Node, plain: set[Node]) -> bool:
-    """Whether one of the values that a RefMerge merges is no reference."""
+    """Returns whether one of the inputs of a RefMerge is not a reference."""
     return any(read.node in plain or not _is_variable(read.dtype) for read in node.inputs)
 
 
@@ -414,7 +420,7 @@ def _colocations(graph: Graph) -> Iterator[LegacyProblem]:
 
 
 def _tables(graph: Graph) -> Iterator[LegacyProblem]:
-    """Tables that are looked up in and that nothing fills."""
+    """Yields tables that have lookups but are not initialized by any node."""
     topology = topology_of(graph)
     for number in topology.with_ops(op for op in topology.ops() if is_table(op) and not op.startswith("Mutable")):
         readers = [user for user in topology.users(number) if "Find" in topology.op(user)]

@@ -38,13 +38,13 @@ class ConstantSize(NamedTuple):
     """A constant.
 
     Attributes:
-        name: of the node.
+        name: the name of the node.
         function: the function that it is in, or ''.
-        bytes: of the node in the file, its name and the like included.
-        dtype: the DataType; 0 where it cannot be read.
-        shape: the dims; None where they cannot be read.
-        loaded_bytes: of the tensor in memory; 0 where the dtype has no fixed size. More than `bytes` where one value
-            stands for many.
+        bytes: the size of the node in the file, including its name and other attrs.
+        dtype: the DataType; 0 if it cannot be read.
+        shape: the dims; None if they cannot be read.
+        loaded_bytes: the size of the tensor in memory; 0 if the dtype has no fixed size. It is larger than `bytes` if
+            one stored value stands for many elements.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ConstantSize(NamedTuple):
 
 @dataclass(frozen=True)
 class ConstantSizes:
-    """The constants of a graph: how many, their bytes in the file, and the largest of them, largest first."""
+    """The constants of a graph: their number, their bytes in the file, and the largest ones, in descending order."""
 
     count: int
     bytes: int
@@ -65,7 +65,7 @@ class ConstantSizes:
 
 
 def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
-    """The constants of GRAPH as it is now, those inside functions included; MOST of them are described.
+    """Returns the constants of `graph` in its present state, including those in functions; `most` are described.
 
     Only the headers of the described constants are read.
     """
@@ -75,7 +75,7 @@ def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     for place, (size, what, function) in enumerate(_sizes(graph, topology)):
         count += 1
         total += size
-        # Of equal ones the first counts as larger.
+        # Among equal sizes, the first counts as larger.
         entry = (size, -place, what, function)
         if len(largest) < most:
             heapq.heappush(largest, entry)
@@ -123,27 +123,27 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[Any]
 
 Scalar: TypeAlias = Any
-"""What NumPy or struct has of an element or its type."""
+"""An element or its type, as represented by NumPy or struct."""
 Element: TypeAlias = int | float | complex | bool | bytes
 
 BLOCK = 1 << 20
-"""Elements that are looked at in one go: their copies must not need as much as the value."""
+"""The number of elements that are processed at once, so that their copies need less memory than the value."""
 MOST_PADDING = 1 << 20
-"""Bytes that an array of strings, all as long as the longest, may take beyond four times what they are."""
+"""The bytes by which an array of padded strings may exceed four times the size of the strings."""
 
 
 class ValueStatistics(NamedTuple):
     """Statistics of the elements of a value.
 
     Attributes:
-        count: how many there are.
-        zeros: how many are 0, False or empty.
-        nan, infinite: how many are NaN (a complex one where a part is), or infinite and not NaN.
+        count: the number of elements.
+        zeros: the number of elements that are 0, False or empty.
+        nan, infinite: the number of elements that are NaN (for complex ones, in any part), or infinite and not NaN.
         minimum, maximum: of the finite elements; None without finite elements, and for complex numbers and strings.
         mean, std: of the finite elements, in 64 bits, `std` of the population; None without finite elements.
     """
 
-    count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here
+    count: int  # type: ignore[assignment]  # replaces the count() of tuples
     zeros: int
     nan: int = 0
     infinite: int = 0
@@ -157,7 +157,7 @@ class ConstantValues:
     """The value of a constant or a variable.
 
     Attributes:
-        dtype: of its elements.
+        dtype: the dtype of its elements.
         shape: its dims.
         stored: the number of stored elements; all others equal the last one, or 0.
     """
@@ -168,12 +168,12 @@ class ConstantValues:
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements in memory; of strings those of the texts."""
+        """The bytes of the elements in memory; for strings, the sum of their lengths."""
         if isinstance(self._data, list):
             return sum(map(len, self._data)) + len(self._filler) * (self.count - self.stored)
         return self.count * self.dtype.size
@@ -183,7 +183,7 @@ class ConstantValues:
         return f"<ConstantValues {self.dtype.name} {list(self.shape)}: {shown}>"
 
     def numpy(self) -> Array:
-        """All elements as a NumPy array; strings as bytes, in an array of objects."""
+        """Returns all elements as a NumPy array; strings as bytes, in an array of objects."""
         import numpy as np
 
         if isinstance(self._data, list):
@@ -191,15 +191,15 @@ class ConstantValues:
         return self.numbers(0, self.count).reshape(self.shape)
 
     def __array__(self, dtype: Scalar = None, copy: bool | None = None) -> Array:
-        """What `numpy.asarray` calls."""
+        """Returns all elements as a NumPy array; `numpy.asarray` calls this."""
         found = self.numpy()
         found = found if dtype is None else found.astype(dtype)
         return found.copy() if copy else found
 
     def first(self, most: int) -> list[Element]:
-        """The first elements row by row, MOST of them or all: numbers, bools, strings as bytes.
+        """Returns the first elements in row-major order, at most `most`: numbers, bools, strings as bytes.
 
-        A float is the decimal number as which numpy spells the element: 0.1 for the float32 that is nearest to it.
+        A float is the decimal number that NumPy prints for the element: 0.1 for the float32 nearest to it.
         """
         most = min(most, self.count)
         if isinstance(self._data, list):
@@ -211,7 +211,7 @@ class ConstantValues:
         return found
 
     def numbers(self, start: int, count: int) -> Array:
-        """COUNT elements from START on, row by row, as an array; not of strings."""
+        """Returns `count` elements from `start` on, in row-major order, as an array; not for strings."""
         import numpy as np
 
         assert not isinstance(self._data, list)
@@ -221,7 +221,7 @@ class ConstantValues:
         return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
 
     def plain_numbers(self, start: int, count: int) -> list[float]:
-        """Returns the same as a list, without NumPy. The dtype is one that `is_readable`."""
+        """Returns the same as a list, without NumPy; not past the last element. The dtype must be `is_readable`."""
         assert not isinstance(self._data, list)
         size = self.dtype.size
         found = unpacked(self.dtype, self._data.read(start * size, min(count, max(0, self.stored - start)) * size))
@@ -229,7 +229,7 @@ class ConstantValues:
         return found + unpacked(self.dtype, self._filler) * (count - len(found)) if len(found) < count else found
 
     def chunks(self) -> list[Chunk]:
-        """All elements as they lie in memory, where the file has them so as spans of it; not of strings."""
+        """Returns all elements in their memory layout, as spans of the file if it has that layout; not for strings."""
         assert not isinstance(self._data, list)
         filled = self.count - self.stored
         rest = [SourceSpan(_Repeated(self._filler, filled), 0, filled * self.dtype.size)] if filled else []
@@ -237,7 +237,7 @@ class ConstantValues:
 
     @cached_property
     def _filler(self) -> bytes:
-        """What fills the elements that are not stored; for numbers as it lies in memory."""
+        """The value of the elements that are not stored; for numbers, in their memory layout."""
         if isinstance(self._data, list):
             return self._data[-1] if self._data else b""
         size = self.dtype.size
@@ -250,8 +250,8 @@ class ConstantValues:
 
         array = np.frombuffer(data, numpy_dtype(self.dtype))
         if self.dtype.is_float and array.dtype.itemsize < 8:
-            return [float(str(item)) for item in array]  # that is how numpy spells it
-        if array.dtype.kind not in "fiubc":  # int4 and its like are no integers to numpy
+            return [float(str(item)) for item in array]  # as NumPy prints it
+        if array.dtype.kind not in "fiubc":  # NumPy does not treat int4 and similar types as integers
             array = array.astype(np.int64)
         elements: list[Element] = array.tolist()
         return elements
@@ -269,7 +269,7 @@ class ConstantValues:
             return summed.statistics()._replace(count=self.count)
         import numpy as np
 
-        with np.errstate(all="ignore"):  # a NaN that signals is a NaN; sums may be beyond all numbers
+        with np.errstate(all="ignore"):  # a signaling NaN counts as NaN; sums may overflow
             for block in self._blocks(self._data):
                 summed.add(block)
             if filled:
@@ -287,13 +287,13 @@ class ConstantValues:
         return np.frombuffer(data, numpy_dtype(self.dtype))
 
     def npy(self) -> list[Chunk]:
-        """The value as a .npy file; of numbers that the file has as they lie in memory, a span of it.
+        """Returns the value as a .npy file; numbers that the file stores in their memory layout are a span of it.
 
-        Types that numpy does not have are words of their size, as numpy itself writes them, and quantised integers
-        plain ones.
+        Types that NumPy lacks are written as words of their size, as NumPy itself writes them, and quantized integers
+        as plain integers.
 
         Raises:
-            EditError: no array can hold it: strings that end in zeros, or one among them that is far too long.
+            EditError: no array can hold it: a string ends in zero bytes, or is far longer than the others.
         """
         if isinstance(self._data, list):
             return self._npy_of_strings(self._data)
@@ -314,7 +314,7 @@ class ConstantValues:
 
 
 class _Repeated(Source):
-    """The same bytes again and again, as a source."""
+    """A source that repeats the same bytes."""
 
     name = "a value"
 
@@ -339,8 +339,8 @@ def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
 class _Summed:
     """Gathers the statistics of numbers block by block.
 
-    Means and sums of squares are put together pairwise (Chan, Golub and LeVeque, 1979), which keeps them exact where a
-    sum of squares would not be.
+    Means and sums of squared deviations are combined pairwise (Chan, Golub and LeVeque, 1979). This stays accurate
+    where a plain sum of squares would not.
     """
 
     def __init__(self, dtype: DType) -> None:
@@ -353,7 +353,7 @@ class _Summed:
         self._mean = self._squares = 0.0
 
     def add(self, block: Array, times: int = 1) -> None:
-        """Takes BLOCK in, TIMES over."""
+        """Adds the elements of `block`, each of them `times` times."""
         import numpy as np
 
         self._count += block.size * times
@@ -385,7 +385,7 @@ class _Summed:
         self._join_moments(numbers.size * times, mean, float(np.square(numbers - mean).sum()) * times)
 
     def add_plain(self, block: list[float]) -> None:
-        """Adds BLOCK, without NumPy."""
+        """Adds the elements of `block`, without NumPy. Does not count them."""
         finite = [number for number in block if isfinite(number)]
         missing = sum(number != number for number in block)
         self._zeros += block.count(0)
@@ -405,7 +405,7 @@ class _Summed:
         self._finite = total
 
     def statistics(self) -> ValueStatistics:
-        """All that was gathered."""
+        """Returns the statistics of all added elements."""
         found = ValueStatistics(self._count, self._zeros, self._nan, self._infinite)
         if not self._lows:
             return found
@@ -418,7 +418,7 @@ class _Summed:
         )
 
     def _spelt(self, number: float) -> float:
-        """NUMBER as `first` has it."""
+        """Returns `number` as the decimal number that `first` returns."""
         if not self._dtype.is_float or self._dtype.size == 8:
             return number
         if not has_numpy():
@@ -427,7 +427,7 @@ class _Summed:
 
 
 def unpacked(dtype: DType, data: bytes) -> list[Scalar]:
-    """Returns the elements in DATA without NumPy; unsigned words for types that Python does not have."""
+    """Returns the elements in `data` without NumPy; unsigned words for types that Python does not have."""
     if dtype.is_complex:
         parts = struct.unpack(f"<{2 * len(data) // dtype.size}{'f' if dtype.size == 8 else 'd'}", data)
         return list(map(complex, parts[::2], parts[1::2]))
@@ -436,7 +436,10 @@ def unpacked(dtype: DType, data: bytes) -> list[Scalar]:
 
 
 def shortest(number: Scalar, dtype: DType) -> Scalar:
-    """Returns the decimal number with the fewest digits that DTYPE stores as NUMBER, a float of less than 64 bits."""
+    """Returns the decimal number with the fewest digits that `dtype`, a float of under 64 bits, stores as `number`.
+
+    Numbers of other dtypes, and infinite or NaN ones, are returned unchanged.
+    """
     if not (dtype.is_float and dtype.code and dtype.size < 8 and isfinite(number)):
         return number
     for digits in range(1, 10):
@@ -449,10 +452,10 @@ def shortest(number: Scalar, dtype: DType) -> Scalar:
 
 @public
 def value_of(node: Node) -> ConstantValues | None:
-    """The value of a constant, or of a variable that a checkpoint has; None: the node has none in the files.
+    """Returns the value of a constant or of a variable in a checkpoint; None if the files have no value for the node.
 
     Raises:
-        InputError: there is one, which cannot be read; the message says why.
+        InputError: the value cannot be read; the message says why.
     """
     if node.op == "Const":
         return values_of(node)
@@ -470,10 +473,10 @@ def value_of(node: Node) -> ConstantValues | None:
 
 
 def values_of(node: Node) -> ConstantValues:
-    """The value of NODE, a Const.
+    """Returns the value of `node`, a Const.
 
     Raises:
-        InputError: it has none that can be read; the message says why.
+        InputError: the value is missing or cannot be read; the message says why.
     """
     header, span = constant_header(node), constant_span(node)
     if header is None or span is None:
@@ -501,7 +504,7 @@ def _unreadable(node: Node, why: str) -> InputError:
 
 
 def _strings(span: SourceSpan, count: int) -> list[bytes]:
-    """The strings of a TensorProto."""
+    """Returns the stored strings of a TensorProto."""
     buffer = Window(span.source, span.start, span.end)
     out: list[bytes] = []
     for field in fields(buffer, 0, len(buffer)):

@@ -16,17 +16,17 @@ from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, READS_SHAPE, TENSOR_ARRA
 
 MOST_SCORES = 16
 _MOST_NODES = 2000
-"""Nodes that are looked at: what decides an output stands near it."""
+"""The maximum number of nodes that are searched: the deciding nodes are near the output."""
 
 _OF_THE_SHAPE = READS_SHAPE | PLACEHOLDERS | {"TensorArraySizeV3", "Const"}
-"""Ops whose result says nothing of the values that they read."""
+"""Ops whose result does not depend on the values of their inputs."""
 
 
 def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
-    """The nearest nodes above those of OUTPUTS that give no floats, which give some; at most `MOST_SOURCES`.
+    """Returns the nearest float nodes upstream of the nodes in `outputs` without float outputs; at most `MOST_SCORES`.
 
-    A class is the same for most changes of a weight: where only the class is compared, almost anything passes. The
-    scores that it was taken from show the least of them.
+    Most changes of a weight do not change a predicted class, so a comparison of classes passes for almost any change.
+    The scores from which the class is chosen show even small changes.
     """
     discrete = [node for node in outputs if node.output_dtypes and not any(map(is_inexact, node.output_dtypes))]
     seen = set(discrete)
@@ -50,23 +50,23 @@ def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
 
 
 CHOOSES = re.compile("^(NonMaxSuppression|CombinedNonMaxSuppression|TopK)")
-"""Ops that put in order what they read."""
+"""Ops that sort their inputs."""
 PICKS = re.compile("^(NonMaxSuppression|CombinedNonMaxSuppression|TopK|ArgMax$|ArgMin$)")
-"""The same, and those that return the place of an extreme."""
+"""The same, and ops that return the position of a maximum or minimum."""
 SCORED = re.compile("^(LogSoftmax|Softmax)$")
 MOST_SOURCES = 32
 MOST_NODES = 4000
-"""Nodes that are looked at above one: a loop is not large."""
+"""The maximum number of nodes that are searched upstream of a node: a loop is not large."""
 _NOTHING = PLACEHOLDERS | {"Const"}
 _PASSED_BY = IDENTITY | TENSOR_ARRAYS | {"TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"}
-"""Ops that hand on what they read, into a loop among others."""
+"""Ops that forward their inputs, for example into a loop."""
 
 
 def chosen_from(graph: Graph, *, picks: bool = False) -> list[str]:
-    """The nodes that give the floats that a Softmax, a NonMaxSuppression or a TopK reads; PICKS: or an ArgMax.
+    """Returns the names of the producers of the float inputs of Softmax, NonMaxSuppression and TopK nodes.
 
-    Where that is in a loop, or on a side of a conditional, and cannot be fetched: the nearest nodes above it that run
-    once.
+    With `picks`, also those of ArgMax and ArgMin nodes. A producer in a loop or in a branch cannot be fetched; it is
+    replaced by the nearest nodes upstream that run once. At most `MOST_SOURCES` names are returned.
     """
     flow = control_flow_of(graph)
     found: dict[str, None] = {}
@@ -81,7 +81,7 @@ def chosen_from(graph: Graph, *, picks: bool = False) -> list[str]:
 
 
 def _fetchable(flow: ControlFlow, read: Output) -> Iterator[Node]:
-    """The nodes that give READ, or the nearest above that give floats and run once."""
+    """Yields the producer of `read`, or the nearest upstream nodes that output floats and run once."""
     seen, pending = {read.node}, [read]
     for read in pending:  # grows while it is walked
         node = read.node
@@ -97,12 +97,12 @@ def _fetchable(flow: ControlFlow, read: Output) -> Iterator[Node]:
 
 
 def reordered(graph: Graph, nodes: Iterable[str] = (), *, picks: bool = False) -> dict[str, str]:
-    """The tensors that a small error may put in another order, and why they are not to be compared.
+    """Returns the compared tensors whose order a small error may change, with the reason not to compare each.
 
     Args:
         graph: the graph.
         nodes: the names of nodes that are compared in addition to the outputs.
-        picks: whether an ArgMax counts as a NonMaxSuppression or a TopK does.
+        picks: whether ArgMax and ArgMin are treated like NonMaxSuppression and TopK.
     """
     chooses = PICKS if picks else CHOOSES
     choosing = _nodes(graph, lambda op: bool(chooses.match(op)))

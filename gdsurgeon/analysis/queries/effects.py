@@ -37,11 +37,11 @@ from gdsurgeon.ops.reach import FILE_READ, NONE, UNKNOWN, is_pure, reach_of
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 DETERMINISTIC = "deterministic"
-"""Attr of ops without which their seeds do not count."""
+"""An attr of ops: their seeds are effective only if it is true."""
 
 
 def only_computes(node: Node) -> bool:
-    """Whether a node does nothing but compute what its consumers read: without these it can be removed."""
+    """Returns whether a node has no effect but its outputs, so that it can be removed if it has no consumers."""
     definition = node.op_def
     return (
         definition is not None
@@ -52,7 +52,7 @@ def only_computes(node: Node) -> bool:
 
 
 def is_seeded(node: Node) -> bool:
-    """Whether a random op has a seed, so that equal sessions give equal values."""
+    """Returns whether a random op has a seed, so that equal sessions return equal values."""
     definition = node.op_def
     if definition is not None and DETERMINISTIC in definition.attrs and not node.plain_attr(DETERMINISTIC):
         return False
@@ -60,20 +60,20 @@ def is_seeded(node: Node) -> bool:
 
 
 def ops_in_functions(node: Node) -> set[str]:
-    """The ops that run inside the functions that NODE calls, directly or through others."""
+    """Returns the ops in the functions that `node` calls, directly or through other functions."""
     library = node.graph.functions
     return {inner.op for name in library.reachable(functions_of(node)) for inner in library[name].node_def}
 
 
 def has_state(node: Node) -> bool:
-    """Whether NODE, or a function that it calls, is stateful, random, changes a variable, or is of an unknown op."""
+    """Returns whether `node`, or a node in its functions, is stateful, has a reference input or an unknown op."""
     if _has_state(node.op_def):
         return True
     return any(_has_state(node.graph.op_def(op)) for op in ops_in_functions(node))
 
 
 def have_state(graph: Graph, functions: Iterable[str]) -> bool:
-    """Whether FUNCTIONS of a graph's library, or what they call, do more than compute."""
+    """Returns whether `functions` of the library of `graph`, or functions they call, have state or hide it."""
     library = graph.functions
     ops = {node.op for name in library.reachable(functions) for node in library[name].node_def}
     return any(_has_state(graph.op_def(op)) or hides_state(op) for op in ops)
@@ -84,13 +84,15 @@ def _has_state(definition: OpDef | None) -> bool:
 
 
 def written_into(graph: Graph, topology: Topology) -> list[int]:
-    """Returns the nodes whose output is written in place: first inputs of such ops, and arguments that lead to them.
+    """Returns the nodes whose output may be written in place.
 
-    Of a function's body also its results, where anybody does so in the graph or in its library: who calls it may.
+    These are the first inputs of in-place ops, and the inputs of nodes that call functions with such ops. In
+    the body of a function, its results are included if the graph or its library has any in-place op, because a caller
+    may write into them.
 
     Args:
         graph: a graph, or the body of a function.
-        topology: of GRAPH.
+        topology: the topology of `graph`.
     """
     library = graph if graph.owner is None else graph.owner
     writing = library.derived(_writing_functions)
@@ -116,13 +118,13 @@ def in_written_memory(graph: Graph, topology: Topology) -> set[int]:
 
 
 def _writing_functions(graph: Graph) -> set[str]:
-    """The functions that write into what they are given, or may hand on to others that do."""
+    """Returns the functions that contain in-place ops, or reach functions that do."""
     writing = [f.signature.name for f in graph.functions if any(node.op in IN_PLACE for node in f.node_def)]
     return graph.functions.reaching(writing) if writing else set()
 
 
 _INTERFACE = "api_implements"
-"""Attr of a function: the interface that it implements, as others may too."""
+"""An attr of a function: the interface that it implements. Several functions may implement the same one."""
 
 
 class ExternalEffects:
@@ -139,14 +141,14 @@ class ExternalEffects:
         self._functions = self._reaching_functions()
 
     def may_reach(self, op: str) -> bool:
-        """Whether a node of OP may reach anything: not, unless the table says so or it runs functions that do."""
+        """Returns whether nodes of `op` may have external effects, by the op table or in functions that they run."""
         if reach_of(op).kind != NONE:
             return True
         definition = self._graph.op_def(op)
         return bool(self._functions) and definition is not None and definition.takes_functions
 
     def reached_by(self, node: Node) -> str:
-        """The op by which NODE reaches outside, its own or one inside a function; '' where it does not."""
+        """Returns the op that gives `node` an external effect, its own or one in a function; '' if it has none."""
         if node.op not in self._graph.functions and not self._is_pure(node.op, _attrs_of(node)):
             return node.op
         if not self._functions:
@@ -154,10 +156,10 @@ class ExternalEffects:
         return next((self._functions[name] for name in functions_of(node) if name in self._functions), "")
 
     def evaluated_at_load(self) -> Iterator[tuple[Node, str]]:
-        """The nodes that TensorFlow may evaluate when it only loads the graph, and by which op each reaches outside.
+        """Yields nodes with external effects that TensorFlow may run when it only loads the graph, with their ops.
 
-        Shape inference evaluates what depends on constants alone where a shape depends on it: ops without state, whose
-        value gets to one that may make a shape of it. It evaluates no functions.
+        If a shape depends on a node whose value depends only on constants, shape inference evaluates it. This applies
+        to stateless ops whose value reaches an op that may derive a shape from it. Functions are not evaluated.
         """
         topology = topology_of(self._graph)
         ops = [op for op in topology.ops() if reach_of(op).kind not in (NONE, UNKNOWN) and not _is_stateful(op)]
@@ -172,7 +174,7 @@ class ExternalEffects:
         return is_pure(op, attrs) or (self._trusts_unknown and reach_of(op).kind == UNKNOWN)
 
     def _reaching_functions(self) -> dict[str, str]:
-        """The functions that reach outside, each with an op by which it does."""
+        """Returns the functions with external effects, each with an op that has the effect."""
         library = self._graph.functions
         own = {function.signature.name: self._own_reach(function) for function in library}
         found = {name: op for name, op in own.items() if op}
@@ -191,7 +193,7 @@ class ExternalEffects:
         return found
 
     def _own_reach(self, function: FunctionDef) -> str:
-        """The op of the first node of FUNCTION that reaches outside; ''. Calls are not followed."""
+        """Returns the op of the first node of `function` with an external effect, or ''. Does not follow calls."""
         for node in function.node_def:
             if node.op not in self._graph.functions:
                 attr = reach_of(node.op).attr
@@ -202,13 +204,13 @@ class ExternalEffects:
 
 
 def only_reads(node: Node) -> bool:
-    """Whether all that NODE reaches outside, also in the functions that it has run, is files that it reads."""
+    """Returns whether `node`, including functions that it calls, has no external effects but reading files."""
     own = () if node.op in node.graph.functions else (node.op,)
     return all(reach_of(op).kind in (NONE, FILE_READ) for op in (*own, *ops_in_functions(node)))
 
 
 def external_effect_line(node: Node, op: str) -> Line:
-    """That NODE reaches outside by OP, which has to be allowed, as a line for a person."""
+    """Returns a line for the user: `node` has an external effect, by `op`, which must be allowed."""
     where = f"{quoted(node.name)} ({printable(node.op)})"
     return Line("{node} reads or writes outside the graph ({op}); {allow_ops} allows it", node=where, op=op)
 
@@ -227,7 +229,7 @@ def _strict(graph: Graph) -> ExternalEffects:
 
 
 def _is_looked_at(number: int, topology: Topology, readers: list[list[int]]) -> bool:
-    """Whether the value of a node gets to another that does more than pass it on."""
+    """Returns whether the value of a node reaches a node that does more than forward it."""
     passing = closure([number], lambda n: (r for r in readers[n] if topology.op(r) in PASSES_ON))
     return any(topology.op(reader) not in PASSES_ON for n in passing for reader in readers[n])
 
@@ -238,7 +240,10 @@ def _is_stateful(op: str) -> bool:
 
 
 def _attrs_of(node: Node) -> dict[str, object]:
-    """The plain value of the attr on which it depends what NODE reaches, where it has that attr."""
+    """Returns the plain value of the attr that determines the external effect of `node`, if it has that attr.
+
+    The value is None if the attr is corrupt.
+    """
     attr = reach_of(node.op).attr
     if not attr or not node.has_attr(attr):
         return {}
@@ -249,7 +254,7 @@ def _attrs_of(node: Node) -> dict[str, object]:
 
 
 def _runs(library: FunctionLibrary) -> dict[str, set[str]]:
-    """For each function those that may run when it does."""
+    """Returns, for each function, the functions that may run when it runs."""
     out: dict[str, set[str]] = {}
     interfaces: dict[str, list[str]] = {}
     for function in library:
@@ -272,7 +277,7 @@ def _runs(library: FunctionLibrary) -> dict[str, set[str]]:
 
 
 def _functions_named(attrs: Mapping[str, AttrValue], library: FunctionLibrary) -> Iterator[str]:
-    """The functions that ATTRS name: as functions, or in a string."""
+    """Yields the functions that `attrs` name: as functions, or in strings."""
     for value in attrs.values():
         yield from (func.name for func in functions_in(value))
         yield from (name for name in _strings(value) if name in library)
@@ -285,13 +290,16 @@ def _strings(value: AttrValue) -> Iterable[str]:
 
 
 MOST_CALLS = 100
-"""Calls inside one another that are looked into; what lies deeper is believed to draw."""
+"""The maximum depth of nested calls that are examined; deeper calls are assumed to be random."""
 _Arguments = tuple[bool | None, ...]
-"""Of the arguments of a function, those that are decided."""
+"""For each argument of a function, its known truth value, or None."""
 
 
 def random_nodes(graph: Graph) -> list[int]:
-    """The numbers of the nodes of GRAPH that draw, themselves or in a function, whatever the graph is fed."""
+    """Returns the numbers of the random nodes of `graph`, including nodes that call random functions.
+
+    Branches that are never taken, whatever the graph is fed, are left out.
+    """
     return _RandomSearch().drawing(graph, {}, 0)
 
 
@@ -324,7 +332,7 @@ class _RandomSearch:
 
     def _function_draws(self, graph: Graph, name: str, passed: _Arguments, depth: int) -> bool:
         if (name, passed) not in self._known:
-            self._known[name, passed] = False  # where it calls itself that says nothing new
+            self._known[name, passed] = False  # a recursive call adds nothing
             self._known[name, passed] = depth >= MOST_CALLS or self._body_draws(graph, name, passed, depth + 1)
         return self._known[name, passed]
 
@@ -332,7 +340,7 @@ class _RandomSearch:
         try:
             body = Body(graph, name)
         except EditError:
-            return True  # each call says what it is
+            return True  # a function whose body cannot be built is assumed to be random
         topology = topology_of(body.graph)
         pairs = zip(body.arguments, passed, strict=False)
         known = {topology.id_of(argument): value for argument, value in pairs if value is not None}

@@ -37,8 +37,8 @@ class ModelVariable(NamedTuple):
     """A variable.
 
     Attributes:
-        name: of its node.
-        dtype, shape: as the node states them, or the checkpoint; None where neither knows the shape.
+        name: the name of its node.
+        dtype, shape: as stated by the node; the shape may come from the checkpoint, and is None if it is unknown.
         key: the key of its value in the checkpoint; None if it has none.
         by: how it gets its value: `BY_NODES` and so on.
         signatures: keys of the signatures that need it.
@@ -53,7 +53,7 @@ class ModelVariable(NamedTuple):
 
 
 class Asset(NamedTuple):
-    """A file of the model, the tensor that is fed with its path, and whether it is there."""
+    """A file of the model, the tensor that is fed with its path, and whether the file exists."""
 
     path: str
     tensor: str
@@ -64,10 +64,10 @@ class Contents(NamedTuple):
     """The parts of a model outside its graph.
 
     Attributes:
-        collections: how many entries each has.
+        collections: the number of entries of each collection.
         checkpoint: its open checkpoint; None if none can be read.
-        unreadable: why that is so, where there should be one.
-        signatures: how many are called.
+        unreadable: why the checkpoint cannot be read, or ''.
+        signatures: the number of signatures for callers.
     """
 
     variables: list[ModelVariable]
@@ -79,7 +79,7 @@ class Contents(NamedTuple):
 
 
 def contents(container: Container) -> Contents:
-    """Returns the parts of `container` outside its graph, as in its files. Raises InputError: it is corrupt."""
+    """Returns the parts of `container` outside its graph, as in its files. Raises InputError if it is corrupt."""
     graph, serving = container.graph.pristine(), container.graph.serving or Serving()
     checkpoint, unreadable = _opened(container.checkpoint)
     collections = container.meta.around.collection_def.items()
@@ -128,7 +128,7 @@ def _variables(graph: Graph, serving: Serving, checkpoint: Checkpoint | None) ->
 
 
 def named(graph: Graph, served: Served) -> Iterable[Node]:
-    """The nodes of GRAPH that a signature names."""
+    """Returns the nodes of `graph` that a signature names."""
     found = (graph.find(text.partition(":")[0]) for text in served.tensors)
     return dict.fromkeys(node for node in found if node is not None)
 
@@ -137,7 +137,7 @@ def _shape(node: Node, key: Key | None, checkpoint: Checkpoint | None) -> Shape:
     stated = node.attr("shape")
     shape = shape_of(stated.shape) if stated is not None else None
     if shape is None and key is not None and not key.slice and checkpoint is not None and key.tensor in checkpoint:
-        with suppress(InputError):  # which its reader will report
+        with suppress(InputError):  # its reader will report the error
             return checkpoint.tensor(key.tensor).shape
     return shape
 
@@ -153,13 +153,13 @@ OBJECTS = "tf.saved_model.load, Keras' TFSMLayer"
 
 
 class LoadingProblem(NamedTuple):
-    """Something that loaders trip over.
+    """A problem that makes loaders fail.
 
     Attributes:
-        loaders: those that do.
-        what: the trouble.
-        advice: the code of what repairs it, as in `GdsurgeonError.advice`; '': nothing that is known here.
-        facts: of the advice.
+        loaders: the loaders that fail.
+        what: the problem.
+        advice: the code of the repair, as in `GdsurgeonError.advice`; '' if no repair is known.
+        facts: the facts of the advice.
     """
 
     loaders: str
@@ -169,7 +169,7 @@ class LoadingProblem(NamedTuple):
 
 
 def loading_problems(container: Container, contents: Contents) -> list[LoadingProblem]:
-    """What loaders of CONTAINER, which holds CONTENTS, would trip over, those things first that all of them do."""
+    """Returns the problems of loaders with `container`, which holds `contents`; problems of all loaders first."""
     found = [
         *_of_signatures(container),
         *_of_the_checkpoint(container, contents),
@@ -199,7 +199,7 @@ def _of_signatures(container: Container) -> Iterator[LoadingProblem]:
 
 
 def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
-    """That it is missing, or lacks a file, or a tensor."""
+    """Yields problems of the checkpoint: it is missing or unreadable, or lacks a file or a tensor."""
     facts = _facts(container)
     if contents.unreadable:
         yield LoadingProblem(ALL, contents.unreadable, advice="name-checkpoint", facts=facts)
@@ -229,7 +229,7 @@ def _serving(container: Container) -> Serving:
 
 
 def _of_values(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
-    """Variables that a signature needs, and that have no value, or have one for some loaders only."""
+    """Yields problems of variables that a signature needs but that have no value, or only for some loaders."""
     if contents.checkpoint is None:
         return
     facts = _facts(container)
@@ -242,7 +242,7 @@ def _of_values(container: Container, contents: Contents) -> Iterator[LoadingProb
 
 
 def _needed(variables: Sequence[ModelVariable]) -> str:
-    """VARIABLES, the signatures that need them, and what TensorFlow says then."""
+    """Returns a text that names `variables`, the signatures that need them, and the error of TensorFlow."""
     keys = list(dict.fromkeys(key for variable in variables for key in variable.signatures))
     names = listed([variable.name for variable in variables], 2, show=quoted)
     return f'{names}, needed by {listed(keys, 2, show=quoted)} ("Could not find variable")'
@@ -262,7 +262,7 @@ def _of_ops(container: Container) -> Iterator[LoadingProblem]:
 
 
 def _of_objects(container: Container) -> Iterator[LoadingProblem]:
-    """What of the objects cannot be made again."""
+    """Yields problems of the objects that cannot be restored."""
     objects, graph = container.meta.around.object_graph_def, container.graph
     if not objects.nodes:
         return

@@ -23,7 +23,7 @@ from gdsurgeon.ops.op_defs import Arg, arg_count
 MOST_ELEMENTS = 8
 """The maximum number of elements of a constant that is shown with its consumers."""
 MOST_OUTPUTS = 1 << 16
-"""Outputs that are listed: a count beyond any real node's is a fault of the file."""
+"""The maximum number of outputs that are listed: no real node has more, so a larger count is a fault of the file."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class InputFacts:
     """An input of a node.
 
     Attributes:
-        name: of the tensor, as the file has it where it is no tensor's name.
-        op: of the node that computes it; '' if the node does not exist.
-        dtype, shape: 0 and None where they are not known.
+        name: the name of the tensor; if it is not valid, the input as spelled in the file.
+        op: the op of the producer; '' if the producer does not exist.
+        dtype, shape: 0 and None if they are not known.
         argument: the op's name for the input; '' if unknown.
-        is_there: whether there is such a tensor.
-        elements: all of them, where it is a constant of no more than `MOST_ELEMENTS`; else None.
+        is_there: whether the tensor exists.
+        elements: all elements of a constant with at most `MOST_ELEMENTS`; else None.
     """
 
     name: str
@@ -50,7 +50,7 @@ class InputFacts:
 
 @dataclass(frozen=True)
 class Reader:
-    """Data input SLOT of a node that reads an output."""
+    """A consumer of an output: data input `slot` of `node`."""
 
     node: Node
     slot: int
@@ -61,12 +61,12 @@ class OutputFacts:
     """An output of a node.
 
     Attributes:
-        index: of the output.
-        dtype, shape: 0 and None where they are not known.
+        index: the index of the output.
+        dtype, shape: 0 and None if they are not known.
         argument: the op's name for the output; '' if unknown.
-        is_there: whether the op has it: a broken graph may read more than that.
-        readers: who reads it, in the order of the file.
-        served: what callers of the model's signatures call it, as ``KEY/name``.
+        is_there: whether the node has this output: a broken graph may read outputs that do not exist.
+        readers: its consumers, in file order.
+        served: its names in the model's signatures, as ``KEY/name``.
     """
 
     index: int
@@ -83,14 +83,14 @@ class NodeFacts:
     """The known facts about a node.
 
     Attributes:
-        node: itself.
-        end: ``argument`` or ``result``, where it stands for one of the function whose body it is in; else ''.
+        node: the node.
+        end: ``argument`` or ``result`` if the node represents one in the body of a function; else ''.
         inputs, outputs: in order.
         controls: its control inputs: names, and the nodes, or None if missing.
-        waiting: the nodes that wait for it.
+        waiting: the nodes that have it as a control input.
         colocated: the names of the nodes that it is colocated with, and whether they exist.
         companions: the nodes that are colocated with it.
-        functions: those that it calls or passes on, and how many nodes each has; None: the library has it not.
+        functions: the functions that it calls or passes on, and the number of nodes of each; None if it is missing.
     """
 
     node: Node

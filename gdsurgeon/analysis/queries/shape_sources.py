@@ -1,4 +1,4 @@
-"""Which constants shapes follow from, or whether a graph runs at all: axes, sizes, counts, branches.
+"""Constants that determine shapes, or whether a graph runs at all: axes, sizes, counts, branches.
 
 An input that is always integer by the signature of its op decides about shapes (axes, the shape of a Reshape,
 paddings, indices). So do inputs of control flow, the names of features in tf.Examples and of tensors in checkpoints,
@@ -30,7 +30,7 @@ _DATA = (
     CONVOLUTIONS | PRODUCTS | READS_SHAPE | FUSED_BATCH_NORMS
     | frozenset(("BiasAdd", "LookupTableFind", "LookupTableFindV2"))
 )  # fmt: skip
-"""Ops whose results are no arithmetic of shapes, or are the same whatever the values are that they read."""
+"""Ops whose results are not shape arithmetic, or do not depend on the values of their inputs."""
 
 _DECIDING = {
     **dict.fromkeys(SWITCH, (1,)),
@@ -44,7 +44,7 @@ _DECIDING = {
 }
 """Deciding inputs in addition to those that are always integers."""
 _DIVISIONS = frozenset(("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"))
-"""Ops that TensorFlow does not run on whole numbers where input 1 is 0."""
+"""Ops that TensorFlow refuses to run on integers if input 1 is 0."""
 
 
 def shape_sources(graph: Graph, *, every: bool = False) -> set[str]:
@@ -69,7 +69,7 @@ def _deciding(node: Node) -> Iterator[Output]:
     """Yields the inputs that a node reads as a whole number or a branch."""
     inputs, definition = node.inputs, node.op_def
     if definition is None:
-        yield from inputs  # they could all decide
+        yield from inputs  # any of them may decide
         return
     for slot in (*_DECIDING.get(node.op, ()), *((1,) if node.op in _DIVISIONS else ())):
         yield from inputs[slot : slot + 1]
@@ -85,7 +85,7 @@ def _deciding(node: Node) -> Iterator[Output]:
 
 
 def _takes_whole_numbers(arg: Arg, definition: OpDef) -> bool:
-    """Whether whole numbers are all that ARG can be."""
+    """Returns whether all dtypes allowed for `arg` are integers."""
     attr = definition.attrs.get(arg.type_attr or arg.list_attr)
     types = (arg.dtype,) if arg.dtype else attr.allowed if attr is not None else ()
     return bool(types) and all(_is_whole(dtype) for dtype in types)
@@ -97,5 +97,5 @@ def _is_whole(number: int) -> bool:
 
 
 def _may_decide(number: int) -> bool:
-    """Whether a tensor of that dtype may be an axis, a size, a count or a branch."""
+    """Returns whether a tensor of that dtype may be an axis, a size, a count or a branch."""
     return not number or _is_whole(number) or base_dtype(number) == BOOL

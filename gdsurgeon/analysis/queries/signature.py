@@ -57,11 +57,11 @@ def _shown(tensors: Sequence[TensorInfo]) -> str:
 
 
 MOST_SHOWN = 5
-"""Inputs, and outputs, that the `repr` of a signature shows."""
+"""The maximum number of inputs, and of outputs, that the `repr` of a signature shows."""
 
 
 def input_nodes(graph: Graph) -> list[Node]:
-    """The placeholders, in file order; of a model that has signatures, placeholders and variables that they take."""
+    """Returns the placeholders, in file order. With signatures, returns the placeholders and variables they list."""
     topology = topology_of(graph)
     taken = _named(graph, "inputs")
     if taken is None:
@@ -70,7 +70,10 @@ def input_nodes(graph: Graph) -> list[Node]:
 
 
 def _named(graph: Graph, side: str) -> dict[Node, None] | None:
-    """The nodes whose tensors the signatures of a model take or give; None where GRAPH is part of none that has any."""
+    """Returns the nodes of the tensors that the signatures of a model list as `side`: ``inputs`` or ``outputs``.
+
+    Returns None if `graph` is not part of a model with signatures.
+    """
     serving = serving_of(graph)
     if serving is None or not serving.called:
         return None
@@ -130,7 +133,7 @@ def _can_be_fetched(flow: ControlFlow | None, node: Node, dtypes: list[int] | No
 
 @public
 def signature(graph: Graph) -> Signature:
-    """The inputs and outputs of GRAPH with their dtypes and the shapes that are stated."""
+    """Returns the inputs and outputs of `graph` with their dtypes and stated shapes."""
     return graph.derived(_signature)
 
 
@@ -152,7 +155,10 @@ def tensor_info(output: Output) -> TensorInfo:
 
 
 MOST_NODES = 50_000
-"""Nodes of a graph in which shapes are inferred only to be told: of more it takes longer than all else."""
+"""The maximum number of nodes of a graph whose shapes are inferred only for display.
+
+In larger graphs, inference takes longer than everything else.
+"""
 
 
 def inferred_signature(graph: Graph, stated: Signature) -> Signature:

@@ -1,7 +1,7 @@
 """Strings that are baked into a graph: in constants, in attrs and in its debug info, file paths above all.
 
 A frozen graph can contain data that should not be published: the names of training images in a string constant, the
-    path of a vocabulary in a shared name, source files of the author in the debug info.
+path of a vocabulary in a shared name, source files of the author in the debug info.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.protos import NodeDef
 
 LONGEST = 4096
-"""Bytes of a string that are looked at."""
+"""The maximum number of bytes of a string that are examined."""
 MOST_TEXTS = 20
-"""Texts of one place that are kept; paths are kept all."""
+"""The maximum number of texts kept for one place; all paths are kept."""
 
 
 @dataclass
@@ -34,13 +34,13 @@ class Strings:
     Attributes:
         node: the node, or '' for the graph's debug info.
         function: the function that the node is in, or ''.
-        attr: the attr; of a constant ``value``.
-        is_tensor: whether it is a tensor, and not a string of the node's own.
-        count: strings that are text or paths.
-        paths: those that are a file path or a URL, or hold one; shortened where they are longer than `LONGEST` bytes.
-        texts: the first `MOST_TEXTS` of the others.
-        binary: strings that are no text; they are only counted.
-        unread_bytes: of a tensor that is too large in one piece to be taken apart.
+        attr: the attr; ``value`` for a constant.
+        is_tensor: whether the attr is a tensor, not a string attr of the node.
+        count: the number of strings that are text or paths.
+        paths: the strings that are or contain a file path or a URL; cut after `LONGEST` bytes.
+        texts: the first `MOST_TEXTS` of the other texts.
+        binary: the number of strings that are not text.
+        unread_bytes: the bytes of a tensor content that is too large to be split into strings.
     """
 
     node: str
@@ -54,7 +54,7 @@ class Strings:
     unread_bytes: int = 0
 
     def add(self, data: bytes) -> None:
-        """Takes a string in; the beginning of one will do."""
+        """Adds a string, or the beginning of one."""
         text = as_text(data)
         if text is None:
             self.binary += 1
@@ -67,15 +67,15 @@ class Strings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say of it."""
+        """Whether it has no strings, binary data or unread bytes."""
         return not (self.count or self.binary or self.unread_bytes)
 
 
 def baked_strings(graph: Graph) -> list[Strings]:
-    """The strings in GRAPH as it is in its file, those with paths first; one pass, linear in its bytes.
+    """Returns the strings in `graph` as stored in its file, those with paths first; one pass, linear in its bytes.
 
-    Of string tensors all strings are taken, wherever they are. Of string attrs those that are text with spaces, paths
-    or URLs: what remains are names and settings (``SAME``, ``NHWC``).
+    All strings of string tensors are included. String attrs are included if they are text with spaces, paths or URLs;
+    the others are names and settings (``SAME``, ``NHWC``).
     """
     found = list(_in_debug_info(graph))
     for node in parsed_nodes(graph.source):
@@ -86,11 +86,11 @@ def baked_strings(graph: Graph) -> list[Strings]:
     return sorted(found, key=lambda strings: not strings.paths)
 
 
-# -- what is text, and what is a path ---------------------------------------------------------------------
+# -- text and paths --------------------------------------------------------------------------------------
 
 
 def as_text(data: bytes) -> str | None:
-    """DATA as text, or None where it is binary; of a long one the beginning."""
+    """Returns `data` as text, or None if it is binary; at most the first `LONGEST` bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         text = decoder.decode(data[:LONGEST], final=len(data) <= LONGEST)
@@ -100,7 +100,7 @@ def as_text(data: bytes) -> str | None:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""What no text holds: control characters, but for tabs and line ends."""
+"""Characters that text does not contain: control characters other than tabs and line ends."""
 
 
 _EXTENSIONS = (
@@ -125,30 +125,30 @@ _PATH = re.compile(
 
 
 def holds_path(text: str) -> bool:
-    """Whether TEXT is a file path or a URL, or holds one; by its looks, so now and then wrongly."""
+    """Returns whether `text` is or contains a file path or a URL. This is a guess by its form, sometimes wrong."""
     return _PATH.search(text) is not None
 
 
 def _is_worth_saying(text: str) -> bool:
-    """Whether a string attr is more than a name or a setting."""
+    """Returns whether a string attr is more than a name or a setting."""
     return holds_path(text) or (any(c.isspace() for c in text.strip()) and any(c.isalpha() for c in text))
 
 
-# -- where strings are ------------------------------------------------------------------------------------
+# -- places of strings ------------------------------------------------------------------------------------
 
 
 def _in_debug_info(graph: Graph) -> Iterator[Strings]:
-    """The source files that the graph's debug info names."""
+    """Yields the source files that the debug info of the graph names."""
     try:
         for info in debug_infos(graph):
             if info.files:
                 yield Strings("", "", "debug_info", False, count=len(info.files), paths=list(info.files))
     except InputError:
-        return  # the structural check says so
+        return  # the structural check reports this
 
 
 def _in_node(node: NodeDef | Record, function: str = "") -> Iterator[Strings]:
-    """The strings in a node, whose record may be too large to be read whole."""
+    """Yields the strings in a node. Its record may be too large to read at once."""
     header = node.header() if isinstance(node, Record) else node
     attrs: Iterable[tuple[str, Buffer, int, int]]
     if isinstance(node, Record):
@@ -170,18 +170,18 @@ def _in_node(node: NodeDef | Record, function: str = "") -> Iterator[Strings]:
                     inner = [f for f in fields(buf, field_.value, field_.end) if (f.number, f.wire_type) == (2, LEN)]
                     _add_attr(found, [_beginning(buf, f.value, f.end) for f in inner])
         except WireError:
-            continue  # the structural check says so
+            continue  # the structural check reports this
         if not found.is_empty:
             yield found
 
 
 def _beginning(buf: Buffer, start: int, end: int) -> bytes:
-    """As much of a string as is looked at, and a byte more where there is more."""
+    """Returns the part of a string that is examined, and one more byte if the string is longer."""
     return buf[start : min(end, start + LONGEST + 1)]
 
 
 def _add_attr(found: Strings, items: Iterable[bytes]) -> None:
-    """Adds the relevant strings of a node's own attrs; binary ones there are serialized messages."""
+    """Adds the relevant strings of a node's own attrs. Binary strings are serialized messages, and are skipped."""
     if found.attr == COLOCATION_ATTR:
         return
     for data in items:
@@ -191,7 +191,7 @@ def _add_attr(found: Strings, items: Iterable[bytes]) -> None:
 
 
 def _add_tensor(found: Strings, buf: Buffer, start: int, end: int) -> None:
-    """Adds the strings of the TensorProto from START to END, one at a time."""
+    """Adds the strings of the TensorProto in the bytes `start` to `end`, one at a time."""
     if _dtype(buf, start, end) % dtypes.REF != dtypes.STRING:
         return
     for field_ in fields(buf, start, end):

@@ -1,4 +1,4 @@
-"""The parts of a graph that a trainer uses: savers, assignments of first values, slots of optimizers."""
+"""The parts of a graph that a trainer uses: savers, assignments of initial values, slots of optimizers."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from gdsurgeon.ops.kinds import (
 
 
 def saver_scopes(graph: Graph) -> list[str]:
-    """The scopes in which nodes of GRAPH write or read checkpoints, such as ``save``, the outer ones only."""
+    """Returns the outermost scopes in which nodes of `graph` write or read checkpoints, such as ``save``."""
     topology = topology_of(graph)
     found = {topology.name(number).rpartition("/")[0] for number in topology.with_ops(CHECKPOINT_WRITERS | RESTORES)}
     return sorted(scope for scope in found - {""} if not any(scope.startswith(f"{other}/") for other in found - {""}))
 
 
 def saver_of(name: str, scopes: list[str]) -> str:
-    """The one of SCOPES in which the node NAME lies; '' if it lies in none."""
+    """Returns the scope among `scopes` that contains the node `name`; '' if no scope does."""
     return next((scope for scope in scopes if name.startswith(f"{scope}/")), "")
 
 
 def initialisers(topology: Topology, inside: bytearray, but: Container[int] = ()) -> list[int]:
-    """What lies outside of INSIDE, BUT for some nodes, and initialises the variables and tables in it, ascending.
+    """Returns the nodes outside `inside` that initialize the variables and tables in it, in ascending order.
 
-    That is each assignment, and what feeds assignments and nothing else outside. An initialiser of other things too (a
-    group of them all) is not part of it. Placeholders are not either.
+    These are all assignments, and the nodes that serve only assignments outside. Nodes that also serve other nodes are
+    not included, nor are placeholders and the nodes in `but`.
     """
     found: dict[int, None] = {}
     for number in topology.with_ops(op for op in topology.ops() if holds_state(op)):
@@ -51,10 +51,10 @@ def initialisers(topology: Topology, inside: bytearray, but: Container[int] = ()
 
 
 def needed_initialisers(topology: Topology, kept: bytearray, *, listed: bool = False) -> list[int]:
-    """The assignments to variables and tables among KEPT, and all that they depend on, ascending.
+    """Returns the assignments to the variables and tables in `kept`, and the nodes they depend on, in ascending order.
 
-    LISTED: those of variables that a MetaGraph lists. Their own reads are named there, and stay; what restores them is
-    part of the saver, and does not.
+    Only nodes outside `kept` are returned. With `listed`, a MetaGraph lists the variables. It names their own reads,
+    so these are included; assignments of restored values belong to the saver, and are not.
     """
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
     found = [user for number in holders for user in assignments(topology, number)]
@@ -66,7 +66,7 @@ def needed_initialisers(topology: Topology, kept: bytearray, *, listed: bool = F
 
 
 def _is_restored(topology: Topology, number: int) -> bool:
-    """Whether the assignment NUMBER is of what was read from a checkpoint."""
+    """Returns whether the assignment `number` assigns a value restored from a checkpoint."""
     value = next(iter(topology.data_producers(number)[1:]), -1)
     while value >= 0 and topology.op(value) in IDENTITY:
         value = next(iter(topology.data_producers(value)), -1)
@@ -74,14 +74,14 @@ def _is_restored(topology: Topology, number: int) -> bool:
 
 
 def _own_reads(topology: Topology, number: int) -> list[int]:
-    """The reads of the variable NUMBER that are called after it."""
+    """Returns the reads of the variable `number` whose names are in its scope."""
     scope = f"{topology.name(number)}/"
     users = [user for user in topology.users(number) if topology.op(user) in VARIABLE_READS]
     return [user for user in users if topology.name(user).startswith(scope)]
 
 
 def assignments(topology: Topology, number: int) -> list[int]:
-    """The nodes that assign to the variable or table NUMBER, directly or by way of an Identity of it."""
+    """Returns the nodes that assign to the variable or table `number`, directly or through an Identity."""
     out: list[int] = []
     pending = [number]
     for holder in pending:  # grows while it is walked
@@ -99,9 +99,10 @@ _MAKES_NAMES = PLACEHOLDERS | {"Const", "Pack", "ShardedFilename", "ShardedFiles
 
 
 def saver_nodes(topology: Topology) -> set[int]:
-    """The nodes of savers: what saves and restores, what waits for that, and what only they need.
+    """Returns the nodes of savers: save and restore ops, their dependents, and file name ops that serve only these.
 
-    What restores from a file that nothing saves to, and that no placeholder names, initialises variables.
+    A restore op initializes variables, and is not part of a saver, if no node saves to its file and no placeholder
+    names it.
     """
     saving = topology.with_ops(SAVES)
     above = topology.upstream([file for n in saving if (file := _file(topology, n)) is not None], control=False)
@@ -117,20 +118,24 @@ def saver_nodes(topology: Topology) -> set[int]:
 
 
 def saver_behind(topology: Topology, files: Iterable[int]) -> set[int]:
-    """The nodes of a saver which is given the names of files by the nodes FILES; functions may do its work."""
+    """Returns the nodes downstream of `files`, the nodes a saver starts from, and file name ops that serve only these.
+
+    The nodes `files` are save and restore ops, or file names if functions save and restore.
+    """
     found = members(forward_walk(topology, files, control=True))
     return {*serving_alone(topology, found, lambda n: topology.op(n) in _MAKES_NAMES, lambda _: True)}
 
 
 def _file(topology: Topology, number: int) -> int | None:
-    """What names the file that the node NUMBER saves to or restores from."""
+    """Returns the node that computes the name of the file that the node `number` saves to or restores from."""
     return next(iter(topology.data_producers(number)), None)
 
 
 def slots(topology: Topology, numbers: Iterable[int]) -> list[int]:
-    """Those of the nodes NUMBERS that are what an optimiser keeps: the slots of variables, and its own variables.
+    """Returns the nodes among `numbers` that are optimizer state: slots of variables, and variables of the optimizer.
 
-    A slot is called after its variable and colocated with it, or read by a step that trains another variable.
+    A slot has its variable's name as scope and is colocated with it, or is read by a step that trains a different
+    variable.
     """
     trained: set[int] = set()
     read: set[int] = set()
@@ -155,11 +160,10 @@ def _is_called_as_slot(topology: Topology, number: int) -> bool:
 
 
 def needing(topology: Topology, starts: Iterable[int], inside: bytearray, but: set[int]) -> set[int]:
-    """Returns the nodes `inside` that are useless without the variables `starts`: those, and nodes that depend on or
-    serve them.
+    """Returns the nodes in `inside` that are useless without the variables `starts`, including the variables.
 
-    Nodes that assign their first values are included, but not nodes that only depend on that. `but`: nodes where the
-    search stops.
+    These are the nodes that depend on the variables, and nodes that serve only these. Nodes that assign the initial
+    values are included, but not nodes that depend only on these assignments. The search stops at the nodes in `but`.
     """
     variables = list(starts)
     first = {user for number in variables for user in assignments(topology, number)}
@@ -175,7 +179,7 @@ def needing(topology: Topology, starts: Iterable[int], inside: bytearray, but: s
 
 
 def first_values(topology: Topology, variables: Iterable[int], inside: bytearray) -> set[int]:
-    """The nodes INSIDE that give VARIABLES their first values, and serve nothing else."""
+    """Returns the assignments to `variables` in `inside`, and the nodes that serve nothing else."""
     found = {user for number in variables for user in assignments(topology, number) if inside[user]}
     return {*_with_servants(topology, found, inside)}
 

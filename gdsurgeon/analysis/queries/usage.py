@@ -23,9 +23,9 @@ class OpUsage(NamedTuple):
 
     Attributes:
         op: its name.
-        nodes: nodes of the graph.
-        inner_nodes: nodes inside functions.
-        is_known: whether TensorFlow's table has it.
+        nodes: the number of nodes in the graph.
+        inner_nodes: the number of nodes in functions.
+        is_known: whether it is in the table of TensorFlow ops.
         is_function: whether it is a function of the graph.
     """
 
@@ -37,7 +37,7 @@ class OpUsage(NamedTuple):
 
 
 def op_counts(graph: Graph) -> dict[str, int]:
-    """How many nodes of each op there are, the most frequent first."""
+    """Returns the number of nodes of each op, the most frequent first."""
     table = graph.store.table
     out = dict(table.op_counts)
     for node in graph.touched():
@@ -51,7 +51,7 @@ def op_counts(graph: Graph) -> dict[str, int]:
 
 
 def op_usage(graph: Graph) -> list[OpUsage]:
-    """The ops of GRAPH as it is now, the most frequent first."""
+    """Returns the ops of `graph` in its present state, the most frequent first."""
     outer = op_counts(graph)
     inner = Counter(node.op for function in graph.functions for node in function.node_def)
     counts = Counter(outer) + inner
@@ -60,11 +60,11 @@ def op_usage(graph: Graph) -> list[OpUsage]:
 
 
 def functions_of(node: Node) -> list[str]:
-    """The functions that NODE calls or passes on, each once; the library may not have them."""
+    """Returns the functions that `node` calls or passes on, each once; the library may not have them."""
     is_call = node.op in node.graph.functions
     found = [node.op] if is_call else []
     definition = node.op_def
-    if definition is not None and not definition.takes_functions and not is_call:  # a function may take it from there
+    if definition is not None and not definition.takes_functions and not is_call:  # a called function may use any attr
         return found
     for key in node.attr_keys:
         kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
@@ -72,14 +72,14 @@ def functions_of(node: Node) -> list[str]:
             try:
                 value = node.attr(key)
             except InputError:
-                continue  # it is corrupt, and the structural check says so
+                continue  # it is corrupt; the structural check reports this
             if value is not None:
                 found.extend(func.name for func in functions_in(value))
     return list(dict.fromkeys(found))
 
 
 def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
-    """The nodes that call functions or pass some on, and which."""
+    """Yields the nodes that call or pass on functions, with the names of these functions."""
     topology = topology_of(graph)
     for number in topology.with_ops(op for op in topology.ops() if may_call(graph, op)):
         node = topology.node(number)
@@ -89,18 +89,18 @@ def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
 
 
 def used_functions(graph: Graph) -> set[str]:
-    """The functions that a node of GRAPH calls or passes on, directly or through others, with their gradients."""
+    """Returns the functions that nodes of `graph` call or pass on, directly or indirectly, with their gradients."""
     return set(graph.functions.reachable((name for _, names in calling_nodes(graph) for name in names), gradients=True))
 
 
 def calling(graph: Graph, names: Iterable[str]) -> list[Node]:
-    """The nodes of GRAPH that call or pass on one of the functions NAMES, directly or through others."""
+    """Returns the nodes of `graph` that call or pass on one of the functions `names`, directly or indirectly."""
     reaching = graph.functions.reaching(names)
     return [node for node, called in calling_nodes(graph) if not reaching.isdisjoint(called)]
 
 
 def may_call(graph: Graph, op: str) -> bool:
-    """Whether a node of OP can call a function: it is one, an attr holds one, or nothing is known of its attrs."""
+    """Returns whether nodes of `op` can call a function: `op` is a function, has a function attr, or is unknown."""
     definition = graph.op_def(op)
     return definition is None or op in graph.functions or definition.takes_functions
 
@@ -113,11 +113,11 @@ class FunctionSummary:
         name: its name.
         inputs, outputs: (name, type) of each argument; a type is that of a tensor (``float32``), an attr that holds it
             (``T``), several of one (``N * float32``), or a list of them (``Tin...``).
-        node_count: nodes in its body.
+        node_count: the number of nodes in its body.
         is_stateful: whether it is marked as stateful.
         calls: functions that its nodes call or pass on, each once.
         node_callers: nodes of the graph that call it or pass it on.
-        function_callers: functions that do.
+        function_callers: functions that call it or pass it on.
         gradient_of: functions for which it is registered as the gradient.
         is_used: whether a node of the graph reaches it, directly or through other functions.
     """
@@ -135,7 +135,7 @@ class FunctionSummary:
 
 
 def function_summaries(graph: Graph) -> list[FunctionSummary]:
-    """The functions of GRAPH as it is now, in the order of the file. Linear in nodes and calls."""
+    """Returns the functions of `graph` in its present state, in file order. Linear in nodes and calls."""
     library = graph.functions
     found: dict[str, FunctionSummary] = {}
     for function in library:
@@ -169,7 +169,7 @@ def _summary(function: FunctionDef, library: FunctionLibrary) -> FunctionSummary
 
 
 def _type(arg: ArgDef) -> str:
-    """The type of an ArgDef."""
+    """Returns the type of an ArgDef, as text."""
     if arg.type_list_attr:
         return f"{arg.type_list_attr}..."
     text = arg.type_attr or dtype_name(arg.type + (REF if arg.is_ref else 0))

@@ -14,7 +14,7 @@ from gdsurgeon.wire.messages import decode_error
 
 
 def stated_shape(output: Output) -> Shape:
-    """The shape of a placeholder, a constant, or a node with an ``_output_shapes`` attr; else None (unknown)."""
+    """Returns the shape of a placeholder, a constant, or a node with an ``_output_shapes`` attr; else None."""
     node = output.node
     if not node.exists:
         return None
@@ -42,19 +42,19 @@ def may_be_one(a: Output, b: Output) -> bool:
 
 
 def mismatch(a: Output, b: Output) -> str:
-    """The code of the error that one tensor cannot stand for the other, or '' where it can; see `may_be_one`."""
+    """Returns the error code if one tensor cannot replace the other, or '' if it can; see `may_be_one`."""
     if not same_dtype(a.dtype, b.dtype):
         return "dtype-mismatch"
     return "" if compatible(stated_shape(a), stated_shape(b)) else "shape-mismatch"
 
 
 def describe(output: Output) -> str:
-    """``float32 [?,3]``: dtype and stated shape of a tensor; ``unknown`` where neither is known."""
+    """Returns the dtype and stated shape of a tensor as text: ``float32 [?,3]``; see `typed`."""
     return typed(output.dtype, stated_shape(output))
 
 
 def typed(dtype: int, shape: Shape) -> str:
-    """The same of a DataType, 0 where it is not known, and a shape."""
+    """Returns a DataType and a shape, if it is known, as text: ``float32 [?,3]``; ``unknown type`` for DataType 0."""
     if not dtype:
         return "unknown type"
     return dtype_name(base_dtype(dtype)) + (f" {format_shape(shape)}" if shape is not None else "")
@@ -64,21 +64,21 @@ UNKNOWN = -1
 """An unknown dim."""
 
 Value = tuple["int | None", ...] | None
-"""The elements of an integer tensor in row-major order, None for an unknown one; None where even their number is."""
+"""The elements of an integer tensor in row-major order, None for unknown elements; None if their number is unknown."""
 
 MOST_ELEMENTS = 1024
-"""Elements up to which the values of a tensor are followed: shape arithmetic is on a few."""
+"""The most elements of a tensor with known values: shape arithmetic needs few."""
 MOST_OUTPUTS = 4096
-"""Outputs up to which the shapes of a node are stated; more there are only in a broken file."""
+"""The most outputs of a node with inferred shapes; only a broken file has more."""
 SMALL = 16 * MOST_ELEMENTS
-"""Bytes up to which a constant is decoded whole, which is quicker than to skip its values."""
+"""The most bytes of a constant that is decoded whole, which is faster than skipping its values."""
 
 
 class Misfit(Exception):
-    """The inputs of a node contradict each other or its attrs: TensorFlow would not load or not run it.
+    """The inputs of a node contradict each other or its attrs: TensorFlow would not load it, or not run it.
 
     Attributes:
-        shapes: the shapes of its outputs that are known nevertheless.
+        shapes: the shapes of its outputs that are still known.
     """
 
     def __init__(self, text: str, shapes: Sequence[Shape] = ()) -> None:
@@ -87,13 +87,13 @@ class Misfit(Exception):
 
 
 class Call:
-    """A node as a rule sees it.
+    """A node, as the argument of a shape rule.
 
     Attributes:
         op: its op.
-        shapes: of its data inputs.
-        values: of its data inputs.
-        results: the shapes of its outputs, once its rule has stated them.
+        shapes: the shapes of its data inputs.
+        values: the values of its data inputs.
+        results: the shapes of its outputs, after its shape rule has returned them.
     """
 
     __slots__ = ("_constant", "_find", "_node", "op", "results", "shapes", "values")
@@ -115,26 +115,26 @@ class Call:
         return self._node
 
     def attr(self, key: str) -> object:
-        """The plain value of an attr, or its default; None where there is neither."""
+        """Returns the plain value of an attr, or its default; None if neither exists."""
         return self.node.setting(key)
 
     def text(self, key: str) -> str:
-        """The value of a string attr, or its default; '' where there is neither."""
+        """Returns the value of a string attr, or its default; '' if neither exists."""
         value = self.attr(key)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
     def number(self, key: str, otherwise: int = 0) -> int:
-        """The value of an attr that is an int, a bool or a type, or its default; OTHERWISE where there is neither."""
+        """Returns the value of an int, bool or type attr, or its default; `otherwise` if neither exists."""
         value = self.attr(key)
         return value if isinstance(value, int) else otherwise
 
     def ints(self, key: str) -> list[int]:
-        """The value of an attr that is a list of ints, or its default; [] where there is neither."""
+        """Returns the value of a list(int) attr, or its default; [] if neither exists."""
         value = self.attr(key)
         return [int(item) for item in value] if isinstance(value, list) else []
 
     def dtype(self, output: int = 0) -> int:
-        """The DataType of an output, 0 where it is not known."""
+        """Returns the DataType of an output, 0 if unknown."""
         if self._constant is not None:
             return self._constant[0]
         found = self.node.output_dtypes
@@ -142,46 +142,54 @@ class Call:
 
     @property
     def constant(self) -> tuple[int, Shape, Value]:
-        """Of a Const the DataType, the shape and, where they are few, the elements."""
+        """The DataType and the shape of a Const, and its elements if they are few ints."""
         if self._constant is None:
             self._constant = read_constant(self.node)
         return self._constant
 
     def shape(self, index: int) -> Shape:
-        """The shape of a data input; unknown where there is no such input."""
+        """Returns the shape of a data input; unknown if the input does not exist."""
         return self.shapes[index] if -len(self.shapes) <= index < len(self.shapes) else None
 
     def known(self, index: int) -> tuple[int, ...]:
-        """The shape of a data input. Raises LookupError where its rank is unknown: nothing is stated then."""
+        """Returns the shape of a data input.
+
+        Raises:
+            LookupError: its rank is unknown. The outputs of the node are then unknown.
+        """
         shape = self.shape(index)
         if shape is None:
             raise LookupError(f"input {index}")
         return shape
 
     def elements(self, index: int) -> tuple[int | None, ...]:
-        """The value of a data input. Raises LookupError where not even its size is known: nothing is stated then."""
+        """Returns the value of a data input.
+
+        Raises:
+            LookupError: even its size is unknown. The outputs of the node are then unknown.
+        """
         value = self.value(index)
         if value is None:
             raise LookupError(f"input {index}")
         return value
 
     def vector(self, index: int) -> tuple[int | None, ...]:
-        """The same of one that must have one dim, else nothing is stated."""
+        """Returns the value of a data input with one dim. Raises LookupError as `elements`, or if its rank is not 1."""
         if len(self.known(index)) != 1:
             raise LookupError(f"input {index}")
         return self.elements(index)
 
     def value(self, index: int) -> Value:
-        """The value of a data input."""
+        """Returns the value of a data input; None if it is unknown or the input does not exist."""
         return self.values[index] if -len(self.values) <= index < len(self.values) else None
 
     def scalar(self, index: int) -> int | None:
-        """The value of a data input that has one element."""
+        """Returns the element of a data input with one element; None if unknown."""
         value = self.value(index)
         return value[0] if value is not None and len(value) == 1 else None
 
     def size(self, index: int) -> int:
-        """The dim that is the value of a data input."""
+        """Returns the value of a data input with one element, as a dim; `UNKNOWN` if unknown."""
         value = self.scalar(index)
         return UNKNOWN if value is None else value
 
@@ -194,7 +202,7 @@ class Call:
         return None if length is None else (UNKNOWN,) * length
 
     def length(self, index: int) -> int | None:
-        """How many elements a data input has; None where that is not known, or more than are followed."""
+        """Returns the number of elements of a data input; None if unknown or more than `MOST_ELEMENTS`."""
         value = self.value(index)
         if value is not None:
             return len(value)
@@ -202,12 +210,12 @@ class Call:
         return found if found is not None and found <= MOST_ELEMENTS else None
 
     def ranked(self, index: int, rank: int) -> tuple[int, ...]:
-        """The shape of a data input that must have RANK dims. Raises Misfit where it has others."""
+        """Returns the shape of a data input that must have `rank` dims. Raises Misfit if its rank differs."""
         return ranked(self.shape(index), rank)
 
 
 def read_constant(node: Node) -> tuple[int, Shape, Value]:
-    """The DataType of a Const, its shape and, where they are few ints, its elements; weights are not read."""
+    """Returns the DataType and the shape of a Const, and its elements if they are few ints; weights are not read."""
     start, end = node.header.attrs.get("value", (0, 0)) if node.record is not None else (0, 0)
     if end - start > SMALL:
         header = constant_header(node)
@@ -226,7 +234,7 @@ def read_constant(node: Node) -> tuple[int, Shape, Value]:
 
 
 def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
-    """SHAPE, which must have RANK dims. Raises Misfit where it has others."""
+    """Returns `shape`, which must have `rank` dims; unknown dims if it is None. Raises Misfit if its rank differs."""
     if shape is None:
         return (UNKNOWN,) * rank
     if len(shape) != rank:
@@ -235,7 +243,7 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
 
 
 def count(shape: Shape) -> int | None:
-    """How many elements a tensor has, or None where its shape does not say."""
+    """Returns the number of elements of a tensor of this shape, or None if the number is unknown."""
     if shape is None:
         return None
     return prod(shape) if UNKNOWN not in shape else (0 if 0 in shape else None)
@@ -247,7 +255,7 @@ def known_product(dims: Iterable[int]) -> int:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """AXIS counted from the front. Raises Misfit where a tensor of RANK dims has no such axis."""
+    """Returns `axis`, counted from the front. Raises Misfit if a tensor with `rank` dims does not have the axis."""
     if not -rank <= axis < rank:
         raise Misfit(f"axis {axis} does not exist: there are {rank} dimensions")
     return axis % rank
@@ -278,7 +286,7 @@ def merge_all(shapes: Iterable[Shape]) -> Shape:
 
 
 def agreed(shapes: Sequence[Shape]) -> Shape:
-    """Returns the common facts of several shapes; a tensor has one of them."""
+    """Returns the common facts of several shapes, for a tensor that has one of them."""
     known = [shape for shape in shapes if shape is not None]
     if not known or len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None
@@ -286,7 +294,7 @@ def agreed(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """The shape that two shapes are broadcast to, as numpy has it. Raises Misfit where they cannot be."""
+    """Returns the shape to which two shapes broadcast, by NumPy's rules. Raises Misfit if they cannot broadcast."""
     if a is None or b is None:
         return None
     if a == b and UNKNOWN not in a:
@@ -299,7 +307,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
         elif x >= 0 and y >= 0 and x != y:
             raise Misfit(f"{format_shape(a)} and {format_shape(b)} cannot be broadcast to one shape")
         else:
-            out.append(max(x, y))  # one that is known and not 1 decides
+            out.append(max(x, y))  # a known dim other than 1 determines the result
     return tuple(out)
 
 
@@ -311,7 +319,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(ops: str) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of OPS, which are separated by white space."""
+    """Returns a decorator that registers a function as the rule of `ops`, which are separated by white space."""
 
     def register(function: Rule) -> Rule:
         for op in ops.split():
@@ -322,6 +330,6 @@ def rule(ops: str) -> Callable[[Rule], Rule]:
 
 
 def rules(table: Mapping[str, Rule]) -> None:
-    """Makes functions the rules of ops: by what `rule` takes."""
+    """Registers functions as the rules of ops; the keys of `table` are as for `rule`."""
     for ops, function in table.items():
         rule(ops)(function)

@@ -1,4 +1,4 @@
-"""Shape rules of ops that rearrange, cut, join and look up."""
+"""Shape rules of ops that rearrange, slice, join and gather."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gdsurgeon.analysis.shapes.arithmetic import (
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 
-# The same elements in another shape.
+# The same elements in a different shape.
 
 
 @rule("Reshape")
@@ -60,7 +60,7 @@ def reshaped(shape: Shape, target: Value, stated: Shape = None) -> Shape:
 
 
 def format_target(target: Value) -> str:
-    """A Reshape's second input: ``[-1,?,3]``, an element that is not known being ``?``."""
+    """Returns the second input of a Reshape as text: ``[-1,?,3]``, with ``?`` for an unknown element."""
     if target is None:
         return "[...]"
     return "[" + ",".join("?" if dim is None else str(dim) for dim in target) + "]"
@@ -113,7 +113,7 @@ def _bitcast(call: Call) -> Sequence[Shape]:
     return [shape[:-1]]
 
 
-# Joined and taken apart.
+# Ops that join and split.
 
 
 @rule("ConcatV2 Concat")
@@ -239,7 +239,7 @@ def _pad(call: Call) -> Sequence[Shape]:
     return [tuple(out)]
 
 
-# Cut.
+# Ops that slice.
 
 
 @rule("Slice")
@@ -330,7 +330,7 @@ def _interval(dim: int, cut: slice) -> int:
     return len(range(*cut.indices(dim)))
 
 
-# Looked up.
+# Ops that look up elements.
 
 
 @rule("GatherV2")
@@ -395,7 +395,7 @@ def _dynamic_stitch(call: Call) -> Sequence[Shape]:
 
 
 def _behind(places: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an element of DATA, which has one for each of PLACES. Raises Misfit where it has others."""
+    """Returns the dims of `data` after its first dims, which must be `places`. Raises Misfit if they differ."""
     merge(places, data[: len(places)])
     return data[len(places) :]
 
@@ -419,7 +419,7 @@ def _combined_non_max_suppression(call: Call) -> Sequence[Shape]:
 
 @rule("MapDefun")
 def _map_defun(call: Call) -> Sequence[Shape]:
-    """What its function gives for an element, of as many elements as come in."""
+    """Returns the stated shapes of the results for one element, with the number of elements as first dim."""
     stated, count = call.node.attr("output_shapes"), call.known(0)[0]
     items = [shape_of(shape) for shape in stated.list.shape] if stated is not None else []
     return [None if item is None else (count, *item) for item in items]

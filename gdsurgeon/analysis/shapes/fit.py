@@ -14,13 +14,16 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 
 BATCH_FACTOR, FACTOR = 2, 3
-"""An unknown dim is tried at that multiple of its old size; another one for the batch tells the two apart."""
+"""An unknown dim is tried at this multiple of its old size; the batch has its own factor, to distinguish it."""
 BATCH, SIZE = 2, 96
-"""A dim that is unknown before and after is tried at that size."""
+"""A dim that is unknown in both the old and the new shape is tried at this size."""
 
 
 class Fix(NamedTuple):
-    """A Reshape whose constant shape holds a batch size, the shape that takes any batch, and what it would reshape."""
+    """A Reshape whose constant shape `old` contains a batch size.
+
+    `new` is the shape for any batch size; `got` is the shape of the new input.
+    """
 
     node: Node
     old: tuple[int, ...]
@@ -29,13 +32,13 @@ class Fix(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What new input shapes come to.
+    """The result of new input shapes.
 
     Attributes:
-        tried: the shape of each input at which it was tried.
-        misfits: the nodes that do not take it, a line each; its facts name the node and the op.
+        tried: for each input the shape that was tried.
+        misfits: the nodes that do not accept the new shapes, one remark each; its facts name the node and op.
         fixes: the Reshapes in which only the batch size does not fit.
-        warnings: what runs and is perhaps not what was meant, a line each.
+        warnings: the nodes that run but perhaps not as intended, one line each.
     """
 
     tried: dict[Node, Shape]
@@ -45,10 +48,10 @@ class Fit(NamedTuple):
 
 
 def trial_shape(old: Shape, new: Shape) -> Shape:
-    """A shape that NEW allows: a dim that becomes unknown gets a multiple of its old size; one that was unknown stays.
+    """Returns a shape that `new` allows, to be tried instead of it.
 
-    If the graph fits at that size and at the old one, no constant prevents it. If the input shape was unknown, a batch
-    size other than 1 is tried.
+    A dim that becomes unknown gets a multiple of its old size; a dim that was unknown stays unknown. If the graph fits
+    at both sizes, no constant prevents the change. If the input shape was unknown, a batch size other than 1 is tried.
     """
     if old is None and new and new[0] < 0:
         return (BATCH, *new[1:])
@@ -62,16 +65,16 @@ def trial_shape(old: Shape, new: Shape) -> Shape:
 
 
 def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Fit:
-    """Infers the shapes with OLD and with NEW input shapes and compares what becomes of the constants.
+    """Infers the shapes with `old` and with `new` input shapes, and checks whether the constants fit the new shapes.
 
-    A node that has a conflict already with the old shapes is not reported again. Functions, and values that return in
-    v1 while loops, are not followed. Linear in the size of the graph.
+    A node with a conflict at the old shapes is not reported. Functions, and values that return in v1 while loops, are
+    not followed. Linear in the size of the graph.
     """
     tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
     stated = infer_shapes(graph)
     is_open = any(shape is None or UNKNOWN in shape[1:] for shape in new.values())
     found = _fit(graph, stated, stated, old, tried, is_open)
-    # Once more with sizes for what is unknown before and after: more can be said then of what is computed from shapes.
+    # Infer again with sizes for dims that are unknown in both: values computed from shapes are then known.
     filled = {node: _filled(old[node], shape) for node, shape in tried.items()}
     if any(after != tried[node] for node, (_, after) in filled.items()):
         old_filled = {node: before for node, (before, _) in filled.items()}
@@ -102,7 +105,7 @@ def _fit(
 
 
 def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
-    """OLD and NEW with a size for each dim that is unknown in both."""
+    """Returns `old` and `new` with a size for each dim that is unknown in both."""
     if old is None or new is None or len(old) != len(new):
         return old, new
     sizes = [BATCH] + [SIZE] * len(new)
@@ -111,7 +114,7 @@ def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
 
 
 def _joined(first: _Found, second: _Found) -> _Found:
-    """Both, each node once."""
+    """Returns the results of both, each node once; `first` has priority."""
     known = first.misfits.keys() | first.fixes.keys()
     misfits = {node: text for node, text in second.misfits.items() if node not in known}
     fixes = {node: item for node, item in second.fixes.items() if node not in known}
@@ -128,13 +131,13 @@ def _joined(first: _Found, second: _Found) -> _Found:
 
 
 def misfit(node: Node, text: str) -> Remark:
-    """TEXT, the remark that says what does not fit, with NODE in it."""
+    """Returns the remark `text`, which describes a misfit, with `node` added to its text and facts."""
     assert isinstance(text, Remark)
     return Remark(f"{_shown(node)}: {text}", text.code, node=node.name, op=node.op, **text.facts)
 
 
 def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[Remark]:
-    """The inputs that would not take their own default."""
+    """Returns a remark for each input whose default does not fit its new shape."""
     out: list[Remark] = []
     for node, shape in new.items():
         default = before.shape(node.inputs[0]) if node.op == "PlaceholderWithDefault" and node.inputs else None
@@ -155,9 +158,9 @@ class _Fitting:
     """Examines each node as its new shapes are inferred. A conflict is reported once: later nodes see it as fixed.
 
     Args:
-        before: the shapes as they were.
+        before: the old shapes.
         inputs: the old and the new shape of each input.
-        is_open: whether other dims of the new shapes than the batch are only tried.
+        is_open: whether dims of the new shapes other than the batch are unknown, so that their sizes are only tried.
     """
 
     def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]], is_open: bool) -> None:
@@ -179,7 +182,10 @@ class _Fitting:
         return shapes, None if text is None else self._with_unmoved(call, text)
 
     def _with_unmoved(self, call: Call, text: str) -> Remark:
-        """TEXT, and the inputs that are what they were, and so do not follow; none that says how the node works."""
+        """Returns `text` with up to three inputs that kept their shape, unless all did.
+
+        Inputs with known values, such as axes, do not count.
+        """
         found = zip(call.node.inputs, call.shapes, call.values, strict=False)
         reads = [(read, shape) for read, shape, value in found if shape and value is None]
         same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
@@ -195,7 +201,7 @@ class _Fitting:
         target, new = call.value(1), call.shape(0)
         old = self.before.shape(call.node.inputs[0])
         if target is None or self.before.value(call.node.inputs[1]) != target:
-            return shapes, text  # not constant: it follows the input
+            return shapes, text  # not constant: the target changes with the input
         if text is not None:
             line = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
             text = Remark(line, "wrong-size", target=target, shape=new)
@@ -205,7 +211,7 @@ class _Fitting:
             return shapes, text
         lead, row = self._scaled_lead(old, new, target), _row(target)
         if lead is not None and text is None and -1 in target and count(new[1:]) == row:
-            # A row is what stands behind the -1, which so counts the rows: that may be meant, or not.
+            # The dims after the -1 are one row, so the -1 is the number of rows. That may be intended or not.
             shown = f"{_shown(call.node)} reshapes {format_shape(new)} with its shape {format_target(target)} to"
             out = shapes[0] if shapes else None
             made: dict[str, Json] = {"node": call.node.name, "target": target, "shape": new, "found": out}
@@ -224,8 +230,8 @@ class _Fitting:
     def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
         """Returns the required first dim of a Reshape's target if it contains the batch size; else None.
 
-        It does where the first dim of what is reshaped grows with the batch, and with it the first of the target: in
-        row-major order both count the same rows.
+        The target contains the batch size if the first dim of the reshaped tensor scales with the batch, and the first
+        dim of the target scales too: in row-major order both count the same rows.
         """
         lead = target[0]
         if lead is None or lead < 0 or old[0] == new[0]:
@@ -245,7 +251,7 @@ class _Fitting:
     ) -> tuple[Sequence[Shape], str | None]:
         rest = list(target[1:])
         total, rows = count(new), lead * known_product(_dims(rest))
-        # The replacement of a -1 must not depend on a size that is only tried.
+        # The replacement for a -1 must not depend on a size that was only tried.
         is_definite = not self.is_open or new[1:] == old[1:]
         if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows and is_definite:
             rest[rest.index(-1)] = total // rows
@@ -259,7 +265,7 @@ class _Fitting:
     # -- Slice, StridedSlice -------------------------------------------------------------------------------------
 
     def _cut(self, call: Call, shapes: Sequence[Shape]) -> None:
-        """Warns of a constant cut that took all of a dim and takes only a part of it now."""
+        """Adds a warning for a slice with constant bounds that read all of a dim and now reads only a part of it."""
         node = call.node
         reads = list(zip(node.inputs, call.values, strict=False))
         if any(self.before.value(read) != value for read, value in reads[1:]):
@@ -280,7 +286,7 @@ class _Fitting:
 
     @staticmethod
     def _takes_one(call: Call, rank: int) -> bool:
-        """Whether a StridedSlice takes one element along axis 0."""
+        """Returns whether the node is a StridedSlice that reads one element along axis 0."""
         if call.op != "StridedSlice" or not rank:
             return False
         shrink, ellipsis, new_axis = (call.number(f"{key}_mask") for key in ("shrink_axis", "ellipsis", "new_axis"))
@@ -288,7 +294,10 @@ class _Fitting:
 
 
 def baked_batch(target: Value, new: Shape, more: str = "") -> Remark:
-    """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW, and MORE."""
+    """Returns the remark that a Reshape to `target` contains the batch size but gets the input shape `new`.
+
+    `more` is text that is appended.
+    """
     text = f"its shape {format_target(target)} contains the batch size, but its new input is {format_shape(new)}{more}"
     return Remark(text, "baked-batch", target=target, shape=new)
 
@@ -298,7 +307,7 @@ def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def _row(target: Value) -> int:
-    """The product of the dims of TARGET but the first, -1 left out; 0 where one of them is not known."""
+    """Returns the product of the dims of `target` after the first, without any -1; 0 if one of them is unknown."""
     rest = (target or ())[1:]
     return 0 if None in rest else known_product(_dims(rest))
 

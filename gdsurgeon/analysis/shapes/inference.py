@@ -51,7 +51,7 @@ class Shapes:
     Args:
         topology: of the graph.
         order: the nodes in topological order.
-        places: for each node its place in that order; -1: it has none.
+        places: for each node its place in that order, or -1.
         given, use_stated, settle, base: see `infer_shapes`.
 
     Attributes:
@@ -98,11 +98,11 @@ class Shapes:
         return number
 
     def _lacks(self, number: int) -> bool:
-        """Returns whether a node can be inferred, and was not."""
+        """Returns whether a node can be inferred and is not yet inferred."""
         return not self._is_known[number] and self.places[number] >= 0
 
     def _infer_upstream(self, number: int) -> None:
-        """Infers a node after its inputs."""
+        """Infers a node and, before it, its producers."""
         pending = [number]
         while pending:
             number = pending[-1]
@@ -136,7 +136,7 @@ class Shapes:
             topology: of the graph as it is now, with the same numbers for the same nodes.
             order: its nodes in topological order.
             places: for each node its place in that order; -1: it has none.
-            edited: the nodes with different inputs or a different op, and perhaps others.
+            edited: the nodes with changed inputs or a changed op, and perhaps other nodes.
         """
         self.topology, self.order, self.places = topology, order, places
         worklist = Worklist(order, places)
@@ -224,7 +224,7 @@ class Shapes:
             self._values[number] = list(map(fitting, padded[: len(shapes)], shapes, dtypes))
 
     def _dtype(self, number: int, call: Call) -> int:
-        """Returns the dtype of output 0, without reading an attr if it is that of an inferred input."""
+        """Returns the dtype of output 0; does not read an attr if the dtype equals that of an inferred input."""
         inputs = self.topology.inputs(number) if call.op in KEEPS_DTYPE else ()
         found = None
         if inputs and not inputs[0] & Table.CONTROL_PORT:
@@ -300,7 +300,7 @@ _HAND_OVER = LOWERED & CALLED.keys()
 
 
 def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[str] = ()) -> dict[str, list[Shape]]:
-    """The shapes of the arguments of each function that is called, from the graph inwards, by its name.
+    """Returns the argument shapes of each function called by the graph, directly or indirectly, by function name.
 
     The values that a loop passes from one iteration to the next count as a call. If too little is known about the
     calls of a function, it has no shapes. While calls are found, the shapes of a function only become less exact, so
@@ -340,10 +340,10 @@ class _Calls:
         self._graph, self._use_stated = graph, use_stated
         self.found: dict[str, list[Shape]] = {}
         self.pending: list[str] = []
-        self._turns: dict[str, dict[str, None]] = {}  # what takes the results of a function, which a loop turns round
+        self._turns: dict[str, dict[str, None]] = {}  # by loop body, the functions that get its results
 
     def take(self, name: str, shapes: Sequence[Shape]) -> None:
-        """Notes a call of the function NAME with SHAPES; none: nothing is known of them."""
+        """Adds a call of the function `name` with argument `shapes`; empty if they are unknown."""
         known = self.found.get(name)
         now = list(shapes) if known is None else []
         if known is not None and len(known) == len(shapes):
@@ -353,7 +353,7 @@ class _Calls:
             self.pending.append(name)
 
     def enter(self, name: str) -> None:
-        """Looks at what a function calls, called as it is known to be."""
+        """Adds the calls in the function `name`, with the known shapes of its arguments."""
         try:
             body = self._body(name)
         except EditError:
@@ -372,7 +372,7 @@ class _Calls:
         return Body(self._graph, name, shapes=self.found[name])
 
     def look(self, caller: Graph, given: dict[Output, Shape], asked: Sequence[Output]) -> list[Shape]:
-        """Notes what a graph calls; returns the shapes of the tensors ASKED."""
+        """Adds the calls in a graph; returns the shapes of the tensors `asked`."""
         calls = list(calling_nodes(caller))
         if not calls and not asked:
             return []
@@ -388,7 +388,7 @@ class _Calls:
         return [shapes.shape(output) for output in asked]
 
     def _turn(self, loop: Node, called: Iterable[str]) -> None:
-        """Notes that functions are called with what the body of a loop returns."""
+        """Adds `called` as the functions that are called with the results of the body of a loop."""
         value = loop.attr("body")
         if value is None:
             return
@@ -399,7 +399,7 @@ class _Calls:
 
 
 def _called(node: Node) -> tuple[list[str], int]:
-    """The functions that take the inputs of a node as they are, and the first input that is an argument."""
+    """Returns the functions that get the inputs of a node unchanged, and the index of the first argument input."""
     if node.op in node.graph.functions:
         return [node.op], 0
     keys, first = CALLED[node.op] if node.op in _HAND_OVER else ((), 0)

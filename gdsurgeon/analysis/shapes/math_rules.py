@@ -27,7 +27,7 @@ from gdsurgeon.analysis.shapes.arithmetic import (
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.node import placeholder_shape
 
-# Where tensors come from.
+# Sources of tensors.
 
 
 @rule("PlaceholderWithDefault")
@@ -44,7 +44,7 @@ def _placeholder_with_default(call: Call) -> Sequence[Shape]:
 def _variable(call: Call) -> Sequence[Shape]:
     value = call.node.attr("shape")
     shape = shape_of(value.shape) if value is not None and value.WhichOneof("value") == "shape" else None
-    return [None if shape == () and call.op == "Variable" else shape]  # there a scalar's may mean an unknown one
+    return [None if shape == () and call.op == "Variable" else shape]  # a scalar shape of Variable may mean unknown
 
 
 rules(
@@ -103,7 +103,7 @@ def _equal(call: Call) -> Sequence[Shape]:
     a, b = call.known(0), call.known(1)
     if call.attr("incompatible_shape_error") is not False:
         return [broadcast(a, b)]
-    # Shapes that do not fit are allowed, and give a scalar.
+    # Shapes that do not fit are allowed, and result in a scalar.
     if UNKNOWN in a or UNKNOWN in b:
         return []
     try:
@@ -127,7 +127,7 @@ def _broadcast_to(call: Call) -> Sequence[Shape]:
     pairs = list(zip(shape, target[max(front, 0) :], strict=False))
     if front < 0 or any(x >= 0 and y >= 0 and x not in (1, y) for x, y in pairs):
         raise Misfit(f"{format_shape(shape)} cannot be broadcast to {format_shape(target)}", [target])
-    # A dim other than 1 stays what it is.
+    # A dim other than 1 does not change.
     return [(*target[:front], *(y if y >= 0 or x == 1 else x for x, y in pairs))]
 
 
@@ -307,7 +307,7 @@ class SlidingWindow:
         return (dim - covered) // stride + 1
 
     def placed(self, batch: int, channels: int, space: Sequence[int]) -> tuple[int, ...]:
-        """A shape with these dims where they belong."""
+        """Returns a shape with these dims in the order of the data format."""
         sizes = iter(space)
         return tuple(batch if i == 0 else channels if i == self.channel else next(sizes) for i in range(len(space) + 2))
 
@@ -359,7 +359,7 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
     rank = len(window.spatial) + 2
     taps, grad = call.ranked(1, rank), call.ranked(2, rank)
     length = call.length(0)
-    if length == rank - 2:  # the spatial dims alone
+    if length == rank - 2:  # only the spatial dims
         return [window.placed(grad[0], taps[-2], call.dims(0) or ())]
     out = call.dims(0) if length is not None else (UNKNOWN,) * rank
     if out is None or len(out) != rank:
@@ -495,7 +495,7 @@ def _patches(call: Call) -> Sequence[Shape]:
     return [(shape[0], *out, depth)]
 
 
-# Sound.
+# Audio.
 
 
 @rule("DecodeWav")
@@ -511,5 +511,5 @@ def _spectrogram(call: Call) -> Sequence[Shape]:
     if size < 2 or stride < 1:
         return []
     length = UNKNOWN if samples < 0 else 0 if samples < size else 1 + (samples - size) // stride
-    # A Fourier transform over the next power of two gives half of it, and the constant.
+    # The FFT has the next power of two as its length; the output has half as many bins, plus the constant term.
     return [(channels, length, 1 + (1 << (size - 1).bit_length()) // 2)]

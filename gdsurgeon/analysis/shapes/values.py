@@ -15,7 +15,7 @@ from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES
 ValueRule = Callable[[Call], Sequence[Value]]
 """Returns the values of a node's outputs; missing ones at the end are unknown.
 
-It is called when the shapes of the outputs are known, and states nothing of what is no int32 or int64.
+It is called after the shapes of the outputs are inferred. Values of dtypes other than int32 and int64 are dropped.
 """
 
 VALUE_RULES: dict[str, ValueRule] = {}
@@ -34,7 +34,10 @@ def _rule(ops: str) -> Callable[[ValueRule], ValueRule]:
 
 
 def fitting(value: Value, shape: Shape, dtype: int) -> Value:
-    """VALUE as a tensor of SHAPE and DTYPE has it; what would not fit is unknown."""
+    """Returns `value` for a tensor of `shape` and `dtype`; elements out of range are unknown.
+
+    The result is None if the dtype is not int32 or int64, or if the number of elements does not fit.
+    """
     limit = _LIMITS.get(dtype)
     if limit is None:
         return None
@@ -54,7 +57,7 @@ def _const(call: Call) -> Sequence[Value]:
 
 @_rule(" ".join(PASSES_ON | RESHAPES | {"Cast"}))
 def _same(call: Call) -> Sequence[Value]:
-    # Values that the type of a Cast does not hold are wrapped: `fitting` leaves them unknown.
+    # A Cast wraps values that are out of range of its dtype: `fitting` makes them unknown.
     return [call.value(0)] * len(call.results)
 
 
@@ -77,7 +80,7 @@ def _rank(call: Call) -> Sequence[Value]:
 
 
 def _quotient(a: int, b: int) -> int | None:
-    """Rounded towards zero, as C has it."""
+    """Returns the quotient, rounded towards zero as in C; None for division by zero."""
     return None if not b else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -139,7 +142,7 @@ def _reduce(call: Call) -> Sequence[Value]:
     return [(reduce(_REDUCTIONS[call.op], known),)]
 
 
-# Joined and taken apart.
+# Ops that join and split.
 
 
 @_rule("Pack")

@@ -19,9 +19,9 @@ class ControlFlow(NamedTuple):
     A node where both are 0 runs exactly once in a run that needs it: only such a node can be fetched safely.
 
     Attributes:
-        frames, branches: these.
-        sides: for each node the sides of conditionals that have to be taken for it to run.
-        topology: whose nodes they are.
+        frames, branches: these two numbers.
+        sides: for each node the sides of conditionals that must be taken for it to run.
+        topology: the topology with the nodes.
     """
 
     frames: list[int]
@@ -30,11 +30,11 @@ class ControlFlow(NamedTuple):
     topology: Topology
 
     def runs_once(self, number: int) -> bool:
-        """Whether the node runs once, whatever the values are."""
+        """Returns whether the node runs exactly once, for all values."""
         return self.frames[number] == 0 and self.branches[number] == 0
 
     def of_tensor(self, number: int, index: int) -> Sides:
-        """The sides that have to be taken for a tensor to be there; an index of -1 stands for a control edge."""
+        """Returns the sides that must be taken for a tensor to be computed; index -1 stands for a control edge."""
         return self.sides[number] | _side(self.topology, number, index, self.frames[number])
 
 
@@ -50,7 +50,9 @@ Sides = frozenset[Side]
 
 
 def control_flow(topology: Topology) -> ControlFlow:
-    """Walks the graph in topological order, loops cut where they close. Linear but for the depth of conditionals.
+    """Computes the control flow in topological order, without edges that close a loop.
+
+    Linear in the size of the graph, times the nesting depth of conditionals.
 
     A node runs if all sides of its inputs are taken. A Merge requires only one of its inputs: their common sides must
     be taken, and the others are assumed to cover all cases.
@@ -66,7 +68,7 @@ def control_flow(topology: Topology) -> ControlFlow:
         op = ops[number]
         if op not in CONTROL_FLOW:
             above = topology.producers(number)
-            if not [p for p in above if sides[p] or ops[p] in SWITCH]:  # as it is with nearly all
+            if not [p for p in above if sides[p] or ops[p] in SWITCH]:  # true for nearly all nodes
                 frames[number] = max([frames[p] for p in above], default=0)
                 continue
         reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
@@ -76,7 +78,7 @@ def control_flow(topology: Topology) -> ControlFlow:
             taken = frozenset.intersection(*entered)
         else:
             taken = frozenset().union(*entered)
-        if op in EXIT:  # the loop's own Switch
+        if op in EXIT:  # removes the Switch of the loop itself
             taken = frozenset(side for side in taken if side.depth <= frame)
         frames[number], sides[number] = max(frame, 0), taken
         branches[number] = len(taken) + (op in SWITCH)
@@ -84,7 +86,7 @@ def control_flow(topology: Topology) -> ControlFlow:
 
 
 def control_flow_of(graph: Graph) -> ControlFlow:
-    """The control flow of GRAPH as it is now: one for all who look at it."""
+    """Returns the current control flow of `graph`; callers share one result."""
     return graph.derived(_control_flow)
 
 
@@ -100,7 +102,7 @@ def _side(topology: Topology, producer: int, port: int, depth: int) -> Sides:
 
 
 def loop_heads(topology: Topology) -> set[int]:
-    """The Merge nodes at which loops close."""
+    """Returns the Merge nodes at which loops close."""
     return {
         number
         for number in topology.numbers()
@@ -113,9 +115,9 @@ class Frames(NamedTuple):
 
     Attributes:
         names: the ``frame_name`` of each frame.
-        parents: for each frame the one around it, or -1.
-        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter runs in the frame that
-            it leads into, an Exit in the one that it leads to.
+        parents: for each frame the enclosing frame, or -1.
+        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter counts as part of the
+            frame that it enters, an Exit as part of the frame that it returns to.
     """
 
     names: list[str]
@@ -123,7 +125,7 @@ class Frames(NamedTuple):
     of: list[int]
 
     def depth(self, frame: int) -> int:
-        """How many frames a frame is in, itself included; 0 for -1."""
+        """Returns the number of frames that contain a frame, including itself; 0 for -1."""
         count = 0
         while frame >= 0:
             frame = self.parents[frame]
@@ -132,7 +134,7 @@ class Frames(NamedTuple):
 
 
 def while_frames(topology: Topology) -> Frames:
-    """Which node runs in which v1 while frame. Linear, but for the depth to which loops nest."""
+    """Returns the v1 while frame of each node. Linear in the size of the graph, times the nesting depth of loops."""
     out = Frames([], [], [-1] * topology.size)
     if not topology.ops() & ENTER:
         return out
@@ -157,7 +159,7 @@ def while_frames(topology: Topology) -> Frames:
 
 
 def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
-    """The tensor that decides a Switch, an Identity taken for what it hands on; of a broken one the Switch itself."""
+    """Returns the predicate of a Switch, before any Identity nodes; for a Switch without a predicate, the Switch."""
     reads = topology.reads(switch)
     if len(reads) < 2:
         return switch, 0
@@ -168,16 +170,16 @@ def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
 
 
 MOST_STEPS = 64
-"""Ops that a predicate is followed through."""
+"""The most ops through which a predicate is followed."""
 
 
 def decided(topology: Topology, number: int, known: Mapping[int, bool]) -> bool | None:
-    """The value of a predicate, output 0 of the node NUMBER; None where it is not decided.
+    """Returns the value of a predicate, output 0 of the node `number`; None if the value is unknown.
 
     Args:
         topology: of the graph.
         number: of the node.
-        known: of nodes whose output 0 is known, by their numbers.
+        known: the known values of output 0, by node number.
     """
     negated = False
     for _ in range(MOST_STEPS):
@@ -197,7 +199,7 @@ def decided(topology: Topology, number: int, known: Mapping[int, bool]) -> bool 
 
 
 def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray:
-    """For each node whether a v1 conditional whose predicate is decided keeps it from running. Linear."""
+    """Returns for each node whether a v1 conditional with a known predicate prevents it from running. Linear."""
     out = bytearray(topology.size)
     sides: dict[int, bool] = {}
     for number in topology.with_ops(SWITCH):

@@ -11,9 +11,9 @@ from gdsurgeon.ops.kinds import MERGE
 
 
 def topological_order(topology: Topology) -> list[int]:
-    """The nodes, producers first, edges that close a loop left out.
+    """Returns the nodes, producers first, without regard to edges that close a loop.
 
-    What lies on an illegal cycle or behind one is missing; linear in nodes and edges.
+    Nodes on an illegal cycle, and nodes after it, are missing. Linear in nodes and edges.
     """
     consumers = topology.consumers()
     heads = frozenset(topology.with_ops(MERGE))
@@ -24,7 +24,7 @@ def topological_order(topology: Topology) -> list[int]:
     for head in heads:
         waiting[head] -= sum(topology.is_loop_back(producer, head) for producer in set(topology.producers(head)))
     order = [number for number in topology.numbers() if not waiting[number]]
-    for number in order:  # grows while it is walked; see `producers_first`
+    for number in order:  # `order` grows during the loop; see `producers_first`
         for consumer in consumers[number]:
             if consumer in heads and topology.is_loop_back(number, consumer):
                 continue
@@ -43,9 +43,9 @@ def places_in(order: Sequence[int], size: int) -> list[int]:
 
 
 def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:
-    """NUMBERS, all below SIZE, each after its PRODUCERS, which are among them; Kahn's algorithm (Kahn, 1962).
+    """Returns `numbers`, each after its `producers`, by Kahn's algorithm (Kahn, 1962).
 
-    What lies on a cycle or behind one is missing.
+    All numbers are below `size`, and all producers are in `numbers`. Nodes on a cycle, and nodes after it, are missing.
     """
     waiting = [0] * size
     consumers: list[list[int]] = [[] for _ in range(size)]
@@ -56,7 +56,7 @@ def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int]
             consumers[producer].append(number)
         if not waiting[number]:
             order.append(number)
-    for number in order:  # grows while it is walked
+    for number in order:  # `order` grows during the loop
         for consumer in consumers[number]:
             waiting[consumer] -= 1
             if not waiting[consumer]:
@@ -65,7 +65,7 @@ def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int]
 
 
 def _without_loops(topology: Topology) -> Callable[[int], list[int]]:
-    """What gives the producers of a node, save by edges that close a loop."""
+    """Returns a function that returns the producers of a node, without those of edges that close a loop."""
     heads = frozenset(topology.with_ops(MERGE))
 
     def producers(number: int) -> list[int]:
@@ -76,12 +76,12 @@ def _without_loops(topology: Topology) -> Callable[[int], list[int]]:
 
 
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
-    """The nodes in levels: those of one can run together as soon as those before it have run.
+    """Returns the nodes in levels: the nodes of a level can run at the same time, after all earlier levels.
 
-    INSIDE: the nodes that count, all by default; an edge that closes a loop is left out. Linear in nodes and edges.
+    Only nodes in `inside` count, by default all. Edges that close a loop are ignored. Linear in nodes and edges.
 
     Raises:
-        InputError: the graph has a cycle that is no v1 while loop, and with it no such order.
+        InputError: the nodes have no such order, because of a cycle that is not a v1 while loop.
     """
     cycle = find_cycle(topology)
     if cycle and (inside is None or all(inside[number] for number in cycle)):
@@ -114,13 +114,13 @@ def find_cycle(topology: Topology) -> list[int]:
 
 
 def spelt_cycle(topology: Topology, cycle: Sequence[int]) -> str:
-    """The names of a cycle's nodes, the first at the end again; of a long one some of them."""
+    """Returns the names of the nodes of a cycle, with the first repeated at the end; shortened if over 12 names."""
     names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
     return " -> ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-5:]])
 
 
 def _walk_back(topology: Topology, unordered: bytearray) -> list[int]:
-    """Follows inputs that have no place in the order from any such node until one comes again."""
+    """Returns a cycle: follows producers that are not in the order, from any such node, until a node repeats."""
     number = next(n for n in topology.numbers() if unordered[n])
     place: dict[int, int] = {}
     path: list[int] = []
@@ -176,7 +176,7 @@ def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _ended(path: list[int], first: int, is_open: bytearray) -> list[int]:
-    """Takes the component that begins with FIRST off the PATH."""
+    """Removes the component that begins with `first` from `path`, and returns it."""
     out: list[int] = []
     while not out or out[-1] != first:
         out.append(path.pop())
@@ -185,11 +185,11 @@ def _ended(path: list[int], first: int, is_open: bytearray) -> list[int]:
 
 
 class Worklist:
-    """Nodes in the order of a sequence; those that come in behind the one that is looked at are still looked at.
+    """Iterates over nodes in the order of a sequence; nodes can be added after the current one during iteration.
 
     Args:
         order: the nodes.
-        places: for each node its place in that, or -1: it is never looked at.
+        places: for each node its place in that order, or -1: it is never yielded.
     """
 
     def __init__(self, order: Sequence[int], places: Sequence[int]) -> None:
@@ -199,7 +199,7 @@ class Worklist:
         self._at = -1
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Has nodes be looked at, each once, but for those whose turn is over."""
+        """Adds nodes, each once. Nodes at or before the current place are ignored."""
         for number in numbers:
             place = self._places[number]
             if place > self._at and place not in self._waiting:

@@ -1,4 +1,4 @@
-"""The graph as integers: for walks over all of it, which need no node objects."""
+"""The graph as integers, for walks over the whole graph without node objects."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 
 
 class Topology:
-    """The edges of a graph as they are when this is made.
+    """The edges of a graph at the time of construction.
 
-    A node is its row in the graph's table; the nodes that an edit has added follow. An edge is a code
-    ``producer << Table.PORT_BITS | output index``, with `Table.CONTROL_PORT` for a control input; an input that names
-    no node is below -1.
+    The number of a node is its row in the table of the graph; nodes that an edit added have the following numbers. An
+    edge is a code ``producer << Table.PORT_BITS | output index``, with `Table.CONTROL_PORT` for a control input. The
+    code of an input that names a missing node is below -1.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -30,7 +30,7 @@ class Topology:
         self.gone = frozenset(self.table.rows[n.base_name] for n in graph.removed() if n.base_name is not None)
         self._codes: dict[int, tuple[int, ...]] = {}
         self._consumers: dict[bool, list[list[int]]] = {}
-        self._ops: dict[int, str] = {}  # of the nodes that an edit has made another op
+        self._ops: dict[int, str] = {}  # of nodes whose op was changed by an edit
         self._all_ops: frozenset[str] | None = None
         for node in graph.touched():
             if node.has_resolved_inputs:
@@ -47,27 +47,27 @@ class Topology:
             yield self.id_of(control) << bits | Table.CONTROL_PORT if control.exists else Table.UNRESOLVED
 
     def id_of(self, node: Node) -> int:
-        """The number of NODE."""
+        """Returns the number of `node`."""
         return self._ids[node] if node.base_name is None else self.table.rows[node.base_name]
 
     def knows(self, node: Node) -> bool:
-        """Whether NODE was there when this was made."""
+        """Returns whether `node` existed when this topology was constructed."""
         return node.base_name is not None or node in self._ids
 
     def node(self, number: int) -> Node:
-        """The node with that number."""
+        """Returns the node with this number."""
         if number >= self.rows:
             return self._added[number - self.rows]
         return self.graph.base_node(self.table.names[number])
 
     def name(self, number: int) -> str:
-        """Its name now."""
+        """Returns the current name of a node."""
         if number >= self.rows:
             return self._added[number - self.rows].name
         return self.graph.spell_base_name(self.table.names[number])
 
     def op(self, number: int) -> str:
-        """Its op."""
+        """Returns the op of a node."""
         if number >= self.rows:
             return self._added[number - self.rows].op
         return self._ops.get(number) or self.table.op(number)
@@ -81,14 +81,14 @@ class Topology:
         return out
 
     def ops(self) -> frozenset[str]:
-        """The ops of the nodes; some of nodes that were removed may be among them."""
-        if self._all_ops is None:  # it is asked for each output of a graph
+        """Returns the ops of the nodes, perhaps including ops of removed nodes."""
+        if self._all_ops is None:  # called for each output of a graph
             added = {self.op(number) for number in range(self.rows, self.size)}
             self._all_ops = frozenset((*self.table.op_names, *self._ops.values(), *added))
         return self._all_ops
 
     def with_ops(self, ops: Iterable[str]) -> list[int]:
-        """The numbers of the nodes of OPS, ascending."""
+        """Returns the numbers of the nodes with one of `ops`, ascending."""
         names = set(ops)
         wanted = {i for i, op in enumerate(self.table.op_names) if op in names}
         found = {row for op in wanted for row in places(self.table.ops, op)}
@@ -98,29 +98,32 @@ class Topology:
         return sorted(found - self.gone)
 
     def numbers(self) -> Iterator[int]:
-        """The numbers of all nodes that are there."""
+        """Returns the numbers of all nodes that are not removed."""
         if not self.gone:
             return iter(range(self.size))
         return (n for n in range(self.size) if n not in self.gone)
 
     def inputs(self, number: int) -> Sequence[int]:
-        """The codes of a node's inputs."""
+        """Returns the codes of the inputs of a node."""
         codes = self._codes.get(number)
         if codes is not None:
             return codes
         return self.table.inputs(number) if number < self.rows else ()
 
     def draft(self) -> Topology:
-        """A copy in which `set_inputs`, `set_op` and `leave_out` try an edit out."""
+        """Returns a copy in which `set_inputs`, `set_op` and `leave_out` try an edit without changing the graph."""
         out = copy(self)
         out._codes, out._consumers, out._ops = dict(self._codes), dict(self._consumers), dict(self._ops)
         out.__dict__.pop("_new_users", None)
         return out
 
     def is_now_the_graph(self, changed: Iterable[int]) -> None:
-        """Says that the graph has become what this draft of it is, CHANGED being the nodes that read something else."""
+        """Makes this draft the topology of its graph, after the same edit of the graph.
+
+        `changed` are the nodes with changed inputs.
+        """
         control = Table.CONTROL_PORT
-        for number in changed:  # a node has its control inputs behind the others, each once
+        for number in changed:  # a node lists its control inputs last, each once
             codes = self._codes[number]
             waits = dict.fromkeys(code for code in codes if code & control == control)
             if waits:
@@ -132,10 +135,10 @@ class Topology:
         self.graph.know(Topology, self)
 
     def set_inputs(self, number: int, codes: Iterable[int]) -> tuple[set[int], set[int]]:
-        """Has the node read something else, in this draft and not in the graph.
+        """Sets the inputs of a node in this draft, not in the graph.
 
         Returns:
-            The nodes that it reads, or waits for, no longer, and those that it has not before.
+            The producers, control inputs included, that the node lost, and its new producers.
         """
         is_new, before = number not in self._codes, set(self.producers(number))
         new = self._codes[number] = tuple(codes)
@@ -151,12 +154,12 @@ class Topology:
         return lost, found
 
     def set_op(self, number: int, op: str) -> None:
-        """Has the node be another op, in this draft."""
+        """Sets the op of a node in this draft."""
         self._ops[number] = op
         self._all_ops = None
 
     def leave_out(self, numbers: Iterable[int]) -> None:
-        """Has nodes be gone, in this draft."""
+        """Removes nodes in this draft."""
         self.gone = self.gone.union(numbers)
         self._consumers.clear()
 
@@ -165,7 +168,7 @@ class Topology:
         return min(self.inputs(number), default=0) < 0
 
     def producers(self, number: int) -> list[int]:
-        """The numbers of the nodes that a node reads or waits for."""
+        """Returns the numbers of the producers of a node, control inputs included."""
         return self._producers(self.inputs(number))
 
     @staticmethod
@@ -174,7 +177,7 @@ class Topology:
         return [code >> bits for code in codes if code >= 0]
 
     def data_producers(self, number: int) -> list[int]:
-        """The numbers of the nodes whose outputs a node reads."""
+        """Returns the numbers of the producers of the data inputs of a node."""
         return list(self._data(self.inputs(number)))
 
     def reads(self, number: int) -> list[tuple[int, int]]:
@@ -184,13 +187,16 @@ class Topology:
         return [(code >> bits, -1 if code & control == control else code & control) for code in codes]
 
     def consumers(self, *, control: bool = True) -> list[list[int]]:
-        """For each node the numbers of the nodes that read it or (with CONTROL) wait for it; not to be changed."""
+        """Returns for each node the numbers of its consumers; with `control` also those with a control input from it.
+
+        The caller must not change the result.
+        """
         if control in self._consumers:
             return self._consumers[control]
         out: list[list[int]] = [[] for _ in range(self.size)]
         bits, mask = Table.PORT_BITS, 0 if control else Table.CONTROL_PORT
         other = self._codes.keys() | self.gone
-        for code, row in zip(self.table.edges, self.table.readers(), strict=True):  # a loop over all edges of the graph
+        for code, row in zip(self.table.edges, self.table.readers(), strict=True):  # all edges of the graph
             if code >= 0 and row not in other and (not mask or code & mask != mask):
                 readers = out[code >> bits]
                 if not readers or readers[-1] != row:
@@ -203,7 +209,10 @@ class Topology:
         return out
 
     def users(self, number: int) -> list[int]:
-        """The numbers of the nodes that read a node or wait for it: for a few nodes; of all, `consumers` knows."""
+        """Returns the numbers of the nodes with a data or control input from a node.
+
+        This is for a few nodes; for all nodes, use `consumers`.
+        """
         found = list(self.table.users(number)) if number < self.rows else []
         if self._codes or self.gone:
             found = [n for n in found if n not in self._codes and n not in self.gone]
@@ -212,7 +221,7 @@ class Topology:
 
     @cached_property
     def _new_users(self) -> dict[int, dict[int, None]]:
-        """The users of each node among those whose inputs the table does not know."""
+        """For each node its users with inputs that are not those in the table."""
         out: dict[int, dict[int, None]] = {}
         for number in self._codes:
             for producer in self.producers(number):
@@ -247,18 +256,18 @@ class Topology:
         return (code >> bits for code in codes if code >= 0 and code & control != control)
 
     def is_loop_back(self, producer: int, consumer: int) -> bool:
-        """Whether the edge closes a v1 while loop, legally."""
+        """Returns whether the edge closes a v1 while loop: from a NextIteration to a Merge."""
         return self.op(producer) in NEXT_ITERATION and self.op(consumer) in MERGE
 
     def flags(self, numbers: Iterable[int]) -> bytearray:
-        """For each node whether it is one of NUMBERS."""
+        """Returns for each node whether it is one of `numbers`."""
         out = bytearray(self.size)
         for number in numbers:
             out[number] = 1
         return out
 
     def code(self, output: Output) -> int:
-        """The code of the edges that read OUTPUT."""
+        """Returns the code of the edges from `output`."""
         return self.id_of(output.node) << Table.PORT_BITS | output.index
 
     def upstream(
@@ -269,10 +278,10 @@ class Topology:
         control: bool = True,
         given: Container[int] = (),
     ) -> bytearray:
-        """For each node whether one of NUMBERS depends on it; they are part of the answer.
+        """Returns for each node whether it is one of `numbers` or one of them depends on it.
 
-        Without `through_loops` the edges that close a v1 while loop are not followed, without `control`
-        no control edges, and none of the codes GIVEN in any case.
+        Without `through_loops`, edges that close a v1 while loop are not followed; without `control`, control edges
+        are not followed. Edges with a code in `given` are never followed.
         """
         pending = list(numbers)
         seen = self.flags(pending)
@@ -291,13 +300,13 @@ class Topology:
         return seen
 
     def check_reads(self, numbers: Iterable[int]) -> None:
-        """Raises EditError where one of the nodes NUMBERS reads, or waits for, a node that is not there."""
+        """Raises EditError if an input or control input of one of the nodes `numbers` names a missing node."""
         for number in numbers:
             if self.reads_missing(number):
                 check_reads(self.node(number))
 
     def downstream(self, numbers: Iterable[int], consumers: list[list[int]]) -> bytearray:
-        """For each node whether it depends on one of NUMBERS; they are part of the answer."""
+        """Returns for each node whether it is one of `numbers` or depends on one, by the edges in `consumers`."""
         pending = list(numbers)
         seen = self.flags(pending)
         while pending:
@@ -309,5 +318,5 @@ class Topology:
 
 
 def topology_of(graph: Graph) -> Topology:
-    """The topology of GRAPH as it is now: one for all who look at it."""
+    """Returns the current topology of `graph`; callers share one result."""
     return graph.derived(Topology)

@@ -15,19 +15,22 @@ from gdsurgeon.values import Data
 
 
 def forward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
-    """For each node whether it is one of SEEDS or reads what depends on one; CONTROL follows control edges too."""
+    """Returns for each node whether it is one of `seeds` or depends on one; `control` also follows control edges."""
     return topology.downstream(seeds, topology.consumers(control=control))
 
 
 def depending_on(graph: Graph, names: Iterable[str]) -> frozenset[str]:
-    """The names of the nodes NAMES that the graph has, and of all that reads or waits for what depends on one."""
+    """Returns those of `names` that are nodes of the graph, and the names of all nodes that depend on one of them.
+
+    Control edges count.
+    """
     topology = topology_of(graph)
     seeds = [topology.id_of(node) for name in names if (node := graph.find(name)) is not None]
     return frozenset(topology.name(number) for number in members(forward_walk(topology, seeds, control=True)))
 
 
 def readers(topology: Topology, tensors: Iterable[tuple[int, int]]) -> list[int]:
-    """The nodes that read one of TENSORS, pairs of a node and the index of its output; each once, ascending."""
+    """Returns the consumers of `tensors`, pairs of a node and the index of its output; each once, ascending."""
     codes = {number << Table.PORT_BITS | index for number, index in tensors}
     out: set[int] = set()
     for number in {number for number, _ in tensors}:
@@ -38,10 +41,10 @@ def readers(topology: Topology, tensors: Iterable[tuple[int, int]]) -> list[int]
 def between(
     topology: Topology, sources: Iterable[tuple[int, int]], targets: Iterable[int], *, control: bool = False
 ) -> bytearray:
-    """For each node whether a path from one of the tensors SOURCES to one of the nodes TARGETS leads through it.
+    """Returns for each node whether it is on a path from one of the tensors `sources` to one of the nodes `targets`.
 
-    The targets are part of the answer where a path leads to them; what gives the sources is not, unless a path from
-    another source leads through it.
+    A target is included if a path leads to it. The producer of a source is included only if it is on a path from a
+    different source.
     """
     before = topology.upstream(targets, control=control)
     behind = forward_walk(topology, readers(topology, list(sources)), control=control)
@@ -51,18 +54,18 @@ def between(
 def serving_alone(
     topology: Topology, starts: Iterable[int], may_serve: Callable[[int], bool], counts: Callable[[int], bool]
 ) -> list[int]:
-    """STARTS, and what is read or waited for by nothing but them and what serves them so, in the order of finding.
+    """Returns `starts` and the upstream nodes that are used only by returned nodes, in the order of discovery.
 
     Args:
         topology: of the graph.
         starts: nodes.
-        may_serve: whether a node can be part of the answer.
-        counts: whether a reader does, so that what it reads is not for these alone.
+        may_serve: whether a node may be added to the result.
+        counts: whether a user of a node counts; a node with other users that count is not added.
     """
     found = dict.fromkeys(starts)
     pending = list(found)
     waiting: dict[int, int] = {}
-    for number in pending:  # grows while it is walked
+    for number in pending:  # `pending` grows during the loop
         for producer in dict.fromkeys(topology.producers(number)):
             if producer in found or not may_serve(producer):
                 continue
@@ -76,7 +79,7 @@ def serving_alone(
 
 
 def members(flags: bytearray) -> list[int]:
-    """The indices that are set, ascending."""
+    """Returns the indices of the flags that are set, ascending."""
     out: list[int] = []
     pos = flags.find(1)
     while pos >= 0:
@@ -88,14 +91,14 @@ def members(flags: bytearray) -> list[int]:
 def escape(topology: Topology, inside: bytearray) -> list[int]:
     """Returns a path that leaves the nodes `inside` and returns to them, with its ends; [] without such a path.
 
-    Without one the nodes can be computed as one: nothing outside waits for some of them and is waited for by others.
-    Control edges count; an edge that closes a v1 while loop does not. Linear in what lies behind the nodes.
+    Without such a path, one node could replace the nodes: no outside node depends on some of them while others depend
+    on it. Control edges count; an edge that closes a v1 while loop does not. Linear in the graph downstream of them.
     """
     parent: dict[int, int] = {}
     pending: list[int] = []
 
     def visit(number: int) -> int | None:
-        """Goes on from NUMBER; returns the member that one of its consumers is, coming from outside."""
+        """Visits the users of `number`; if `number` is outside and a user is inside, returns that user."""
         for consumer in topology.users(number):
             if inside[consumer]:
                 if not inside[number] and not topology.is_loop_back(number, consumer):
@@ -108,7 +111,7 @@ def escape(topology: Topology, inside: bytearray) -> list[int]:
 
     for number in members(inside):
         visit(number)
-    for number in pending:  # grows while it is walked
+    for number in pending:  # `pending` grows during the loop
         back = visit(number)
         if back is not None:
             path = [back, number]
@@ -126,9 +129,9 @@ class Boundary(Data):
         inputs: tensors from outside that the nodes read, in the order of first use.
         outputs: tensors of the nodes that outside nodes read, or that have no consumers.
         inside: tensors of the nodes that the nodes themselves read.
-        outer_uses: for each of `outputs`, the places outside where it is read.
-        controls_in: nodes outside that the nodes wait for.
-        controls_out: nodes of the set that nodes outside wait for, with those.
+        outer_uses: for each of `outputs`, the inputs outside that read it.
+        controls_in: nodes outside that are control inputs of the nodes.
+        controls_out: nodes of the set that are control inputs of nodes outside, with those outside nodes.
     """
 
     inputs: list[Output] = field(default_factory=list)
@@ -141,9 +144,11 @@ class Boundary(Data):
 
 @public
 def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundary:
-    """The boundary of NODES, which are of one graph, in their order. Linear in their edges and those of their users.
+    """Returns the boundary of `nodes`, which must be of one graph, in their order.
 
-    For an unknown op, an output counts as existing if it has a consumer. `topology` is that of the present graph, if
+    Linear in the edges of the nodes and of their users.
+
+    For an unknown op, an output counts as existing if it has a consumer. `topology` is that of the current graph, if
     the caller has it.
     """
     members = list(dict.fromkeys(nodes))
@@ -155,7 +160,7 @@ def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundar
     reads = dict.fromkeys(pair for number in numbers for pair in topology.reads(number) if not inside[pair[0]])
     out.inputs = [Output(topology.node(number), index) for number, index in reads if index >= 0]
     out.controls_in = [topology.node(number) for number, index in reads if index < 0]
-    has_one_output: dict[str, bool] = {}  # by op, whatever the attrs are
+    has_one_output: dict[str, bool] = {}  # by op, for any attrs
     for number, node in zip(numbers, members, strict=True):
         op = topology.op(number)
         if op not in has_one_output:

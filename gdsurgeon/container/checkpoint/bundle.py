@@ -37,17 +37,17 @@ _VERSION = 1
 
 
 def dims(shape: TensorShapeProto) -> tuple[int, ...]:
-    """The dimensions of `shape`."""
+    """Returns the dimensions of `shape`."""
     return tuple(dim.size for dim in shape.dim)
 
 
 def index_path(prefix: str) -> str:
-    """The file with the entries."""
+    """Returns the path of the index file, which holds the entries."""
     return f"{prefix}.index"
 
 
 def shard_path(prefix: str, shard: int, shards: int) -> str:
-    """The file with the bytes of shard number `shard` of `shards`."""
+    """Returns the path of the data file of shard number `shard` of `shards`."""
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 
@@ -127,7 +127,7 @@ class Bundle(Checkpoint):
         return (self._index, *self._shards.values())
 
     def shards_of(self, tensor: StoredTensor) -> set[int]:
-        """The numbers of the shards with the parts of `tensor`."""
+        """Returns the numbers of the shards that hold parts of `tensor`."""
         own = encode_key(tensor.key)
         names = [slice_key(own, part) for part in tensor.slices] or [own]
         return {BundleEntryProto.FromString(self.records[name]).shard_id for name in names}
@@ -269,7 +269,7 @@ class Entries:
         return size
 
     def index(self, header: bytes) -> bytes:
-        """The bytes of the index, which begins with `header`."""
+        """Returns the bytes of the index, which begins with `header`."""
         wholes = {key: entry.SerializeToString() for key, entry in self._wholes.items()}
         return build_table(sorted({HEADER_KEY: header, **self._records, **wholes}.items()))
 
@@ -288,7 +288,7 @@ def build_bundle(items: Iterable[Item]) -> Files:
 
 
 def header_of(shards: int) -> bytes:
-    """The header of a TensorBundle with the given number of `shards`, little-endian."""
+    """Returns the serialised header of a little-endian TensorBundle with the given number of `shards`."""
     header = BundleHeaderProto(num_shards=shards)
     header.version.producer = _VERSION
     return header.SerializeToString()

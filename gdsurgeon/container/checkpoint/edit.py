@@ -161,7 +161,7 @@ def _object_graph_after(data: bytes, renamed: Mapping[str, str], dropped: Contai
 
 
 def variable_keys(data: bytes) -> dict[int, str]:
-    """The keys of the values of variables in the object graph `data`, by the numbers of their objects.
+    """Returns the checkpoint keys of the variables in the object graph `data`, by object number.
 
     The objects of a SavedModel have the same numbers. Raises InputError: `data` is not an object graph.
     """
@@ -184,7 +184,7 @@ def _object_graph(data: bytes) -> TrackableObjectGraph:
 
 
 def as_it_is(bundle: Bundle) -> Files:
-    """The files of `bundle`."""
+    """Returns the files of `bundle`, unchanged."""
     count = bundle.header.num_shards
     source = bundle.table.source
     return Files(source.read(0, source.size), [shard_path(bundle.prefix, shard, count) for shard in range(count)])

@@ -20,7 +20,7 @@ _SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\Z", re.DOTALL)
 
 
 def prefix_of(path: str) -> str:
-    """The prefix of the checkpoint that `path` means: itself, or what stands before .index, .meta or .data-*."""
+    """Returns the checkpoint prefix of `path`: without .index, .meta or .data-* if that index exists, else `path`."""
     found = _OF_A_BUNDLE.match(path)
     return found[1] if found is not None and os.path.exists(index_path(found[1])) else path
 
@@ -33,7 +33,7 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
     `path` itself, or ``PATH-00000-of-00002`` and so on.
 
     Raises:
-        InputError: there is no such checkpoint; or its index is corrupt, or of a kind that cannot be read.
+        InputError: there is no such checkpoint; or its index is corrupt or has an unsupported format.
     """
     path = os.fspath(path)
     prefix = prefix_of(path)
@@ -65,10 +65,10 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
 
 
 def _v1_shards(prefix: str) -> list[str]:
-    """The files of the V1 checkpoint `prefix` that is in several.
+    """Returns the files of the V1 checkpoint `prefix` if it is stored in several; else an empty list.
 
     Raises:
-        InputError: one is missing.
+        InputError: a file is missing.
     """
     folder, name = os.path.split(prefix)
     found = [match for entry in listed(folder) if (match := _SHARD.match(entry)) is not None and match[1] == name]
@@ -101,7 +101,7 @@ def _prefixes(folder: str) -> list[str]:
 
 
 def listed(folder: str) -> list[str]:
-    """The sorted names in `folder` ('': the working folder); empty if it cannot be read."""
+    """Returns the sorted names in `folder` ('': the working folder); an empty list if it cannot be read."""
     try:
         return sorted(os.listdir(folder or "."))
     except OSError:

@@ -60,17 +60,17 @@ def _parse_extent(text: str) -> tuple[int, int | None]:
 
 
 def spell(part: Slice) -> str:
-    """A slice as graphs spell it: ``0,2:-``."""
+    """Returns a slice in the spelling of graphs: ``0,2:-``."""
     return ":".join("-" if length is None else f"{start},{length}" for start, length in part)
 
 
 def whole(shape: Sequence[int]) -> Extents:
-    """The extents of a whole tensor of the given `shape`."""
+    """Returns the extents of a whole tensor of the given `shape`."""
     return tuple((0, dim) for dim in shape)
 
 
 def extents(part: Slice | None, shape: Sequence[int]) -> Extents:
-    """The extents of `part` (None: everything) in a tensor of the given `shape`."""
+    """Returns the extents of `part` (None: the whole tensor) in a tensor of the given `shape`."""
     if part is None:
         return whole(shape)
     return tuple(
@@ -79,12 +79,12 @@ def extents(part: Slice | None, shape: Sequence[int]) -> Extents:
 
 
 def sizes(part: Extents) -> tuple[int, ...]:
-    """The shape of a part."""
+    """Returns the shape of a part."""
     return tuple(length for _, length in part)
 
 
 def from_proto(proto: TensorSliceProto) -> Slice:
-    """The slice in a message."""
+    """Returns the slice in a TensorSliceProto."""
     return tuple((extent.start, extent.length if extent.HasField("length") else None) for extent in proto.extent)
 
 
@@ -97,12 +97,12 @@ def into_proto(part: Slice, proto: TensorSliceProto) -> None:
 
 
 def slice_key(key: bytes, part: Slice) -> bytes:
-    """The key under which a slice of `key` is stored: numbers and text in an encoding that sorts as they do.
+    """Returns the key under which a slice of `key` is stored, in an encoding that keeps the order of numbers and text.
 
     Source: tensorflow/core/util/saved_tensor_slice_util.cc (EncodeTensorNameSlice) and
     tensorflow/core/lib/strings/ordered_code.cc.
     """
-    # Bytes 0 and 255 of the text are followed by each other, because they mark its end.
+    # In the text, byte 0 is escaped as 0 255 and byte 255 as 255 0, because 0 1 marks its end.
     text = b"".join({0: b"\0\xff", 255: b"\xff\0"}.get(byte, bytes((byte,))) for byte in key)
     count = len(part).to_bytes((len(part).bit_length() + 7) // 8, "big")
     out = b"\0" + text + b"\0\1" + bytes((len(count),)) + count
@@ -112,12 +112,12 @@ def slice_key(key: bytes, part: Slice) -> bytes:
 
 
 def is_slice_key(key: bytes) -> bool:
-    """Whether `key` is the key of a slice: it begins with the number 0, in the encoding that sorts."""
+    """Returns whether `key` is the key of a slice: such a key begins with the number 0 in the ordered encoding."""
     return key[:1] == b"\0"
 
 
 def _ordered_number(number: int) -> bytes:
-    """A number with a sign in n bytes: n ones (zeros for a negative one), then 7 n - 1 bits and the sign."""
+    """Returns a signed number in n bytes: n ones (zeros if negative), then the sign and 7 n - 1 bits."""
     magnitude = number if number >= 0 else ~number
     count = magnitude.bit_length() // 7 + 1
     value = number & (1 << 8 * count) - 1
@@ -181,14 +181,14 @@ class _Runs(Source):
         self.count = math.prod(lengths[: max(self._axis, 0)]) * len(self._pieces)
 
     def _edges_of(self, axis: int) -> list[int]:
-        """The positions in the target along `axis` where a piece begins or ends."""
+        """Returns the sorted positions along `axis` of the target at which a piece begins or ends."""
         start, length = self._target[axis]
         edges = {start, start + length}
         edges.update(edge for p in self._pieces for edge in (p.extents[axis][0], sum(p.extents[axis])))
         return sorted(edge for edge in edges if start <= edge <= start + length)
 
     def _cells_of(self, piece: Piece, axis: int) -> range:
-        """The numbers of the cells of `piece` along `axis`."""
+        """Returns the numbers of the cells that `piece` covers along `axis`."""
         edges, (start, length) = self._edges[axis], piece.extents[axis]
         return range(bisect_left(edges, start), min(bisect_left(edges, start + length), len(edges) - 1))
 

@@ -63,7 +63,7 @@ def decode_strings(data: bytes, count: int) -> tuple[list[bytes], int]:
 
 
 def _crc_of_lengths(lengths: Sequence[int]) -> int:
-    """The checksum of lengths, of 4 bytes each, or 8 if that is not enough."""
+    """Returns the checksum of lengths, each encoded in 4 bytes, or in 8 if it does not fit."""
     crc = 0
     for at in range(0, len(lengths), _AT_ONCE):
         some = lengths[at : at + _AT_ONCE]
@@ -73,7 +73,7 @@ def _crc_of_lengths(lengths: Sequence[int]) -> int:
 
 
 def checksum_of_variants(data: bytes, count: int) -> int:
-    """The masked checksum of `count` variants: each is its length, that many bytes, and the checksum so far.
+    """Returns the masked checksum of `count` variants: each is its length, that many bytes, and the checksum so far.
 
     Raises:
         WireError: the number of variants differs from the expected one, or a checksum is wrong.
@@ -102,7 +102,7 @@ class Part(NamedTuple):
         slice: which part of the tensor it is; None: all of it.
         shape: the shape of the part.
         span: its bytes as a TensorBundle stores them: little-endian, row by row; strings follow their lengths.
-        crc: the masked CRC32C of a TensorBundle's index; None in a V1 checkpoint, which has none for each tensor.
+        crc: the masked CRC32C of a TensorBundle's index; None in a V1 checkpoint, which has no checksums of tensors.
     """
 
     slice: Slice | None
@@ -111,7 +111,7 @@ class Part(NamedTuple):
     crc: int | None
 
     def data(self) -> bytes:
-        """The bytes of the span."""
+        """Returns the bytes of the span."""
         return read_chunks([self.span])
 
 
@@ -164,7 +164,7 @@ class StoredTensor:
         return tuple(map(self._read, self.slices or (None,)))
 
     def strings(self) -> list[bytes]:
-        """The elements of a tensor of strings, which is not stored in slices.
+        """Returns the elements of a string tensor that is not stored in slices.
 
         Raises:
             InputError: the dtype is different, or the strings do not match their checksum.
@@ -194,7 +194,7 @@ class Checkpoint(Closing, ABC):
 
     @abstractmethod
     def tensor(self, key: str) -> StoredTensor:
-        """The tensor with the key `key`.
+        """Returns the tensor with the key `key`.
 
         Raises:
             InputError: there is no such tensor, or its entry is corrupt.
@@ -202,7 +202,7 @@ class Checkpoint(Closing, ABC):
 
     @abstractmethod
     def sources(self) -> Iterable[Source]:
-        """The open files."""
+        """Returns the open files."""
 
     def close(self) -> None:
         """Closes the files."""
@@ -222,7 +222,7 @@ class Checkpoint(Closing, ABC):
                 raise changed(source.name, "was replaced")
 
     def stretch(self, key: str, part: Slice | None = None) -> Stretch:
-        """The tensor `key`, or a slice of it, joined from its stored parts.
+        """Returns the tensor `key`, or a slice of it, joined from its stored parts.
 
         Raises:
             InputError: there is no such tensor or slice, or the stored slices do not cover all of it.

@@ -83,7 +83,7 @@ class Record(NamedTuple):
 
 
 def is_table(source: Source) -> bool:
-    """Whether the bytes end as those of a table do."""
+    """Returns whether the bytes end with the end marker of a table."""
     return source.size >= _FOOTER and source.read(source.size - len(TABLE_END), len(TABLE_END)) == TABLE_END
 
 

@@ -118,7 +118,7 @@ class V1Checkpoint(Checkpoint):
         return {record.key: record.value for table in self.tables for record in table.located()}
 
     def where(self, key: str) -> list[SourceSpan]:
-        """The locations of the slices of the tensor `key`. Raises InputError: a block is corrupt."""
+        """Returns the locations of the slices of the tensor `key`. Raises InputError: a block is corrupt."""
         wanted = (slice_key(encode_key(key), part) for part in self._metas[key].slices)
         return [self.records[name] for name in wanted if name in self.records]
 

@@ -75,7 +75,7 @@ def verify(checkpoint: Checkpoint, progress: Callable[[int], None] = lambda _nby
         end = 0
         for span in of_shard:
             if span.start < end and span.end > span.start:
-                crossing.add(span)  # it begins before the end of an earlier one
+                crossing.add(span)  # the span begins before the end of an earlier span
             unused += max(span.start - end, 0)
             end = max(end, span.end)
         unused += of_shard[0].source.size - end
@@ -116,7 +116,7 @@ def _verify_tables(checkpoint: V1Checkpoint, progress: Callable[[int], None]) ->
 
 
 def _keys_by_block(checkpoint: V1Checkpoint) -> Mapping[tuple[Source, Block], list[str]]:
-    """The keys of the tensors in each block that is not compressed; empty if a block cannot be read."""
+    """Returns the keys of the tensors in each uncompressed block; an empty mapping if a block cannot be read."""
     blocks = {table.source: table.blocks for table in checkpoint.tables}
     out: dict[tuple[Source, Block], list[str]] = {}
     try:

@@ -1,7 +1,8 @@
-"""Locks a process in: of what a graph might have TensorFlow do to files, networks and processes, the kernel does none.
+"""Restricts a process: the kernel denies graphs access to files, networks and other processes.
 
-The table of ops decides which graphs are run (`gdsurgeon.ops.reach`); the lock holds if that table is wrong. Landlock
-takes files away, seccomp takes system calls away, and limits bound memory and files. The process cannot undo this.
+The table of ops decides which graphs are run (`gdsurgeon.ops.reach`); the restrictions hold even if
+that table is wrong. Landlock denies files, seccomp denies system calls, and limits bound memory and files. The process
+cannot undo this.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Opening(NamedTuple):
         accelerators: whether GPUs and the like may be used.
         libraries: files that may be read in addition to Python and TensorFlow.
         reads: files and folders that graphs may read.
-        unnamed_bytes: how large a file without a name may become, in memory: no other can be written.
+        unnamed_bytes: the largest size of an unnamed file in memory; no other files can be written.
     """
 
     files_and_network: bool = False
@@ -32,15 +33,15 @@ class Opening(NamedTuple):
 
 
 def lock_in(opening: Opening) -> list[str]:
-    """Lock this process in, for good. Files that it loads later must be among `places`.
+    """Restricts this process permanently. Files that it loads later must be among `places`.
 
-    To be called while there is one thread: those that are there already are not locked in.
+    Call it while there is only one thread: other existing threads are not restricted.
 
     Args:
         opening: the access that the process keeps.
 
     Returns:
-        What could not be done, a reason each; [] where all of it holds.
+        The reasons for restrictions that could not be applied; [] if all were applied.
     """
     set_limits(opening)
     if sys.platform != "linux":
@@ -50,7 +51,7 @@ def lock_in(opening: Opening) -> list[str]:
     from gdsurgeon.runtime.lockdown.seccomp import restrict_calls
 
     missing = []
-    for restrict in (restrict_files, restrict_calls):  # in this order: the second takes the first's calls away
+    for restrict in (restrict_files, restrict_calls):  # in this order: the second denies calls of the first
         try:
             restrict(opening)
         except Refusal as refusal:
@@ -59,15 +60,15 @@ def lock_in(opening: Opening) -> list[str]:
 
 
 def set_limits(opening: Opening) -> None:
-    """No core files (a gigabyte each), no log of any length, and no more memory than the budget.
+    """Disables core files (a gigabyte each), and limits the size of logs, and memory to the budget.
 
-    Where there are accelerators memory is not limited: drivers reserve far more than they use.
+    Memory is not limited if there are accelerators: drivers reserve far more than they use.
     """
     import resource
 
     from gdsurgeon.resources import memory_budget
 
-    # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
+    # Not 0: if core files are piped to a handler, only 1 byte stops them.
     limits = [(resource.RLIMIT_CORE, 1)]
     if not opening.files_and_network and not opening.accelerators:
         limits.append((resource.RLIMIT_FSIZE, opening.unnamed_bytes))

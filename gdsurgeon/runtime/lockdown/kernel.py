@@ -1,4 +1,4 @@
-"""The system calls by which a process is locked in, which Python has no functions for."""
+"""The system calls that restrict a process; Python has no functions for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 class Refusal(Exception):
-    """The kernel does not do it, here; the text says what, and why."""
+    """The kernel refused a restriction; the text names it and the reason."""
 
 
 @cache
@@ -21,7 +21,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def system_call(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
-    """The result of a system call.
+    """Returns the result of a system call.
 
     Raises:
         OSError: the kernel refuses it.
@@ -31,7 +31,7 @@ def system_call(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | Non
 
 
 def control(option: int, argument: int, pointer: ctypes.Array[ctypes.c_char] | ctypes.Structure | None = None) -> None:
-    """prctl(OPTION, ARGUMENT, POINTER).
+    """Calls ``prctl(option, argument, pointer)``.
 
     Raises:
         OSError: the kernel refuses it.
@@ -41,7 +41,10 @@ def control(option: int, argument: int, pointer: ctypes.Array[ctypes.c_char] | c
 
 
 def gain_no_privileges() -> None:
-    """No program that is started from here on gets more rights than this one; the kernel asks for it beforehand."""
+    """Prevents programs started later from gaining more rights than this process.
+
+    The kernel requires this before it accepts restrictions.
+    """
     control(_PR_SET_NO_NEW_PRIVS, 1)
 
 

@@ -1,7 +1,7 @@
-"""Takes files away from this process by Landlock: it reads where TensorFlow is, and writes nothing.
+"""Restricts file access with Landlock: the process can read the files of TensorFlow and write none.
 
-From Documentation/userspace-api/landlock.rst of Linux. A thread hands its restrictions on to those that it starts, and
-nothing takes them back. A descriptor that is open stays as it was opened.
+From Documentation/userspace-api/landlock.rst of Linux. Threads and processes inherit the restrictions, and
+nothing can remove them. Open descriptors keep their access.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _PATH_BENEATH = 1  # kind of rules
 # Access to files, by bit: LANDLOCK_ACCESS_FS_*.
 _WRITE_FILE, _READ_FILE, _READ_DIR, _IOCTL_DEV = 1 << 1, 1 << 2, 1 << 3, 1 << 15
 _FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""All that a version of Landlock knows of, from that version on: moving to another folder (2), truncating (3), and
+"""All rights known to Landlock, from each version on: moving to another folder (2), truncating (3), and
 controlling devices (5) came later."""
 _NET_ACCESS = 0b11
 """LANDLOCK_ACCESS_NET_BIND_TCP and _CONNECT_TCP, from version 4 on."""
 _SCOPES = 0b11
-"""LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, from version 6 on: other processes are out of reach."""
+"""LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, from version 6 on: no access to other processes."""
 
 
 def version() -> int:
-    """The version of the kernel's Landlock; 0 where it has none, or has it switched off."""
+    """Returns the version of the kernel's Landlock; 0 if it is missing or disabled."""
     try:
         return system_call(_CREATE_RULESET, None, 0, _VERSION)
     except OSError:
@@ -42,10 +42,10 @@ def version() -> int:
 
 
 def restrict_files(opening: Opening) -> None:
-    """Leave this thread, and those that it starts, with what OPENING says.
+    """Restricts this thread, and the threads and processes it starts, to the file access in `opening`.
 
     Raises:
-        Refusal: there is no Landlock here.
+        Refusal: Landlock is not available.
     """
     found = version()
     if not found:
@@ -65,12 +65,12 @@ def restrict_files(opening: Opening) -> None:
 
 
 def _access(found: int) -> int:
-    """All access to files that Landlock of version FOUND can take away."""
+    """Returns all kinds of file access that Landlock of version `found` can restrict."""
     return _FILE_ACCESS[max(known for known in _FILE_ACCESS if known <= found)]
 
 
 def _new_ruleset(found: int) -> int:
-    """A descriptor of a set of rules that takes away all that can be taken away."""
+    """Returns the descriptor of a new ruleset that denies everything Landlock can deny."""
     attr = struct.pack("=QQQ", _access(found), _NET_ACCESS, _SCOPES)
     size = 24 if found >= 6 else 16 if found >= 4 else 8
     return system_call(_CREATE_RULESET, ctypes.create_string_buffer(attr, len(attr)), size, 0)
@@ -87,7 +87,7 @@ def _add_rules(ruleset: int, found: int, opening: Opening) -> None:
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    """Allow ACCESS to PATH, and to all that is beneath it; nothing where there is no such thing."""
+    """Allows `access` to `path` and everything below it; does nothing if `path` does not exist."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Where Python, TensorFlow and the devices are: a worker that is locked in must be able to read these files."""
+"""The locations of Python, TensorFlow and the devices: a restricted worker must be able to read these files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OWN_PROCESS = tuple(
         "status",
     )
 )
-"""Not ``environ``, in which there may be passwords, nor ``task``, in which it is again."""
+"""Not ``environ``, which may contain passwords, nor ``task``, which contains ``environ`` again."""
 _RANDOM = ("/dev/random", "/dev/urandom")
 _ACCELERATORS = (
     "/proc/devices", "/proc/driver", "/proc/modules", "/sys", "/etc/nvidia", "/etc/OpenCL", "/opt/cuda", "/opt/rocm",
@@ -41,7 +41,7 @@ _ACCELERATORS = (
 
 
 def readable(opening: Opening) -> Iterator[str]:
-    """The files and folders that may be read; some of them may not be there."""
+    """Yields the files and folders that may be read; some may not exist."""
     yield from _SYSTEM
     yield from _PROCESSES
     yield from _OWN_PROCESS
@@ -61,12 +61,12 @@ def readable(opening: Opening) -> Iterator[str]:
 
 
 def writable() -> tuple[str, ...]:
-    """The files that may be written."""
+    """Returns the files that may be written."""
     return ("/dev/null",)
 
 
 def device_files() -> list[str]:
-    """The files of GPUs and other accelerators."""
+    """Returns the device files of GPUs and other accelerators."""
     return [f"/dev/{name}" for name in _listed("/dev") if name.startswith(("nvidia", "dri", "kfd", "dxg", "accel"))]
 
 
@@ -78,7 +78,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _python() -> Iterator[str]:
-    """The standard library, the packages that are installed, and this package.
+    """Yields the standard library, the installed packages, and this package.
 
     Of any other folder on the module path only this package is readable: that folder may hold the user's own files.
     """

@@ -1,8 +1,8 @@
-"""Takes system calls away from this process by seccomp: no sockets, no programs, no effect on other processes.
+"""Restricts system calls with seccomp: no sockets, no programs, no effect on other processes.
 
 From Documentation/userspace-api/seccomp_filter.rst of Linux. The filter is a program of the classic BPF, which the
-kernel runs at each system call; a call that is taken away fails with EPERM. The lists are of what is taken away:
-TensorFlow, its libraries and the drivers of GPUs call more than anybody has listed.
+kernel runs at each system call; a denied call fails with EPERM. The lists name the denied calls,
+because no complete list exists of the calls of TensorFlow, its libraries and the drivers of GPUs.
 """
 
 from __future__ import annotations
@@ -96,19 +96,19 @@ _FILES = frozenset(
     lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat truncate utime utimensat utimes
     """.split()
 )
-"""What changes files without writing them, which Landlock lets pass."""
+"""Calls that change files without writing them; Landlock does not restrict them."""
 _SIGNALS = ("kill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill")
 """Signals to a process; its number is the first argument."""
 _OF_A_PROCESS = (
     "get_robust_list", "migrate_pages", "move_pages", "sched_setaffinity", "sched_setattr", "sched_setparam",
     "sched_setscheduler",
 )  # fmt: skip
-"""What else is done to a process whose number is the first argument; 0 is the caller."""
+"""Other calls that act on a process, whose number is the first argument; 0 is the caller."""
 _LOOKED_AT = {*_SIGNALS, *_OF_A_PROCESS, "clone", "clone3", "fcntl", "ioctl", "prlimit64", "sendto", "socket"}
 
 
 class _Instruction(NamedTuple):
-    """struct sock_filter: an operation, a number, and how many instructions to skip where it holds and where not."""
+    """struct sock_filter: an operation, a number, and the instructions to skip if it is true or false."""
 
     code: int
     number: int
@@ -117,10 +117,10 @@ class _Instruction(NamedTuple):
 
 
 def restrict_calls(opening: Opening) -> None:
-    """Leave this thread, and those that it starts, with the system calls that OPENING says.
+    """Restricts this thread, and the threads and processes it starts, to the system calls allowed by `opening`.
 
     Raises:
-        Refusal: there is no seccomp here, or the numbers of this machine's system calls are not known.
+        Refusal: seccomp is not available, or the numbers of this machine's system calls are not known.
     """
     machine = os.uname().machine
     if machine not in _CALLS or struct.calcsize("P") != 8:
@@ -142,7 +142,7 @@ class _Program(ctypes.Structure):
 
 
 def _program(machine: str, opening: Opening) -> list[_Instruction]:
-    """The filter for MACHINE."""
+    """Returns the filter program for `machine`."""
     architecture, own = _CALLS[machine]
     numbers = {**own, **_NEW_CALLS}
     out = [
@@ -163,8 +163,12 @@ def _program(machine: str, opening: Opening) -> list[_Instruction]:
 
 
 def _conditions(opening: Opening) -> Iterator[tuple[str, list[_Instruction]]]:
-    """Of each call that is looked at what decides on it; the last instruction is reached by all that is not decided."""
-    # A new thread, and no new process. What clone3 is asked for cannot be seen; where it is not there clone is called.
+    """Yields the system calls whose arguments are checked, with the instructions that decide on each.
+
+    The last instruction applies to all arguments that no earlier instruction decided on.
+    """
+    # New threads are allowed, new processes are not. The filter cannot read the arguments of clone3; callers fall back
+    # to clone if it is missing.
     yield "clone", [_load_argument(0), _Instruction(_ANY_BIT, _CLONE_THREAD, if_true=1), _refused(), _ALLOWED]
     yield "clone3", [_refused(errno.ENOSYS)]
     for name in _SIGNALS:
@@ -177,7 +181,7 @@ def _conditions(opening: Opening) -> Iterator[tuple[str, list[_Instruction]]]:
     kind = _Instruction(_AND, 0xFF00)
     yield "ioctl", [_load_argument(1), *_if_equal(_CONTROLS), kind, *_if_equal(_FILE_SYSTEM_CONTROLS), _ALLOWED]
     if not opening.files_and_network:
-        # A driver asks by a path socket whether it shares a GPU.
+        # A driver uses a path socket to ask whether it shares a GPU.
         yield "socket", [*_unless(0, *([_UNIX] if opening.accelerators else [])), _ALLOWED]
         yield "sendto", [*([] if opening.accelerators else _unless_null(4)), _ALLOWED]
 
@@ -186,25 +190,25 @@ _ALLOWED = _Instruction(_RETURN, _ALLOW)
 
 
 def _unless(index: int, *numbers: int) -> list[_Instruction]:
-    """Refuses the call unless the low half of an argument is one of NUMBERS."""
+    """Returns instructions that refuse the call unless the low half of an argument is one of `numbers`."""
     checks = [_Instruction(_EQUAL, number, if_true=len(numbers) - at) for at, number in enumerate(numbers)]
     return [_load_argument(index), *checks, _refused()]
 
 
 def _unless_null(index: int) -> list[_Instruction]:
-    """Refuses the call unless an argument is a null pointer."""
+    """Returns instructions that refuse the call unless an argument is a null pointer."""
     high = _Instruction(_LOAD, _ARGUMENT + 8 * index + 4)
     null = [_Instruction(_EQUAL, 0, if_true=1), _refused()]
     return [_load_argument(index), *null, high, *null]
 
 
 def _if_equal(numbers: Sequence[int]) -> list[_Instruction]:
-    """Refuses the call if the number that is loaded is one of NUMBERS."""
+    """Returns instructions that refuse the call if the loaded number is one of `numbers`."""
     return [part for number in numbers for part in (_Instruction(_EQUAL, number, if_false=1), _refused())]
 
 
 def _load_argument(index: int) -> _Instruction:
-    """Loads the low half of an argument, on a machine that has it first."""
+    """Returns the instruction that loads the low half of an argument, on a little-endian machine."""
     return _Instruction(_LOAD, _ARGUMENT + 8 * index)
 
 
