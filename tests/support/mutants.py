@@ -85,8 +85,8 @@ class Mutant(NamedTuple):
         with _edited(self.edits):
             wrong = _code(self.tree, right)
         self.function.__code__ = wrong
-        _forget(self.function.__module__)
         try:
+            _forget(self.function.__module__)
             yield
         finally:
             self.function.__code__ = right
@@ -132,7 +132,7 @@ def _code(tree: ast.stmt, right: CodeType) -> CodeType:
 def _forget(module: str) -> None:
     """Clears the caches of the functions of a module."""
     for item in vars(sys.modules[module]).values():
-        if hasattr(item, "cache_clear"):
+        if hasattr(type(item), "cache_clear"):  # not of the item: a message class finds its descriptor then
             item.cache_clear()
 
 
