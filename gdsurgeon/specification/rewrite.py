@@ -379,7 +379,7 @@ class _Match:
             want = term.values[index] if term.shape else term.values[0]
             if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
                 return False
-            if have != want and (isinstance(have, int) or not _are_near(have, want, near)):
+            if have != want and (isinstance(have, int) or not are_near(have, want, near)):
                 return False
         return True
 
@@ -396,7 +396,7 @@ class _Match:
             have: object = AttrReader(node.attrs)(test.key)
             if have is None and definition is not None and test.key in definition.attrs:
                 have = definition.attrs[test.key].default
-            if have is None or not _satisfies(test, have):
+            if have is None or not satisfies(test, have):
                 return False
         return True
 
@@ -537,7 +537,8 @@ def _args(definition: OpDef, count: int) -> list[Arg]:
     return [arg for arg in definition.inputs for _ in range(each if arg in lists else 1)]
 
 
-def _satisfies(test: AttrTest, have: object) -> bool:
+def satisfies(test: AttrTest, have: object) -> bool:
+    """Returns whether the value `have` of an attribute passes `test`."""
     if test.relation in ("=", "!="):
         return _same(have, test.value) == (test.relation == "=")
     if isinstance(have, bool) or not isinstance(have, int | float) or not isinstance(test.value, int | float):
@@ -546,7 +547,8 @@ def _satisfies(test: AttrTest, have: object) -> bool:
     return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[test.relation]
 
 
-def _are_near(have: float, want: float, near: float) -> bool:
+def are_near(have: float, want: float, near: float) -> bool:
+    """Returns whether two numbers differ by at most the fraction `near` of `want`."""
     return abs(want) != inf and abs(have - want) <= near * abs(want)
 
 
@@ -560,5 +562,5 @@ def _same(have: object, want: object) -> bool:
     if isinstance(have, bool) != isinstance(want, bool):
         return False
     if isinstance(have, int | float) and isinstance(want, int | float):
-        return have == want or (isinstance(have, float) and _are_near(have, want, 1e-5))
+        return have == want or (isinstance(have, float) and are_near(have, want, 1e-5))
     return False

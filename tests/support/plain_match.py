@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
@@ -19,9 +18,7 @@ from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.terms import (
     MOST_EQUAL,
     Anything,
-    AttrTest,
     AttrVariable,
-    DTypeName,
     Op,
     Ref,
     Rule,
@@ -29,6 +26,7 @@ from gdsurgeon.patterns.terms import (
     Value,
     Variable,
 )
+from gdsurgeon.specification.rewrite import are_near, satisfies
 
 Tensor = tuple[str, int]
 """The name of a node, and the index of an output."""
@@ -392,7 +390,7 @@ class PlainMatch:
             want = term.values[at] if term.shape else term.values[0]
             if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
                 return False
-            if have != want and (isinstance(have, int) or not _are_near(have, want, near)):
+            if have != want and (isinstance(have, int) or not are_near(have, want, near)):
                 return False
         return True
 
@@ -410,7 +408,7 @@ class PlainMatch:
             have: object = reader(cell.attrs)(test.key)
             if have is None and definition is not None and test.key in definition.attrs:
                 have = definition.attrs[test.key].default
-            if have is None or not _holds(test, have):
+            if have is None or not satisfies(test, have):
                 return None
         return out
 
@@ -418,32 +416,3 @@ class PlainMatch:
 def _is_of(term: Op, op: str) -> bool:
     """Whether an op is one that TERM may be."""
     return op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
-
-
-def _holds(test: AttrTest, have: object) -> bool:
-    if test.relation == "=":
-        return _same(have, test.value)
-    if test.relation == "!=":
-        return not _same(have, test.value)
-    if isinstance(have, bool) or not isinstance(have, int | float) or not isinstance(test.value, int | float):
-        return False
-    below, equal = have < test.value, have == test.value
-    return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[test.relation]
-
-
-def _are_near(have: float, want: float, near: float) -> bool:
-    return abs(want) != inf and abs(have - want) <= near * abs(want)
-
-
-def _same(have: object, want: object) -> bool:
-    if isinstance(want, list):
-        return isinstance(have, list) and len(have) == len(want) and all(map(_same, have, want))
-    if isinstance(want, DTypeName):
-        return have == want.number
-    if isinstance(want, str):
-        return have in (want, want.encode())
-    if isinstance(have, bool) != isinstance(want, bool):
-        return False
-    if isinstance(have, int | float) and isinstance(want, int | float):
-        return have == want or (isinstance(have, float) and _are_near(have, want, 1e-5))
-    return False
