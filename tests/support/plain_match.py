@@ -34,7 +34,7 @@ Tensor = tuple[str, int]
 
 @dataclass
 class Cell:
-    """A node of the draft; DTYPES are those of its outputs, once somebody has asked."""
+    """A node of the draft. `dtypes` are the dtypes of its outputs, computed when first needed."""
 
     op: str
     reads: list[Tensor]
@@ -45,7 +45,7 @@ class Cell:
 
 
 class Env(NamedTuple):
-    """What names stand for, and which node each term has matched."""
+    """The tensors, nodes and attributes that names are bound to, and the node that matches each term."""
 
     tensors: dict[str, Tensor]
     nodes: dict[str, str]
@@ -54,7 +54,7 @@ class Env(NamedTuple):
 
 
 _HELD = 1 << 12
-"""Nodes of the file that are held as cells: of one place each is asked for several times."""
+"""Number of nodes of the file that are kept as cells, because a match reads the same node several times."""
 
 
 @dataclass
