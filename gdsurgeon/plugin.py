@@ -1,7 +1,7 @@
 """The functions with which another package adds an edit to the command line; docs/plugins.md shows an example.
 
-A plugin changes a graph with the library (``import gdsurgeon``). Everything in both is public: it changes only
-with a new version, and CHANGELOG.md lists the changes.
+A plugin changes a graph with the library (``import gdsurgeon``). Everything in both is public: it changes only with a
+new version, and CHANGELOG.md lists the changes.
 """
 
 from __future__ import annotations

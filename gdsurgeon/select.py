@@ -39,12 +39,12 @@ class Selection:
         ops: op types.
         scopes: name scopes, taken literally, with or without a slash at the end; a node with exactly the name of a
             scope belongs to the scope.
-        between: pairs (IN tensors, OUT tensors): the nodes on the paths from IN to OUT. The nodes of OUT are
-            selected, the nodes of IN are not.
+        between: pairs (IN tensors, OUT tensors): the nodes on the paths from IN to OUT. The nodes of OUT are selected,
+            the nodes of IN are not.
         forward: nodes or tensors: these nodes and all nodes that depend on them.
         backward: nodes or tensors: these nodes and all nodes that they depend on.
-        exclude: regular expressions; nodes whose names match are not selected. If all other fields are empty, all
-            other nodes are selected.
+        exclude: regular expressions; nodes whose names match are not selected. If all other fields are empty, all other
+            nodes are selected.
         control: whether `between`, `forward` and `backward` also follow control edges.
         constants: whether constants, and nodes computed only from constants, are selected with the nodes that read
             them, if no other node reads them.
@@ -286,8 +286,8 @@ def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable
 def matching_ends() -> Iterator[None]:
     """Limits the time of matching in this context to `PATIENCE` seconds.
 
-    Some patterns need twice the time for each letter of a name. The limit works only in the main thread, which
-    receives signals.
+    Some patterns need twice the time for each letter of a name. The limit works only in the main thread, which receives
+    signals.
 
     Raises:
         EditError: the matching took longer.

@@ -99,8 +99,8 @@ def columns(
         rows: the cells, row by row.
         indent: text before each line.
         right: the columns that are right-aligned.
-        widest: the largest width to pad a column to, in characters; longer cells shift the rest of their row. 0 for
-            no limit.
+        widest: the largest width to pad a column to, in characters; longer cells shift the rest of their row. 0 for no
+            limit.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths = [min(width, widest or width) for width in widths]

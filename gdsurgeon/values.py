@@ -10,8 +10,8 @@ from typing import TypeVar
 class Data:
     """Data: two objects of a class are equal if their fields are equal; a `repr` shows the fields that are not empty.
 
-    A subclass is a ``dataclass(eq=False, repr=False)``: generating both methods for each class, as a plain
-    dataclass does, takes longer than a small edit.
+    A subclass is a ``dataclass(eq=False, repr=False)``: generating both methods for each class, as a plain dataclass
+    does, takes longer than a small edit.
     """
 
     def __eq__(self, other: object) -> bool:

@@ -24,8 +24,8 @@ class Distance(NamedTuple):
     """The distance of two values of one dtype and shape.
 
     Attributes:
-        relative: the norm of the difference over the norm of the first value (L2); inf if that norm is 0; None
-            for texts and unreadable numbers.
+        relative: the norm of the difference over the norm of the first value (L2); inf if that norm is 0; None for
+            texts and unreadable numbers.
         largest: the largest difference of two elements; None for texts, and for unreadable numbers.
         differing: the number of elements that differ.
         count: the number of elements.

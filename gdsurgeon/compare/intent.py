@@ -68,8 +68,8 @@ class Altered(NamedTuple):
 
     Attributes:
         node: its name.
-        what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the present keys), or ``attr``
-            and a key, as in ``attr shape``.
+        what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the present keys), or ``attr`` and
+            a key, as in ``attr shape``.
         value: its value after the edit: a text, names of tensors or nodes, a message (serialized deterministically);
             None if it is removed.
     """
@@ -119,11 +119,11 @@ class Copies(NamedTuple):
 class Intent(Data):
     """The names that changed, the added and removed nodes, and the input slots that read a different tensor.
 
-    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the
-    names in an added graph to the new names of its nodes. `changed` names (after) the nodes with a changed attr, op,
-    device or control input. `moved` maps a tensor of the graph before to the tensor that holds its value now, if that
-    is not just due to a renamed node. `functions` names the functions that were added to, removed from or changed in
-    the function library. `graph_fields` holds the changed fields of the graph outside its nodes and functions:
+    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
+    in an added graph to the new names of its nodes. `changed` names (after) the nodes with a changed attr, op, device
+    or control input. `moved` maps a tensor of the graph before to the tensor that holds its value now, if that is not
+    just due to a renamed node. `functions` names the functions that were added to, removed from or changed in the
+    function library. `graph_fields` holds the changed fields of the graph outside its nodes and functions:
     ``versions``, serialized.
 
     `altered` declares exactly how changed or added nodes are now; `copies` declares the originals of added nodes. A

@@ -58,9 +58,9 @@ def clone_scope(
 
     Raises:
         UsageError: a scope is empty, the scopes are equal, or a regular expression is invalid.
-        EditError: no such scope or tensor; `target` is in use; types differ; no node under `source` reads a tensor
-            of `inputs`; a shared node is not constant; a while loop is only partly under `source`; or functions
-            restore variables together with other things. The graph is unchanged.
+        EditError: no such scope or tensor; `target` is in use; types differ; no node under `source` reads a tensor of
+            `inputs`; a shared node is not constant; a while loop is only partly under `source`; or functions restore
+            variables together with other things. The graph is unchanged.
     """
     topology = topology_of(graph)
     nodes = _nodes_under(topology, source)

@@ -41,15 +41,13 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     """Converts a graph for the release `target` of TensorFlow.
 
     Attrs that the release lacks are removed if they have the default value of the newest release. Ops become older
-    forms
-    that compute the same values. The versions of the file become those of the release.
+    forms that compute the same values. The versions of the file become those of the release.
 
     Args:
         graph: changed in place.
         target: a release, ``1.15`` or ``1.15.5``.
         rtol, atol: the largest difference of outputs; by default that of the older forms (`Rule.tolerance`, nearly
-            always
-            0), and the rounding of kernels if matrix products were in functions.
+            always 0), and the rounding of kernels if matrix products were in functions.
 
     Raises:
         UsageError: the release is unknown.

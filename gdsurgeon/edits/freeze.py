@@ -33,8 +33,8 @@ def freeze(
 
     Args:
         graph: changed in place.
-        signatures: the keys of the signatures to freeze if `outputs` is empty. By default ``serving_default``, or
-            the only signature.
+        signatures: the keys of the signatures to freeze if `outputs` is empty. By default ``serving_default``, or the
+            only signature.
         outputs: tensors.
         inputs: tensors at which to cut, for `outputs`; see `gdsurgeon.edits.extract.extract`.
 
@@ -216,8 +216,8 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple
 
 
 def run_first(initialisers: Sequence[str], fed: Mapping[str, str]) -> Remark:
-    """Returns a note that the user runs `initialisers` first, and feeds them with files: a GraphDef has no place
-    for this information."""
+    """Returns a note that the user runs `initialisers` first, and feeds them with files: a GraphDef has no place for
+    this information."""
     text = f"run {', '.join(map(quoted, initialisers))} before the graph, to initialize its tables"
     files = "".join(f", and feed {quoted(tensor)} with the path of {printable(path)}" for tensor, path in fed.items())
     return Remark(text + files, "run-before", nodes=list(initialisers), feeds=dict(fed))

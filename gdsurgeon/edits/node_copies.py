@@ -183,8 +183,8 @@ def plan_copy(
     Args:
         graph: not changed.
         other: not changed. Its source must stay open until `graph` is written.
-        replace: nodes of `other` with one output, usually placeholders, that are not copied, and the tensors of
-            `graph` that replace them.
+        replace: nodes of `other` with one output, usually placeholders, that are not copied, and the tensors of `graph`
+            that replace them.
         names: required names of some copies. They are free, or will be when the plan is applied.
         reserved: names that the copies must not use.
         nodes: the nodes to copy, by default all.
@@ -257,9 +257,9 @@ def plan_copy_nodes(
 ) -> NodeCopy:
     """Checks and plans a copy of nodes inside their graph.
 
-    Inputs, control inputs and colocations among the nodes become those among the copies. All others stay. The copies
-    of while loops have new frame names; the copies of tables, queues and variables have new shared names. A function
-    is copied if it contains such a name. Weights are copied as spans when the graph is written.
+    Inputs, control inputs and colocations among the nodes become those among the copies. All others stay. The copies of
+    while loops have new frame names; the copies of tables, queues and variables have new shared names. A function is
+    copied if it contains such a name. Weights are copied as spans when the graph is written.
 
     Args:
         graph: not changed.

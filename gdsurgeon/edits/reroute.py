@@ -44,8 +44,8 @@ def reroute(
 
     Raises:
         UsageError: `only` or `exclude` is not a valid regular expression.
-        EditError: no such tensor, dtypes or known shapes differ, nothing would change, or the graph would have a
-            cycle. The graph is unchanged.
+        EditError: no such tensor, dtypes or known shapes differ, nothing would change, or the graph would have a cycle.
+            The graph is unchanged.
     """
     wanted, unwanted = (None if pattern is None else compiled(pattern) for pattern in (only, exclude))
     resolved = [(graph.output(old), graph.output(new)) for old, new in pairs_of(pairs)]

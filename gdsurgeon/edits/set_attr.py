@@ -71,8 +71,8 @@ def set_attr(
     Raises:
         UsageError: `values` contains an op, and `remove` is not empty.
         EditError: no such node, op or attr, a value of the wrong kind, a function that is not in the library, a
-            required attr would be missing, nothing would change, or an input would not match its consumer any more.
-            The graph is unchanged.
+            required attr would be missing, nothing would change, or an input would not match its consumer any more. The
+            graph is unchanged.
     """
     pairs: list[tuple[str, str]] = []
     for key, value in pairs_of(values):

@@ -55,8 +55,8 @@ class Body:
         owner: the graph whose library holds the function.
         name: the name of the function.
         values: AttrValues for the attrs of the function, from a call; a body with values is not for `commit`.
-        lenient: whether to read as much as possible: the outputs of an unknown op are assumed to be those that
-            other nodes read, and an attr that the call lacks is empty.
+        lenient: whether to read as much as possible: the outputs of an unknown op are assumed to be those that other
+            nodes read, and an attr that the call lacks is empty.
         shapes: the shapes of the arguments in calls, instead of the stated ones; missing shapes are unknown.
 
     Attributes:
@@ -66,8 +66,8 @@ class Body:
         control_results: the nodes that must run before a call ends, by their names in the signature.
 
     Raises:
-        EditError: there is no such function, an op in it is unknown, a tensor or attr that it names does not exist,
-            or (without `values`) an attr or the number of tensors of an argument depends on the call.
+        EditError: there is no such function, an op in it is unknown, a tensor or attr that it names does not exist, or
+            (without `values`) an attr or the number of tensors of an argument depends on the call.
     """
 
     def __init__(

@@ -119,9 +119,8 @@ class Near(dict[str, int]):
         names: the rows of the names of the batch.
 
     Attributes:
-        odd: the inputs that are not plainly a known name. The k-th has the number ``_ODD + k``, or
-            ``_ODD_CONTROL + k`` for a control input. The highest byte distinguishes both from each other, from a row
-            and from `END`.
+        odd: the inputs that are not plainly a known name. The k-th has the number ``_ODD + k``, or ``_ODD_CONTROL + k``
+            for a control input. The highest byte distinguishes both from each other, from a row and from `END`.
         far: the rows of earlier batches that the inputs name.
     """
 

@@ -87,8 +87,8 @@ class Batch(NamedTuple):
     Attributes:
         run: the records of the nodes.
         names: one for each node.
-        inputs: the inputs of all nodes as spelled, with an empty string after each node (a node's own input may also
-            be empty).
+        inputs: the inputs of all nodes as spelled, with an empty string after each node (a node's own input may also be
+            empty).
         forms: the serialized fields of nodes other than names and inputs, each once; empty if not requested.
         ops: the op of each form; if forms were not requested, the distinct ops.
         form_of: for each node the index of its form (or of its op).

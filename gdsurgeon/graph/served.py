@@ -76,8 +76,8 @@ def _open(graph: Graph, inputs: Mapping[str, str]) -> Mapping[str, str]:
 def tensor_now(graph: Graph, text: str) -> str | None:
     """Returns the present name of `text`, a node, a tensor or ``^node`` of the file; None if it was removed.
 
-    The name follows the node to its new name. If an edit has put a different node under the old name, the name
-    remains, because the model's signatures return that node instead.
+    The name follows the node to its new name. If an edit has put a different node under the old name, the name remains,
+    because the model's signatures return that node instead.
     """
     control, name = text[:1] == "^", text.removeprefix("^")
     node, _, port = name.partition(":")

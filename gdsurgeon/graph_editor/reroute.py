@@ -221,8 +221,8 @@ def add_control_inputs(op: Node, cops: object) -> None:
 
     Raises:
         TypeError: an argument is not a node.
-        ValueError: a control dependency exists already, the nodes belong to different graphs, or the graph would have
-            a cycle; the graph is unchanged.
+        ValueError: a control dependency exists already, the nodes belong to different graphs, or the graph would have a
+            cycle; the graph is unchanged.
     """
     nodes = _control_inputs(op, cops)
     _check_controls(op, [node for node in nodes if node in op.controls], "already", "given-twice")

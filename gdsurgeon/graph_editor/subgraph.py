@@ -279,8 +279,8 @@ def make_view(*args: object, **kwargs: Any) -> SubGraphView:
 
     Raises:
         TypeError: an argument has a different type.
-        ValueError: an argument belongs to a different graph, a keyword is unknown, or there is a regular expression
-            and no graph.
+        ValueError: an argument belongs to a different graph, a keyword is unknown, or there is a regular expression and
+            no graph.
     """
     if len(args) == 1 and isinstance(args[0], SubGraphView):
         view = args[0]

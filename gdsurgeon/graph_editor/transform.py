@@ -273,8 +273,8 @@ class Transformer:
             dst_graph: the graph of the result, which may be the graph itself.
             dst_scope: the scope of the result, with or without a slash at its end.
             src_scope: the scope that `dst_scope` replaces in the names.
-            reuse_dst_scope: use `dst_scope` even if it is in use, and make the name of each node unique; by default
-                the scope itself is made unique: DST_SCOPE_1, DST_SCOPE_2, ...
+            reuse_dst_scope: use `dst_scope` even if it is in use, and make the name of each node unique; by default the
+                scope itself is made unique: DST_SCOPE_1, DST_SCOPE_2, ...
 
         Returns:
             A view of the result, with inputs and outputs in the order of the original, and the counterparts.

@@ -50,8 +50,8 @@ def operate(
 
     Args:
         model: a path, or ``-`` for standard input.
-        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``. Each of several
-            edits is called with the result of the previous one.
+        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``. Each of several edits
+            is called with the result of the previous one.
         out: a path, ``-`` for standard output; None: the name of `model` with ``.edited`` in it.
         in_place: replace `model`.
         backup: a suffix; the old file is kept under its name with this suffix. None: it is not kept.

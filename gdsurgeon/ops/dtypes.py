@@ -11,8 +11,8 @@ MOST_DIMS = 254
 class DType(int):
     """An element type, which is TensorFlow's DataType number.
 
-    It is an int with properties. An `IntEnum` takes ten times as long to create at each start of the command, and
-    ten times as long to look up a name.
+    It is an int with properties. An `IntEnum` takes ten times as long to create at each start of the command, and ten
+    times as long to look up a name.
 
     Attributes:
         name: TensorFlow's, such as float32.

@@ -34,8 +34,8 @@ class AttrDef(NamedTuple):
     """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; the default may be unknown.
 
     `allowed` are the allowed DataTypes of an attr of kind ``type`` or ``list(type)``, `texts` the allowed strings of
-    kind ``string`` or ``list(string)``; () if all are allowed. `minimum` is the smallest value of kind ``int``, and
-    the smallest length of a list.
+    kind ``string`` or ``list(string)``; () if all are allowed. `minimum` is the smallest value of kind ``int``, and the
+    smallest length of a list.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The external effects of ops: files, networks, other processes, Python. From a table in the package data.
 
 The table has every op of the TensorFlow release that it was made from, with the result of a review by a person. An op
-that is not in the table was not reviewed, and counts as having an external effect. `scripts/make_reach_table.py`
-makes and checks the table.
+that is not in the table was not reviewed, and counts as having an external effect. `scripts/make_reach_table.py` makes
+and checks the table.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def is_pure(op: str, attrs: Mapping[str, object]) -> bool:
 
     Args:
         op: the op of the node; not a library function.
-        attrs: the plain values of its attrs. An absent attr has its default, which is harmless. An attr without a
-            plain value, because the caller of the function sets it, is not harmless.
+        attrs: the plain values of its attrs. An absent attr has its default, which is harmless. An attr without a plain
+            value, because the caller of the function sets it, is not harmless.
     """
     reach = reach_of(op)
     if reach.kind == NONE or not reach.attr:

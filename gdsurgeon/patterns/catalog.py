@@ -297,8 +297,7 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
     Raises:
         InputError: the file does not exist, or is not text.
         UsageError: the catalog has no such rule, a line is not a rule, or the text has no rule; the message gives a
-            line
-            as ``FILE:LINE:COLUMN``.
+            line as ``FILE:LINE:COLUMN``.
     """
     if source.startswith(BUILTIN):
         return in_book(source.removeprefix(BUILTIN))

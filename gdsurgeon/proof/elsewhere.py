@@ -52,8 +52,8 @@ class EngineRequest:
         engine: an engine that can run graphs: ``opencv``.
         place: a wheel or a folder with the engine; None: it is installed.
         outputs: tensors to compare; empty: the outputs.
-        rtol, atol: by how much floats may differ; if both are None, the larger of `ATOL`
-            and `RTOL` times the largest element of an output.
+        rtol, atol: by how much floats may differ; if both are None, the larger of `ATOL` and `RTOL` times the largest
+            element of an output.
     """
 
     engine: str

@@ -355,8 +355,8 @@ def by_objects(container: Container, keys: Sequence[str], original: Graph) -> By
     Args:
         container: the SavedModel.
         keys: of signatures.
-        original: the graph before the edit. It is restored from its own checkpoint, which TensorFlow may read here.
-            The body of each function that it does not have is imported as a graph.
+        original: the graph before the edit. It is restored from its own checkpoint, which TensorFlow may read here. The
+            body of each function that it does not have is imported as a graph.
 
     Raises:
         NotReadable: the objects cannot be read here.

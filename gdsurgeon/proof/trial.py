@@ -224,8 +224,8 @@ class ComparedPair:
 
     Attributes:
         before, after: their names in the report.
-        mine: the expected tensor, or a function that returns it for the trial, the number of the sample, and the
-            actual dtype and shape; None if the other tensor is only run.
+        mine: the expected tensor, or a function that returns it for the trial, the number of the sample, and the actual
+            dtype and shape; None if the other tensor is only run.
         theirs: the tensor that must be equal.
         reason: why they are not compared; '' if they are.
         inside: whether the tensor is not an output, but an output was decided by it.

@@ -22,8 +22,7 @@ class Tensor:
     Attributes:
         dtype: TensorFlow's DataType number.
         shape: the dimensions; () for a scalar.
-        data: the elements in C order, native byte order, as a flat memoryview of bytes; for strings a list
-            of bytes.
+        data: the elements in C order, native byte order, as a flat memoryview of bytes; for strings a list of bytes.
 
     Raises:
         TypeError: the dtype is unknown or opaque, or the kind of data does not suit it.
@@ -82,8 +81,8 @@ class Tensor:
     def numpy(self) -> Array:
         """Returns the value as a numpy array, which may share this tensor's memory and may be read-only.
 
-        Strings become an object array of bytes. bfloat16 and other small types are ml_dtypes' if that is
-        installed, raw unsigned words otherwise.
+        Strings become an object array of bytes. bfloat16 and other small types are ml_dtypes' if that is installed, raw
+        unsigned words otherwise.
         """
         import numpy as np
 

@@ -3,8 +3,8 @@
 Standard input is the socket to the parent; standard output and error are the file for TensorFlow's output. The process
 is started by `gdsurgeon.runtime.client`.
 
-The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread
-works on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
+The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread works
+on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
 earlier run waits for it, so the parent may send all requests at once.
 
 A graph is large if the memory does not suffice for two graphs of its size. Only one large graph is in memory at a time:

@@ -18,8 +18,8 @@ GAP_X, GAP_Y = 18.0, 28.0
 LONGEST = 60
 """Layers that an edge passes at most and still finds a way between boxes; beyond it is a straight line."""
 MOST_POINTS = 10_000
-"""The maximum number of points at which edges pass layers, or four for each box if that is more. The longest edges
-are straight lines if needed."""
+"""The maximum number of points at which edges pass layers, or four for each box if that is more. The longest edges are
+straight lines if needed."""
 SWEEPS_ORDER, SWEEPS_PLACE = 8, 12
 
 Point = tuple[float, float]

@@ -38,8 +38,8 @@ def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) ->
     Args:
         found: the surroundings.
         graph: as it is in its file.
-        inferred: keys of signatures whose shapes are compared with inferred shapes; for others, the stated
-            shapes are used.
+        inferred: keys of signatures whose shapes are compared with inferred shapes; for others, the stated shapes are
+            used.
 
     Yields:
         A remark for each fault, with the place.

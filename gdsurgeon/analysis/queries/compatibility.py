@@ -104,8 +104,8 @@ class Unknown(NamedTuple):
         function: the function whose body the node is in; '' for a node of the graph.
         node: its name.
         op: its op.
-        kind: ``op``, ``attr`` (the op has no such attr), ``value`` (the attr does not allow the value), ``missing``
-            (a required attr), ``default`` (the node lacks the attr, and its default differs), ``inputs``, ``outputs``,
+        kind: ``op``, ``attr`` (the op has no such attr), ``value`` (the attr does not allow the value), ``missing`` (a
+            required attr), ``default`` (the node lacks the attr, and its default differs), ``inputs``, ``outputs``,
             ``dims`` (the inputs have more dims, or groups of channels, than supported).
         key: the attr, or ''.
         text: the problem in words; equal for nodes with the same problem.

@@ -86,9 +86,9 @@ def _has_state(definition: OpDef | None) -> bool:
 def written_into(graph: Graph, topology: Topology) -> list[int]:
     """Returns the nodes whose output may be written in place.
 
-    These are the first inputs of in-place ops, and the inputs of nodes that call functions with such ops. In
-    the body of a function, its results are included if the graph or its library has any in-place op, because a caller
-    may write into them.
+    These are the first inputs of in-place ops, and the inputs of nodes that call functions with such ops. In the body
+    of a function, its results are included if the graph or its library has any in-place op, because a caller may write
+    into them.
 
     Args:
         graph: a graph, or the body of a function.

@@ -1,9 +1,9 @@
 """Constants that determine shapes, or whether a graph runs at all: axes, sizes, counts, branches.
 
-An input that is always integer by the signature of its op decides about shapes (axes, the shape of a Reshape,
-paddings, indices). So do inputs of control flow, the names of features in tf.Examples and of tensors in checkpoints,
-and a few more inputs listed here. Tensors from which they are computed by arithmetic lead to shapes as well; results
-of a convolution, a product or a look-up are data.
+An input that is always integer by the signature of its op decides about shapes (axes, the shape of a Reshape, paddings,
+indices). So do inputs of control flow, the names of features in tf.Examples and of tensors in checkpoints, and a few
+more inputs listed here. Tensors from which they are computed by arithmetic lead to shapes as well; results of a
+convolution, a product or a look-up are data.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def initialisers(topology: Topology, inside: bytearray, but: Container[int] = ()
 def needed_initialisers(topology: Topology, kept: bytearray, *, listed: bool = False) -> list[int]:
     """Returns the assignments to the variables and tables in `kept`, and the nodes they depend on, in ascending order.
 
-    Only nodes outside `kept` are returned. With `listed`, a MetaGraph lists the variables. It names their own reads,
-    so these are included; assignments of restored values belong to the saver, and are not.
+    Only nodes outside `kept` are returned. With `listed`, a MetaGraph lists the variables. It names their own reads, so
+    these are included; assignments of restored values belong to the saver, and are not.
     """
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
     found = [user for number in holders for user in assignments(topology, number)]

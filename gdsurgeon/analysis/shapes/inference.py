@@ -302,9 +302,9 @@ _HAND_OVER = LOWERED & CALLED.keys()
 def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[str] = ()) -> dict[str, list[Shape]]:
     """Returns the argument shapes of each function called by the graph, directly or indirectly, by function name.
 
-    The values that a loop passes from one iteration to the next count as a call. If too little is known about the
-    calls of a function, it has no shapes. While calls are found, the shapes of a function only become less exact, so
-    the search ends.
+    The values that a loop passes from one iteration to the next count as a call. If too little is known about the calls
+    of a function, it has no shapes. While calls are found, the shapes of a function only become less exact, so the
+    search ends.
 
     Args:
         graph: with its library.

@@ -280,8 +280,8 @@ class Topology:
     ) -> bytearray:
         """Returns for each node whether it is one of `numbers` or one of them depends on it.
 
-        Without `through_loops`, edges that close a v1 while loop are not followed; without `control`, control edges
-        are not followed. Edges with a code in `given` are never followed.
+        Without `through_loops`, edges that close a v1 while loop are not followed; without `control`, control edges are
+        not followed. Edges with a code in `given` are never followed.
         """
         pending = list(numbers)
         seen = self.flags(pending)

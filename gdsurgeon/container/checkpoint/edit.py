@@ -124,9 +124,9 @@ def edit(
 def _object_graph_after(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -> bytes:
     """Returns the object graph `data` with `renamed` keys and without `dropped` tensors.
 
-    The names of the objects and of their variables (`full_name`) do not change: an object finds its value under the
-    new key. An object without any value left is no longer a slot of an optimizer, because TensorFlow would look for
-    its values.
+    The names of the objects and of their variables (`full_name`) do not change: an object finds its value under the new
+    key. An object without any value left is no longer a slot of an optimizer, because TensorFlow would look for its
+    values.
 
     Raises:
         InputError: `data` is not an object graph.

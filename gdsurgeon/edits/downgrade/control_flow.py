@@ -1,10 +1,9 @@
 """Converts v2 loops and conditionals to version 1, and inlines calls.
 
 The conversion is that of TensorFlow before it runs a graph (lower_while_op.cc, lower_if_op.cc, lower_case_op.cc):
-Enter,
-Merge, Switch, NextIteration and Exit nodes surround the functions of a loop; Switch and Merge nodes surround branches.
-Version 1 has no Switch with several outputs, so each branch of a Case has a comparison. The node becomes an Identity of
-the results, with its name.
+Enter, Merge, Switch, NextIteration and Exit nodes surround the functions of a loop; Switch and Merge nodes surround
+branches. Version 1 has no Switch with several outputs, so each branch of a Case has a comparison. The node becomes an
+Identity of the results, with its name.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A list that a loop carries becomes the flow of an array, which orders reads and writes; the array enters each loop as a
 loop invariant. A list is a value: after a write the old list still exists. An array is not a value, and each of its
-elements can be written once; at run time an error reports a second write. A list of one element becomes that
-element, which can be written again and again.
+elements can be written once; at run time an error reports a second write. A list of one element becomes that element,
+which can be written again and again.
 """
 
 from __future__ import annotations

@@ -158,8 +158,7 @@ def _calls(graph: Graph, kept: Iterable[Node]) -> dict[str, list[Node]]:
     """Returns the calls of each function that can be inlined everywhere.
 
     Not in a loop or a branch, which would need gates; not if XLA compiles the function, or if it stands for an op; not
-    if
-    a call with consumers must keep its name.
+    if a call with consumers must keep its name.
     """
     topology = topology_of(graph)
     flow = control_flow(topology)

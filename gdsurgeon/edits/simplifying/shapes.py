@@ -81,8 +81,7 @@ def keeps_all(view: GraphView, number: int) -> Mask | None:
     """Returns the mask of a node that drops elements with probability 0; otherwise None.
 
     Version 1 is ``x * floor(uniform + 1)``; version 2 is ``x * cast(uniform >= 0)``, or a Select. The uniform values
-    are
-    at least 0 and below 1.
+    are at least 0 and below 1.
     """
     reads = view.data(number)
     if view.topology.op(number) != "Mul":

@@ -288,8 +288,7 @@ def _bodies_of(graph: Graph) -> list[str]:
     """Returns the functions whose bodies may change, callers first.
 
     Excluded are functions of a model whose objects keep them, functions that XLA compiles, that stand for an op, or
-    that
-    SymbolicGradient differentiates, and all functions that these call.
+    that SymbolicGradient differentiates, and all functions that these call.
     """
     library = graph.functions
     if graph.is_body or graph.serving is not None or not library:

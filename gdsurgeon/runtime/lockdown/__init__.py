@@ -1,8 +1,8 @@
 """Restricts a process: the kernel denies graphs access to files, networks and other processes.
 
-The table of ops decides which graphs are run (`gdsurgeon.ops.reach`); the restrictions hold even if
-that table is wrong. Landlock denies files, seccomp denies system calls, and limits bound memory and files. The process
-cannot undo this.
+The table of ops decides which graphs are run (`gdsurgeon.ops.reach`); the restrictions hold even if that table is
+wrong. Landlock denies files, seccomp denies system calls, and limits bound memory and files. The process cannot undo
+this.
 """
 
 from __future__ import annotations

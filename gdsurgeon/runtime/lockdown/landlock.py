@@ -1,7 +1,7 @@
 """Restricts file access with Landlock: the process can read the files of TensorFlow and write none.
 
-From Documentation/userspace-api/landlock.rst of Linux. Threads and processes inherit the restrictions, and
-nothing can remove them. Open descriptors keep their access.
+From Documentation/userspace-api/landlock.rst of Linux. Threads and processes inherit the restrictions, and nothing can
+remove them. Open descriptors keep their access.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PATH_BENEATH = 1  # kind of rules
 # Access to files, by bit: LANDLOCK_ACCESS_FS_*.
 _WRITE_FILE, _READ_FILE, _READ_DIR, _IOCTL_DEV = 1 << 1, 1 << 2, 1 << 3, 1 << 15
 _FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""All rights known to Landlock, from each version on: moving to another folder (2), truncating (3), and
-controlling devices (5) came later."""
+"""All rights known to Landlock, from each version on: moving to another folder (2), truncating (3), and controlling
+devices (5) came later."""
 _NET_ACCESS = 0b11
 """LANDLOCK_ACCESS_NET_BIND_TCP and _CONNECT_TCP, from version 4 on."""
 _SCOPES = 0b11

@@ -1,8 +1,8 @@
 """Restricts system calls with seccomp: no sockets, no programs, no effect on other processes.
 
 From Documentation/userspace-api/seccomp_filter.rst of Linux. The filter is a program of the classic BPF, which the
-kernel runs at each system call; a denied call fails with EPERM. The lists name the denied calls,
-because no complete list exists of the calls of TensorFlow, its libraries and the drivers of GPUs.
+kernel runs at each system call; a denied call fails with EPERM. The lists name the denied calls, because no complete
+list exists of the calls of TensorFlow, its libraries and the drivers of GPUs.
 """
 
 from __future__ import annotations
