@@ -146,7 +146,8 @@ class Child:
         self._stateful: set[str] = set()  # large graphs that cannot be loaded again without losing their state
         self._turn = threading.Lock()  # of large graphs
         self._results: dict[str, Slot[list[Tensor]]] = {}
-        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job[Any], Any]]] = {}
+        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job[Any], Request]]] = {}
+        self._lanes_lock = threading.Lock()
 
     # --- the machinery ---------------------------------------------------------------------------------
 
@@ -175,7 +176,7 @@ class Child:
         return list(request_types(REQUESTS[name].method)[0].values()), sys.maxsize
 
     def _accept(self, number: int, request: Request, values: Sequence[Any]) -> None:
-        types, answer = request_types(request.method)
+        types, _ = request_types(request.method)
         try:
             job = request.method(self, *values)
         except Exception as error:
@@ -183,10 +184,11 @@ class Child:
             return
         stage = request.stage.of(dict(zip(types, values, strict=True)))
         name = stage.key if request.stage.key else f" {request.method.__name__}"  # a key may be any text
-        if name not in self._lanes:
-            jobs = self._lanes[name] = queue.SimpleQueue()
-            self._thread(name, lambda: self._work(name, jobs))
-        self._lanes[name].put((number, job, answer))
+        with self._lanes_lock:
+            if name not in self._lanes:
+                jobs = self._lanes[name] = queue.SimpleQueue()
+                self._thread(name, lambda: self._work(name, jobs))
+            self._lanes[name].put((number, job, request))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -198,17 +200,18 @@ class Child:
 
         threading.Thread(target=guarded, name=name, daemon=True).start()
 
-    def _work(self, lane: str, jobs: queue.SimpleQueue[tuple[int, Job[Any], Any]]) -> None:
+    def _work(self, lane: str, jobs: queue.SimpleQueue[tuple[int, Job[Any], Request]]) -> None:
+        """Works on the requests for one graph, in order; ends when the graph is unloaded and no request is left."""
         _use_signal_stack()
         while True:
-            number, job, kind = jobs.get()
+            number, job, request = jobs.get()
             failure: Exception | None = None
             try:
                 self._runtime.get()
                 values = [needed.get() for needed in job.needs]
                 with self._turn if lane in self._large else nullcontext():
                     self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
-                    answer = packed(number, ANSWER, [kind], [job.work(*values)])
+                    answer = packed(number, ANSWER, [request_types(request.method)[1]], [job.work(*values)])
             except Exception as error:
                 failure = error
                 self._refuse(number, error)
@@ -219,6 +222,10 @@ class Child:
             del job, failure
             answer = []
             values = []
+            with self._lanes_lock:
+                if request.method is Child.unload and jobs.empty():
+                    del self._lanes[lane]
+                    return
 
     def _refuse(self, number: int, error: Exception) -> None:
         if isinstance(error, TensorFlowError):
@@ -594,9 +601,9 @@ def _use_signal_stack() -> None:
     import ctypes
 
     memory = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
-    _signal_stacks.append(memory)
+    _of_thread.signal_stack = memory
     stack = struct.pack("PiN", ctypes.addressof(memory), 0, _SIGNAL_STACK_BYTES)  # stack_t of Linux
     ctypes.CDLL(None).sigaltstack(stack, None)
 
 
-_signal_stacks: list[object] = []
+_of_thread = threading.local()

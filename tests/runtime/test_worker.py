@@ -76,6 +76,23 @@ def test_crash(runtime: str) -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
+def test_the_thread_of_a_graph_ends_when_the_graph_is_unloaded() -> None:
+    with Worker(runtime="capi") as worker:
+        counts = []
+        for number in range(40):
+            worker.load(f"graph {number}", data=graphs.doubling())
+            assert worker.run(f"graph {number}", "r", {"x": X}, ["y"]).result(WAIT).outputs
+            worker.unload(f"graph {number}").result(WAIT)
+            counts.append(len(os.listdir(f"/proc/{worker._pid}/task")))
+        again = worker.load("graph 0", data=graphs.doubling())
+        ended, other = worker.unload("graph 0"), worker.load("graph 0", data=graphs.doubling())
+        for request in (again, ended, other, worker.run("graph 0", "r", {"x": X}, ["y"])):
+            request.result(WAIT)
+    assert max(counts[5:]) <= max(counts[:5]) + 1  # the last thread may still be ending
+
+
+@pytest.mark.tensorflow
 def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(runtime="capi").start()
     worker.load("edited", data=graphs.hanging()).result(WAIT)
