@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import Json, UsageError, quoted
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry
 from gdsurgeon.values import Data
 

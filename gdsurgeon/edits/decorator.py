@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 
 P = ParamSpec("P")
 Resolver = Callable[[str], str]

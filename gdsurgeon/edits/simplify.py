@@ -55,7 +55,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 
 FUNCTIONS = "functions"

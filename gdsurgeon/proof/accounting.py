@@ -16,8 +16,7 @@ from gdsurgeon.edits.claims import EditResult, Stage
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.specification.asked import Asked
-from gdsurgeon.specification.specify import stage_violations, violations
+from gdsurgeon.specification.specify import Asked, stage_violations, violations
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import Chunk, resolved
 

@@ -34,7 +34,7 @@ from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import and_more, named, told_apart
 from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.write import read_chunks

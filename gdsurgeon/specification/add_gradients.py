@@ -25,7 +25,7 @@ _PASSES_GRADIENTS = frozenset(
 """Ops through which a gradient flows to each floating-point input."""
 
 
-def violations(
+def add_gradients(
     comparison: Comparison,
     ys: Sequence[str],
     xs: Sequence[str] = (),

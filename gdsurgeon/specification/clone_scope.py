@@ -70,7 +70,7 @@ class _Request(NamedTuple):
     with_slots: bool = False
 
 
-def violations(comparison: Comparison, **arguments: Any) -> Iterator[str]:
+def clone_scope(comparison: Comparison, **arguments: Any) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after = comparison.before, comparison.after
     clone = _Clone(before, comparison.facts.added, _Request(**arguments))
@@ -100,7 +100,7 @@ def violations(comparison: Comparison, **arguments: Any) -> Iterator[str]:
             yield f"no cloned node reads {quoted(tensor)}"
 
 
-def around(expected: Expected, found: Surroundings, **arguments: Any) -> Iterator[str]:
+def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any) -> Iterator[str]:
     """Adds the clones and their values to the expected surroundings; see `surroundings.wrong_surroundings`."""
     before, values = expected.graph, expected.values
     added = [name for name in expected.now.store.names if name not in before]

@@ -85,9 +85,7 @@ UNREAD = frozenset(("tensor", "func", "list(func)"))
 UNSAID_OF_CALLS = frozenset(("output_shapes", "parallel_iterations", "config", "config_proto", "executor_type"))
 
 
-def violations(
-    comparison: Comparison, target: str, rtol: float | None = None, atol: float | None = None
-) -> Iterator[str]:
+def compat(comparison: Comparison, target: str, rtol: float | None = None, atol: float | None = None) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del rtol, atol  # of the proof
     wanted = release(target)

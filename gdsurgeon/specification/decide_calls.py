@@ -17,7 +17,7 @@ from gdsurgeon.wire.protos import AttrValue
 _STATELESS = frozenset(("StatelessIf", "StatelessCase"))
 
 
-def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+def decide_calls(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del outputs
     intent = Intent()

@@ -17,7 +17,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import ASIDE
-from gdsurgeon.specification.elements import Array, elements
+from gdsurgeon.specification.constants import Array, elements
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
 """Ops whose input 1 is weights, and the index of the data input."""
@@ -423,7 +423,7 @@ def _held(node: Node) -> Array | None:
     return found.array().astype("float64") if found is not None and found.dtype in (FLOAT32, FLOAT64) else None
 
 
-def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+def fold_batch_norms(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     facts = comparison.facts
     intent, going = Intent(), dict[str, None]()

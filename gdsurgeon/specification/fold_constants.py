@@ -21,7 +21,7 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.elements import elements
+from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
 from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
 from gdsurgeon.specification.sharing import named_by_node
@@ -42,7 +42,7 @@ class Value(Protocol):
     data: memoryview | list[bytes]
 
 
-def violations(
+def fold_constants(
     comparison: Comparison,
     outputs: Sequence[str] = (),
     max_growth: int = 0,

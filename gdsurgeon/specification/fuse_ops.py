@@ -18,7 +18,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, PLACEHOLDERS
 from gdsurgeon.specification.joining import ImportedFunctions
-from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.specification.rows import Selecting, selected
 
 
 class Inside(NamedTuple):
@@ -110,7 +110,7 @@ OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """A ConfigProto with which a call does not optimize its function separately."""
 
 
-def violations(
+def fuse_ops(
     comparison: Comparison,
     nodes: Selecting | Sequence[str],
     name: str,

@@ -14,8 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows
-from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.specification.rows import Rows, Selecting, selected
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.wire.protos import AttrValue
 
@@ -193,7 +192,7 @@ class InlinedCalls:
 _FORWARDING = frozenset(("Identity", "IdentityN", "NoOp"))
 
 
-def violations(
+def inline(
     comparison: Comparison,
     functions: Sequence[str] = (),
     nodes: Selecting | Sequence[str] | None = None,

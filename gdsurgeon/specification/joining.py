@@ -1,17 +1,23 @@
-"""A graph that is imported into a different graph: its nodes with the same inputs as before, and its functions."""
+"""Edits that add a graph to a graph: import, insert, add-preprocessing and add-postprocessing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import respelt
-from gdsurgeon.compare.intent import Copies, FunctionChanges, Intent
+from gdsurgeon.compare.intent import Copies, FunctionChanges, Intent, Value
+from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.sharing import sharing_faults
+from gdsurgeon.specification.rows import Rows, Selecting, selected
+from gdsurgeon.specification.sharing import sharing_faults, unread
+from gdsurgeon.specification.signatures import expect_tensor
+from gdsurgeon.specification.surroundings import Expected
 
 
 class ImportedFunctions:
@@ -145,3 +151,147 @@ def bindings(part: Graph, mapped: Sequence[Bound], suffix: str) -> list[Bound]:
 def placeholders(part: Graph) -> list[str]:
     """Returns the inputs of a graph without default values, in file order."""
     return [node.name for node in part.nodes() if node.op in PLACEHOLDERS and node.op != "PlaceholderWithDefault"]
+
+
+# -- add-preprocessing -----------------------------------------------------------------------------------
+
+
+def add_preprocessing(comparison: Comparison, pre: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    bound, rows, intent = bindings(pre, mapped, "_preprocessed"), Rows(comparison.before), Intent()
+    imported = ImportedGraph(comparison, pre, {raw: model for model, raw, _ in bound})
+    for model, raw, result in bound:
+        intent.rewire(rows.uses(rows.tensor(model)), model, imported.tensor(result))
+        values: dict[str, Value] = {f"attr {key}": pre[raw].attr_bytes(key) for key in _ATTRS}
+        values |= {"op": pre[raw].op, **({"inputs": ()} if comparison.before[model].inputs else {})}
+        intent.alter(model, values)
+    intent.removed = list(unread(comparison.before, [model for model, _, _ in bound]))
+    yield from imported.violations(intent)
+
+
+_ATTRS = ("dtype", "shape", "_output_shapes")
+
+
+# -- add-postprocessing ----------------------------------------------------------------------------------
+
+
+def add_postprocessing(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+
+    def output_count(name: str) -> int:  # 1 for an unknown op
+        return len(comparison.before[name].output_dtypes or (0,))
+
+    bound = bindings(post, mapped, "_postprocessed")
+    outputs = {raw: parse_tensor(model) for model, raw, _ in bound}
+    raws = {ref.node: comparison.facts.renamed.get(ref.node, "") for ref in outputs.values()}
+    for model, raw in raws.items():
+        if not is_numbered(raw, f"{model}_raw"):
+            yield f"{quoted(model)} has the new name {quoted(raw)}, not {quoted(model + '_raw')}"
+    # A result that is the only output of its node, and replaces one output, has the name itself.
+    count = Counter(parse_tensor(result).node for _, _, result in bound)
+    direct = {
+        result: model
+        for model, _, result in bound
+        if count[result] == 1 and len(post[result].outputs) == 1 and result not in outputs
+        if output_count(parse_tensor(model).node) == 1
+    }
+    replaced = {raw: format_input(raws[ref.node], ref.port) for raw, ref in outputs.items()}
+    imported = ImportedGraph(comparison, post, replaced, direct, (*raws, *raws.values()))
+    forwarded = {outputs[raw]: imported.tensor(result) for _, raw, result in bound if result not in direct}
+    intent = Intent(renamed=raws)
+    for node in dict.fromkeys(ref.node for ref in forwarded):
+        own = [InputRef(node, port) for port in range(output_count(node))]
+        read = [forwarded.get(ref) or format_input(raws[node], ref.port) for ref in own]
+        intent.add(node, "Identity" if len(read) == 1 else "IdentityN", read)
+    yield from imported.violations(intent)
+
+
+# -- insert ----------------------------------------------------------------------------------------------
+
+
+def insert(
+    comparison: Comparison,
+    tensor: str | Selecting | Iterable[str],
+    body: object,
+    scope: str = "",
+    *,
+    bodies: Sequence[Graph] = (),
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`. `bodies`: the graph that is inserted for each tensor."""
+    before, intent = comparison.before, Intent()
+    rows = Rows(before)
+    tensors: list[str]
+    if isinstance(tensor, (str, tuple, list)):
+        tensors = list(dict.fromkeys(map(str, [tensor] if isinstance(tensor, str) else tensor)))
+    else:  # output 0 of the selected nodes, if it has consumers
+        tensors = [name for name in selected(before, tensor) if any(True for _ in rows.uses(rows.tensor(name)))]
+    imported: list[ImportedGraph] = []
+    for name, part in zip((name.removesuffix(":0") for name in tensors), bodies, strict=True):
+        part = before if part.pristine() is before else part
+        own = scope
+        if not isinstance(tensor, str) and isinstance(body, Graph):
+            own = f"{name.replace(':', '_')}/{scope}"
+        imported.append(ImportedGraph(comparison, part, {placeholders(part)[0]: name}, in_scope(part, own)))
+        intent.rewire(rows.uses(rows.tensor(name)), name, imported[-1].tensor(result(part)))
+        imported[-1].declare(intent)
+    yield from audit(comparison, intent)
+    for each in imported:
+        yield from each.faults()
+
+
+# -- import ----------------------------------------------------------------------------------------------
+
+
+def import_graph(
+    comparison: Comparison,
+    other: Graph,
+    scope: str = "",
+    connect: Sequence[tuple[str, str]] = (),
+    *,
+    part: Graph | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`. `part`: `other` with constants for its variables."""
+    other = part or other
+    if other.pristine() is comparison.before:
+        other = comparison.before
+    replaced = {placeholder.removesuffix(":0"): tensor.removesuffix(":0") for tensor, placeholder in connect}
+    yield from ImportedGraph(comparison, other, replaced, in_scope(other, scope)).violations(Intent())
+
+
+def around_import_graph(
+    expected: Expected,
+    found: Surroundings,
+    other: Graph,
+    scope: str = "",
+    connect: Sequence[tuple[str, str]] = (),
+) -> Iterator[str]:
+    """Adds the signatures of `other`; see `gdsurgeon.specification.surroundings.wrong_surroundings`.
+
+    A signature without outputs, or with a tensor that is not dense, is left out.
+    """
+    connected = {placeholder.partition(":")[0] for _, placeholder in connect}
+    own = {place[1] for place in expected.values if place[0] == "signature"}
+    made = {place[1] for place in found if place[0] == "signature"} - own
+    served = other.serving.called if other.serving is not None else {}
+    for key, signature in served.items():
+        wanted = f"{scope.strip('/').replace('/', '_')}_{key}" if scope.strip("/") else key
+        new = wanted if wanted in made else next((k for k in made if wanted in own and is_numbered(k, wanted)), None)
+        if new is None:
+            is_dense = not any("/" in name for name in (*signature.inputs, *signature.outputs))
+            if is_dense and any(text.partition(":")[0] not in connected for text in signature.outputs.values()):
+                yield f"the signature {quoted(key)} of the imported model is missing"
+            continue
+        expected.values["signature", new, "method"] = signature.method
+        for side, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+            for name, text in tensors.items():
+                node, _, index = text.partition(":")
+                place = ("signature", new, side, name)
+                if node not in connected:
+                    there = str(found.get((*place, "tensor"))).partition(":")[0]
+                    is_renamed = not scope.strip("/") and node in expected.graph and is_numbered(there, node)
+                    expect_tensor(
+                        expected, place, there if is_renamed else f"{scope.strip('/')}/{node}".strip("/"), index
+                    )
+        for given in [p for p in found if p[:3] == ("signature", new, "input") and p[-1] == "tensor"]:
+            if given not in expected.values and connected and given[3] in expected.graph:
+                expect_tensor(expected, given[:4], given[3], "")  # an input of the model, upstream of a connection

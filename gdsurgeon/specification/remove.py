@@ -14,12 +14,12 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.specification.rows import Selecting, selected
 
 T = TypeVar("T", bound=Hashable)
 
 
-def violations(
+def remove(
     comparison: Comparison,
     nodes: Selecting | Iterable[str],
     bypass: bool = False,

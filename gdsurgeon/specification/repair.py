@@ -22,7 +22,7 @@ BECOMES = {
 """Ops that require a variable, with the op on a value, and the first input that it still reads."""
 
 
-def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str]:
+def repair(comparison: Comparison, custom_ops: bool = False) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del custom_ops  # a refused graph is not written
     before, after = comparison.before, comparison.after

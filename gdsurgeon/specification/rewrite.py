@@ -51,7 +51,7 @@ NewTensor = tuple["str | int", int]
 """An output of a node of the graph, by name, or of a new node, by its index among the new nodes."""
 
 
-def violations(
+def rewrite(
     comparison: Comparison,
     pattern: str | Sequence[Rule],
     replacement: str | Maker | Graph | None = None,

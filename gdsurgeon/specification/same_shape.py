@@ -24,7 +24,7 @@ _SUMMING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 _SAME_ELEMENTS = _SUMMING | {"BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"}
 
 
-def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+def same_shape(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
     same = Equivalence(before, ("checks",))

@@ -26,7 +26,7 @@ _ALL = ("inline", "unread", "control-edges", "conditions", "checks", "stop-gradi
         "equal-nodes", "functions")  # fmt: skip
 
 
-def violations(
+def simplify(
     comparison: Comparison,
     outputs: Sequence[str] = (),
     passes: Sequence[str] = (),

@@ -6,7 +6,6 @@ Functions that XLA compiles, that stand for an op, or that SymbolicGradient diff
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
@@ -14,17 +13,18 @@ from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.specify import Asked, violations
 from gdsurgeon.wire.protos import FunctionDef
 
 _STANDS_FOR = frozenset(("_implements", "api_implements"))
 
 
-def violations(comparison: Comparison, stage: str = "simplify", **asked: object) -> Iterator[str]:
+def simplify_bodies(comparison: Comparison, stage: str = "simplify", **asked: object) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`; `stage` and `asked` are the request for each body."""
     derived = _derived(comparison.before)
     for name, inside in comparison.inside.items():
-        found = import_module(f"gdsurgeon.specification.{stage}").violations(inside, **asked)
-        yield from (f"in the function {quoted(name)}: {fault}" for fault in found)
+        faults = violations(inside, Asked(stage, asked))
+        yield from (f"in the function {quoted(name)}: {fault}" for fault in faults)
         if name in derived or _is_looked_into(comparison.before.functions[name]):
             yield f"the function {quoted(name)} must not change, but was changed"
     yield from audit(comparison, Intent(functions=FunctionChanges(changed=[*comparison.inside])))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.specification.spelt_constants import not_spelt_out
 
 _PASSES = frozenset(
@@ -26,7 +26,7 @@ _OF_PASSES = {
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
 
 
-def violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
+def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
     """Yields a line for each stage that was not requested.
 
     Args:

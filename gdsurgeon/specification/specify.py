@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification.asked import Asked
+if TYPE_CHECKING:
+    from gdsurgeon.compare.comparison import Comparison
+    from gdsurgeon.graph.graph import Graph
+
+_SHARED = {
+    "constants": "freeze_input quantize strip_weights",
+    "fields": "control_edges rename reroute set_attr set_device set_shape",
+    "joining": "add_postprocessing add_preprocessing import_graph insert",
+    "kept_nodes": "extract freeze slim",
+    "signatures": "change_signatures to_savedmodel",
+}
+"""The modules that specify several edits. All other edits are specified in modules with their names."""
+
+_MODULES = {edit: module for module, edits in _SHARED.items() for edit in edits.split()}
+
+
+class Asked(NamedTuple):
+    """The request of an edit, as it was before the edit began.
+
+    Attributes:
+        edit: the name of its function.
+        arguments: the arguments except the graph, by name. Nodes and tensors are represented by their names.
+    """
+
+    edit: str
+    arguments: dict[str, object]
 
 
 @cache
-def specification_of(edit: str) -> ModuleType | None:
-    """Returns the module of `specification` with the name of an edit or a stage, if it has a function ``violations``.
+def specification_of(name: str) -> Callable[..., Iterator[Any]] | None:
+    """Returns the specification `name`: a function with the name of an edit or a stage; for edits with changes outside
+    of the graph, also ``around_EDIT``.
 
     Returns None for edits of other packages.
     """
-    name = f"gdsurgeon.specification.{edit}"
-    module = import_module(name) if find_spec(name) is not None else None
-    return module if hasattr(module, "violations") else None
+    edit = name.removeprefix("around_")
+    module = f"gdsurgeon.specification.{_MODULES.get(edit, edit)}"
+    return getattr(import_module(module), name, None) if find_spec(module) is not None else None
 
 
 def violations(
@@ -36,13 +61,13 @@ def violations(
     """
     specification = specification_of(asked.edit)
     if specification is not None:
-        yield from specification.violations(comparison, **asked.arguments, **decided)
+        yield from specification(comparison, **asked.arguments, **decided)
 
 
 def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
     """Yields a line for each change by the stages of an edit that was not requested.
 
-    The specification of the stages is the module with the name of the edit and ``_stages``.
+    The specification of the stages has the name of the edit and ``_stages``.
 
     Args:
         asked: the request; nothing is checked if its stages have no specification.
@@ -51,4 +76,4 @@ def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: G
     """
     specification = specification_of(f"{asked.edit}_stages")
     if specification is not None:
-        yield from specification.violations(asked, stages, after)
+        yield from specification(asked, stages, after)

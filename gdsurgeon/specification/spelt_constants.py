@@ -14,10 +14,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
-from gdsurgeon.specification.elements import elements
+from gdsurgeon.specification.constants import elements
 
 
-def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+def spelt_constants(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del outputs
     before, after, facts = comparison.before, comparison.after, comparison.facts

@@ -12,8 +12,7 @@ from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.container.surroundings import Place, Surroundings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT
-from gdsurgeon.specification.asked import Asked
-from gdsurgeon.specification.specify import specification_of
+from gdsurgeon.specification.specify import Asked, specification_of
 
 
 class Expected(NamedTuple):
@@ -78,7 +77,7 @@ def wrong_surroundings(
         asked: the request.
         how: else they are written.
     """
-    around = getattr(specification_of(asked.edit), "around", None) if asked is not None else None
+    around = specification_of(f"around_{asked.edit}") if asked is not None else None
     if around is not None and asked is not None:
         yield from around(expected, found, **asked.arguments)
     if how.as_v1:

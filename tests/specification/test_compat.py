@@ -24,8 +24,7 @@ from support.graphs import (
 from gdsurgeon.compare.comparison import compare_files, compare_written
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.edits.downgrade.control_flow import _Lowering
-from gdsurgeon.specification.asked import Asked
-from gdsurgeon.specification.specify import violations
+from gdsurgeon.specification.specify import Asked, violations
 
 X = placeholder("x")
 LEFT = {

@@ -17,7 +17,7 @@ from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, first_lines
 
 FOLD_BN = "fold-bn"

@@ -30,7 +30,7 @@ from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.values import Data
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 

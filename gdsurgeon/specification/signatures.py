@@ -1,34 +1,101 @@
-"""to-savedmodel: some constants become variables, which are restored and saved; the rest of the graph is unchanged.
-
-The surroundings contain the requested tensors, nodes and files.
-"""
+"""signature and to-savedmodel: the signatures of a model."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.surroundings import Node as NodeName
-from gdsurgeon.container.surroundings import Surroundings, Tensor
+from gdsurgeon.container.surroundings import Place, Surroundings, Tensor
 from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.serving import Key
+from gdsurgeon.graph.serving import PREDICT, Key
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.specification.change_signatures import Labelled, add_tensor
 from gdsurgeon.specification.savers import Saved, add_saver, expect_saver
 from gdsurgeon.specification.surroundings import Expected
 
+# -- signature -------------------------------------------------------------------------------------------
 
-def violations(
+
+SIDES = ("input", "output", "default")
+
+
+class Labelled(Protocol):
+    """A tensor, its label and the key of its signature."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tensor(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+
+
+def change_signatures(comparison: Comparison, **asked: object) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del asked  # see `around`
+    yield from audit(comparison, Intent())
+
+
+def around_change_signatures(
+    expected: Expected,
+    found: Surroundings,
+    *,
+    renamed: Sequence[tuple[str, str]] = (),
+    removed: Sequence[str] = (),
+    inputs: Sequence[Labelled] = (),
+    outputs: Sequence[Labelled] = (),
+) -> Iterator[str]:
+    """Changes the expected signatures; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
+    del found
+    for item in removed:
+        expected.drop(*_places(expected, item))
+    for old, new in renamed:
+        for place in _places(expected, old):
+            expected.move(place, (*place[:-1], new))
+    for side, tensors in zip(SIDES, (inputs, outputs), strict=False):
+        for tensor in tensors:
+            add_tensor(expected, side, tensor)
+    yield from ()
+
+
+def add_tensor(expected: Expected, side: str, item: Labelled) -> None:
+    """Adds an input or output of a signature, with the dtype and shape that it has in the graph."""
+    expected.values.setdefault(("signature", item.key, "method"), PREDICT)
+    node, _, index = item.tensor.partition(":")
+    expect_tensor(expected, ("signature", item.key, side, item.name), node, index)
+    expected.free.add(("signature", item.key, "default", item.name))
+
+
+def expect_tensor(expected: Expected, place: Place, node: str, index: str) -> None:
+    """Adds a tensor at `place`, with the dtype and shape that it has in the graph."""
+    named = (*place, "tensor")
+    expected.values[named] = Tensor(f"{node}:{index or 0}")
+    expected.free.update(((*place, "dtype"), (*place, "shape")))
+
+
+def _places(expected: Expected, item: str) -> list[Place]:
+    """Returns the places of `item`, a key or ``KEY/name``."""
+    if ("signature", item, "method") in expected.values:
+        return [("signature", item)]
+    key, _, name = item.partition("/")
+    places: list[Place] = [("signature", key, side, name) for side in SIDES]
+    return [place for place in places if any(found[:4] == place for found in expected.values)]
+
+
+# -- to-savedmodel ---------------------------------------------------------------------------------------
+
+
+def to_savedmodel(
     comparison: Comparison, unfreeze: str | None = None, init: Sequence[str] = (), **asked: object
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
@@ -36,7 +103,7 @@ def violations(
     yield from audit(comparison, _expected(comparison.before, unfreeze, init)[0])
 
 
-def around(
+def around_to_savedmodel(
     expected: Expected,
     found: Surroundings,
     inputs: Sequence[Labelled] = (),

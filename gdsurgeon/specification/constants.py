@@ -1,0 +1,324 @@
+"""Edits of the values of constants: freeze-input, quantize and strip-weights."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import FunctionChanges, Intent, Value
+from gdsurgeon.container.surroundings import Surroundings
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import attr_value, type_value
+from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import is_numbered
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, dtype_name, element_size
+from gdsurgeon.specification.sharing import unread
+from gdsurgeon.specification.surroundings import Expected
+from gdsurgeon.wire.protos import TensorProto
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+Array: TypeAlias = "NDArray[Any]"
+
+
+class Elements(NamedTuple):
+    """The DataType, the dims and the elements of a tensor, as in memory."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    data: bytes
+
+    def array(self) -> Array:
+        """The elements in their shape; bfloat16 as float32."""
+        import numpy as np
+
+        if self.dtype == BFLOAT16:
+            return (np.frombuffer(self.data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(self.shape)
+        return np.frombuffer(self.data, np.dtype(DTYPES[self.dtype].name)).reshape(self.shape)
+
+
+def elements(node: Node) -> Elements | None:
+    """Returns the elements of a constant; None for other dtypes than numbers."""
+    tensor = attr_value(node.attr_bytes("value") or b"").tensor
+    kind = DTYPES.get(tensor.dtype)
+    if kind is None or not kind.size:
+        return None
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    count, data = prod(shape), tensor.tensor_content
+    if count and not data:
+        code = "H" if kind.field == "half_val" else kind.code
+        if not code:
+            return None
+        values = list(getattr(tensor, kind.field)) or [0]
+        data = struct.pack(f"<{len(values)}{code}", *values)
+    data += data[-kind.size :] * (count - len(data) // kind.size)
+    return Elements(tensor.dtype, shape, data[: count * kind.size])
+
+
+# -- freeze-input ----------------------------------------------------------------------------------------
+
+
+def freeze_input(comparison: Comparison, values: Sequence[tuple[str, object]]) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after = comparison.before, comparison.after
+    intent = Intent()
+    for name, value in values:
+        name = name.removesuffix(":0")
+        old, new = before[name], after[name]
+        intent.alter(name, {"op": "Const", "inputs": (), "attr shape": None, "attr _output_shapes": None})
+        intent.alter(name, {"attr dtype": type_value(old.output.dtype), "attr value": new.attr_bytes("value")})
+        found = constant(new)
+        if found is not None and not _is(found, value):
+            yield f"{quoted(name)} should be {str(value)[:60]}, but is {str(found.values)[:60]}"
+    intent.removed = list(unread(before, [name.removesuffix(":0") for name, _ in values]))
+    yield from audit(comparison, intent)
+
+
+def around_freeze_input(expected: Expected, found: Surroundings, values: Sequence[tuple[str, object]]) -> Iterator[str]:
+    """Removes the inputs that are constants now from the expected signatures."""
+    del found
+    names = {f"{name.removesuffix(':0')}:0" for name, _ in values}
+    for place, value in list(expected.values.items()):
+        if place[0] == "signature" and place[2] == "input" and place[-1] == "tensor" and value in names:
+            _, key, _, label, _ = place
+            expected.drop(place[:4], ("signature", key, "default", label))
+    yield from ()
+
+
+def _is(found: Constant, value: object) -> bool:
+    """Returns whether a constant has a value. One number also means a tensor of this element with dimensions of 1."""
+    if isinstance(value, str) and [_equal(value, item) for item in found.values if isinstance(item, bytes)] == [True]:
+        return True  # text, even if it looks like a number
+    listed = getattr(value, "tolist", None)
+    items: list[object] = []
+    _flatten(listed() if listed is not None else value if not isinstance(value, str) else _parsed(value), items)
+    return len(items) == len(found.values) and all(map(_equal, items, found.values))
+
+
+def _parsed(text: str) -> object:
+    spelt = re.sub(r"\b(true|false)\b", lambda word: word[0].title(), text.strip(), flags=re.IGNORECASE)
+    spelt = re.sub(r"\b(nan|inf)(inity)?\b", lambda word: f"'{word[0]}'", spelt, flags=re.IGNORECASE)
+    for parse in (json.loads, ast.literal_eval):  # JSON accepts text that is not UTF-8, literal_eval accepts tuples
+        with suppress(ValueError, SyntaxError):
+            return cast("object", parse(spelt))
+    return text
+
+
+def _flatten(value: object, out: list[object]) -> None:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _flatten(item, out)
+    else:
+        out.append(value)
+
+
+def _equal(wanted: object, found: object) -> bool:
+    if isinstance(found, bytes):
+        return wanted == found or str(wanted) == found.decode("utf-8", "surrogateescape")
+    if isinstance(wanted, str):
+        try:
+            wanted = float(wanted)
+        except ValueError:
+            return True  # an unknown spelling
+    if isinstance(found, float) and isinstance(wanted, (int, float)):
+        near = abs(found - wanted) <= 2**-7 * abs(wanted)  # the precision of the coarsest floating-point dtype
+        return near or struct.pack("<d", found) == struct.pack("<d", wanted) or found != found
+    return wanted == found
+
+
+# -- quantize --------------------------------------------------------------------------------------------
+
+
+_PARTS = ("small", "scale", "cast")
+"""The names of the added nodes, under the name of the constant."""
+PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
+"""The largest relative and absolute errors of an element."""
+
+
+def quantize(
+    comparison: Comparison, dtype: str, keep: str = "", least: int = 64, tolerance: float | None = None
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del tolerance  # of the proof
+    pattern = re.compile(keep) if keep else None
+    yield from _different(comparison, dtype, pattern, least, FunctionChanges(changed=list(comparison.inside)), "")
+    for name, inside in comparison.inside.items():
+        faults = _different(inside, dtype, pattern, least, FunctionChanges(), f"{name}/")
+        yield from (f"in the function {quoted(name)} {line}" for line in faults)
+
+
+def _different(
+    comparison: Comparison,
+    to: str,
+    pattern: re.Pattern[str] | None,
+    least: int,
+    functions: FunctionChanges,
+    prefix: str,
+) -> Iterator[str]:
+    """Yields the violations in a graph or in the body of a function."""
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    intent = Intent(functions=functions)
+    for name in facts.altered:
+        old, new = before[name], after[name]
+        header = constant_header(old) if old.op == "Const" else None
+        if header is None or header.elements < least or (pattern is not None and pattern.search(prefix + name)):
+            continue
+        types = (
+            {"attr T": old.output.dtype} if to == "int8" else {"attr SrcT": NUMBERS[to], "attr DstT": old.output.dtype}
+        )
+        values: dict[str, Value] = {key: type_value(dtype).SerializeToString() for key, dtype in types.items()}
+        values |= {"op": "Mul" if to == "int8" else "Cast", "attr dtype": None, "attr value": None, "controls": ()}
+        intent.alter(name, {**values, "inputs": tuple(read.name for read in new.inputs)})
+        intent.added += [each for each in facts.added for part in _PARTS if is_numbered(each, f"{name}/{part}")]
+        yield from (f"{quoted(name)} {line}" for line in _faults(old, new, to))
+    yield from audit(comparison, intent)
+
+
+def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
+    """Yields the faults of the replacement of a constant."""
+    import numpy as np
+
+    wide = old.output.dtype
+    parts = [read.node for read in new.inputs]
+    if to == "int8":
+        if len(parts) != 2 or parts[0].op != "Cast" or len(parts[0].inputs) != 1:
+            yield "is not computed by a Cast and a scale"
+            return
+        cast, scale = parts
+        types = [cast.plain_attr(key) for key in ("SrcT", "DstT")]
+        constants = [cast.inputs[0].node, scale]
+        if types != [NUMBERS["int8"], wide] or cast.controls or cast.device != old.device:
+            yield "is computed by a wrong Cast"
+    else:
+        constants = parts
+    if any(each.op != "Const" for each in constants) or len(constants) != (2 if to == "int8" else 1):
+        yield "is not computed from constants"
+        return
+    controls = [control.name for control in old.controls]
+    if any([c.name for c in each.controls] != controls or each.device != old.device for each in constants):
+        yield "has control dependencies, or is on a different device"
+    dtypes = [dtype_name(each.output.dtype) for each in constants]
+    if dtypes != [to, dtype_name(wide)][: len(constants)]:
+        yield f"is computed from {' and '.join(dtypes)}"
+        return
+    arrays = [held.array() for each in (old, *constants) if (held := elements(each)) is not None]
+    if len(arrays) <= len(constants) or arrays[0].shape != arrays[1].shape:
+        yield "has a different shape"
+        return
+    exact, made = arrays[:2]
+    with np.errstate(all="ignore"):
+        if to != "int8":
+            near, tiny = PRECISION[to]
+            allowed = np.abs(exact.astype(np.float64)) * near + tiny
+            found = made.astype(np.float64)
+        else:
+            factors = arrays[2].astype(np.float64)
+            found = made.astype(np.float64) * factors
+            allowed = np.broadcast_to(np.abs(factors) * 0.5001, exact.shape)
+        off = np.abs(exact.astype(np.float64) - found)
+        same = (exact == found) | (np.isnan(exact) & np.isnan(found)) | (off <= allowed)
+    if not same.all():
+        yield f"differs in {int((~same).sum()):,} of {same.size:,} elements"
+
+
+# -- strip-weights ---------------------------------------------------------------------------------------
+
+
+MOST_LEFT, MOST_FLOATS_LEFT = 1024, 8
+"""The largest numbers of elements of a constant that stays, and of one that is floating-point."""
+MOST_WITH_STRINGS = 64
+READS_STRINGS = re.compile("^(Save|Restore|ParseExample|ParseSequenceExample)")
+FILLS_TABLE = re.compile("InitializeTable|LookupTableImport")
+ONE_VALUE = 16
+"""The largest size in bytes of a tensor with one value, without its shape."""
+
+
+def strip_weights(comparison: Comparison, keep_strings: bool = False, keep: str = "") -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    facts, intent = comparison.facts, Intent()
+    for name, altered in facts.altered.items():
+        node, old = comparison.after[name], comparison.before[name]
+        if set(altered) == {"attr value"} and node.op == "Const":
+            intent.alter(name, {"attr value": node.attr_bytes("value")})
+            yield from (f"{quoted(name)} {line}" for line in _faults_of_stripped(old, node))
+    intent.functions.changed = [*facts.functions.changed]
+    yield from audit(comparison, intent)
+    for name, inside in comparison.inside.items():
+        changed = [node for node, altered in inside.facts.altered.items() if set(altered) == {"attr value"}]
+        faults = [
+            f"{quoted(node)} {line}"
+            for node in changed
+            for line in _faults_of_stripped(inside.before[node], inside.after[node])
+        ]
+        lines = (*audit(inside, Intent(changed=changed)), *faults)
+        yield from (f"in the function {quoted(name)} {line}" for line in lines)
+    pattern = re.compile(keep) if keep else None
+    yield from _left(comparison.after, keep_strings, pattern)
+    for name in facts.altered:
+        if pattern is not None and pattern.search(name):
+            yield f"{quoted(name)} should be kept, but was changed"
+
+
+def _faults_of_stripped(old: Node, new: Node) -> Iterator[str]:
+    """Yields the faults of the value of a constant."""
+    was, now = constant_header(old), constant_header(new)
+    if was is None or now is None or (was.dtype, was.dims) != (now.dtype, now.dims):
+        yield "has a different dtype or shape"
+    elif now.content_bytes or now.values > 1:
+        yield "still holds values"
+    elif now.values and not _is_zero(attr_value(new.attr_bytes("value") or b"").tensor):
+        yield "has a value that is not 0"
+
+
+def _is_zero(tensor: TensorProto) -> bool:
+    """Returns whether the only value of a tensor is 0, False or an empty string."""
+    dtype = DTYPES[tensor.dtype]
+    values = list(getattr(tensor, dtype.field))
+    return not tensor.tensor_content and len(values) == 1 and not values[0]
+
+
+def _left(graph: Graph, keep_strings: bool, pattern: re.Pattern[str] | None) -> Iterator[str]:
+    """Yields constants with too many elements, also in functions."""
+    exempt = set()
+    for node in graph.nodes():
+        if READS_STRINGS.match(node.op) or node.op_def is None or (keep_strings and FILLS_TABLE.match(node.op)):
+            exempt |= {read.node.name for read in node.inputs}
+    for node in graph.nodes():
+        header = constant_header(node) if node.op == "Const" else None
+        if header is None or header.content_bytes + header.values <= 1 or node.name in exempt:
+            continue
+        is_meant = pattern is not None and pattern.search(node.name)
+        if not is_meant and _is_too_much(header.dtype, header.elements, keep_strings):
+            yield f"{quoted(node.name)} still holds {header.elements:,} elements"
+    for function in graph.functions:
+        readers = [inner for inner in function.node_def if READS_STRINGS.match(inner.op)]
+        exempt = {text.partition(":")[0] for inner in readers for text in inner.input}
+        for inner in function.node_def:
+            name = f"{function.signature.name}/{inner.name}"
+            tensor = inner.attr["value"].tensor if inner.op == "Const" else None
+            if tensor is None or inner.name in exempt or (pattern is not None and pattern.search(name)):
+                continue
+            count = prod(dim.size for dim in tensor.tensor_shape.dim)
+            dims = sum(dim.ByteSize() + 2 for dim in tensor.tensor_shape.dim)
+            if tensor.ByteSize() - dims > ONE_VALUE and _is_too_much(tensor.dtype, count, keep_strings):
+                yield f"{quoted(name)} still holds {count:,} elements"
+
+
+def _is_too_much(dtype: int, elements: int, keep_strings: bool) -> bool:
+    if keep_strings and (dtype == STRING or elements <= MOST_WITH_STRINGS):
+        return False
+    if dtype == STRING or not element_size(dtype):
+        return dtype == STRING and elements > 0
+    return elements > (MOST_FLOATS_LEFT if DTYPES[dtype].is_inexact else MOST_LEFT)

@@ -1,0 +1,382 @@
+"""Edits of single fields of nodes: rename, reroute, control-edges, set-attr, set-device and set-shape."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import Shape, attr_value, shape_of, shape_value, type_value
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.functions import closure
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import Record, parsed_nodes
+from gdsurgeon.ops.dtypes import INT32, INT64, dtype_name
+from gdsurgeon.ops.kinds import NEXT_ITERATION, STATED_SHAPES
+from gdsurgeon.specification.rows import Rows, Selecting, selected
+from gdsurgeon.text import spelt_value
+from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
+
+# -- rename ----------------------------------------------------------------------------------------------
+
+
+Pair = tuple[str, str]
+
+
+def rename(
+    comparison: Comparison, pairs: Sequence[Pair] = (), scopes: Sequence[Pair] = (), patterns: Sequence[Pair] = ()
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    names = dict(pairs)
+    parts = [(old.strip("/").split("/"), [part for part in new.split("/") if part]) for old, new in scopes]
+    compiled = [(re.compile(pattern), replacement) for pattern, replacement in patterns]
+    for name in comparison.before.store.names if parts or compiled else ():
+        path = name.split("/")
+        for old, new in parts:
+            if path[: len(old)] == old and (len(path) > len(old) or new):
+                names[name] = "/".join(new + path[len(old) :])
+        for pattern, replacement in compiled:
+            if pattern.search(name):
+                names[name] = pattern.sub(replacement, name)
+    renamed = {old: new for old, new in names.items() if old != new}
+    yield from audit(comparison, Intent(renamed=renamed))
+
+
+# -- reroute ---------------------------------------------------------------------------------------------
+
+
+def reroute(
+    comparison: Comparison,
+    pairs: Sequence[tuple[str, str]],
+    swap: bool = False,
+    only: str | None = None,
+    exclude: str | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    rows, intent = Rows(comparison.before), Intent()
+
+    def producers(row: int) -> list[int]:  # without the previous iteration of a loop
+        return [producer for producer in rows.producers(row) if rows.op(producer) not in NEXT_ITERATION]
+
+    def may_change(name: str) -> bool:
+        return (only is None or bool(re.search(only, name))) and (exclude is None or not re.search(exclude, name))
+
+    directed = [(rows.tensor(old), rows.tensor(new)) for old, new in pairs]
+    for old, new in directed + ([(new, old) for old, new in directed] if swap else []):
+        if old != new:
+            above = {rows.names[row] for row in closure([new[0]], producers)}  # these keep reading the old tensor
+            slots = [use for use in rows.uses(old) if use[0] not in above and may_change(use[0])]
+            intent.rewire(slots, rows.name(old), rows.name(new))
+    yield from audit(comparison, intent)
+
+
+# -- control-edges ---------------------------------------------------------------------------------------
+
+
+Edge = tuple[str, str]
+
+
+def control_edges(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    waits: dict[str, set[str]] = {}
+    for node, _ in (*add, *remove):
+        waits[node] = {control.name for control in comparison.before[node].controls}
+    for node, other in remove:
+        gone = waits[node] if other.lstrip("^") == "*" else {other.lstrip("^")}
+        waits[node] = waits[node] - gone
+    for node, other in add:
+        waits[node].add(other.lstrip("^"))
+    intent = Intent()
+    for node, wanted in waits.items():
+        if {control.name for control in comparison.after[node].controls} != wanted:
+            yield (
+                f"{quoted(node)} does not have the requested control inputs: {', '.join(sorted(wanted)) or 'nothing'}"
+            )
+        if set(comparison.facts.altered.get(node, ())) == {"controls"}:
+            intent.alter(node, {"controls": tuple(control.name for control in comparison.after[node].controls)})
+    yield from audit(comparison, intent)
+
+
+# -- set-attr --------------------------------------------------------------------------------------------
+
+
+def set_attr(
+    comparison: Comparison,
+    nodes: Selecting | Iterable[str],
+    values: Iterable[tuple[str, object]] = (),
+    remove: Sequence[str] = (),
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    names = selected(comparison.before, nodes)
+    given = {key: spelt_value(value) for key, value in values}
+    if "op" in given:
+        yield from _of_new_op(comparison, names, given.pop("op"), given)
+        return
+    texts = {name.partition(":")[0]: text for name, text in given.items()}
+    intent = Intent()
+    for name in names:
+        node = comparison.after[name]
+        intent.alter(name, {f"attr {key}": node.attr_bytes(key) for key in texts})
+        intent.alter(name, dict.fromkeys(f"attr {key}" for key in remove if key != "_class"))
+        yield from _wrong(node, texts)
+        if "_class" in remove:
+            altered = comparison.facts.altered.get(name, {})
+            intent.alter(name, {"colocated": (), **({"class": ()} if "class" in altered else {})})
+    yield from audit(comparison, intent)
+
+
+def _of_new_op(comparison: Comparison, names: Iterable[str], op: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yields the violations if the nodes `names` get the op `op`, with `texts` for its attrs."""
+    before, after = comparison.before, comparison.after
+    definition = after.op_def(op)
+    args = () if definition is None else definition.inputs
+    follow = {key for arg in args for key in (arg.type_attr, arg.number_attr, arg.list_attr)}  # from the inputs
+    intent = Intent()
+    for name in names:
+        old, new = before[name], after[name]
+        is_new = old.op != op
+        if not is_new and not texts:
+            continue
+        intent.alter(name, {"op": op})
+        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+            is_known = definition is not None and key in definition.attrs
+            if is_known or (is_new and (not key.startswith("_") or key == "_output_shapes")):
+                intent.alter(name, {f"attr {key}": new.attr_bytes(key) if is_known else None})
+            was, now = old.attr_bytes(key), new.attr_bytes(key)
+            if is_known and was is not None and key not in texts and was != now and key not in follow:
+                yield f"the attr {key} of {quoted(name)} was changed"
+        yield from _wrong(new, texts)
+    yield from audit(comparison, intent)
+
+
+def _wrong(node: Node, texts: Mapping[str, str]) -> Iterator[str]:
+    for key, text in texts.items():
+        data = node.attr_bytes(key)
+        if data is None or not spells(text, attr_value(data)):
+            yield f"{quoted(node.name)} should have {key} = {text}, but does not"
+
+
+def spells(text: str, value: AttrValue) -> bool:
+    """Returns whether `text`, as a user writes it, means `value`."""
+    kind = value.WhichOneof("value")
+    if kind != "list":
+        return kind is not None and _is(text if kind == "s" else text.strip(), kind, getattr(value, kind))
+    fields = value.list.ListFields()
+    if not fields:
+        return text.strip() in ("[]", "[ ]")
+    field, items = fields[0][0].name, list(fields[0][1])
+    return len(fields) == 1 and any(
+        len(parts) == len(items) and all(_is(part, field, item) for part, item in zip(parts, items, strict=True))
+        for parts in _parts(text.strip())
+    )
+
+
+def _parts(text: str) -> Iterator[list[str]]:
+    """Yields the ways to parse a list."""
+    if text.startswith('["'):
+        yield json.loads(text)
+    yield re.findall(r"\[[^\[\]]*\]", text)
+    yield [part.strip() for part in text.removeprefix("[").removesuffix("]").split(",")]
+
+
+def _is(text: str, kind: str, value: object) -> bool:
+    return kind in _READERS and _READERS[kind](text, value)
+
+
+def _is_shape(text: str, value: object) -> bool:
+    assert hasattr(value, "dim")
+    shape: TensorShapeProto = value  # type: ignore[assignment]
+    dims = [-1 if dim.strip() in ("?", "None") else dim.strip() for dim in text.strip().strip("[]").split(",")]
+    if dims == ["..."]:
+        return shape.unknown_rank
+    return not shape.unknown_rank and [dim.size for dim in shape.dim] == [int(dim) for dim in dims if dim != ""]
+
+
+_READERS: dict[str, Callable[[str, object], bool]] = {
+    "i": lambda text, value: value == int(text, 0 if "x" in text.lower() else 10),
+    "f": lambda text, value: struct.pack("<f", float(text)) == struct.pack("<f", float(str(value))),
+    "b": lambda text, value: value == (text.lower() in ("true", "1")),
+    "s": lambda text, value: value == text.encode("utf-8", "surrogateescape"),
+    "type": lambda text, value: _dtype(text) in (dtype_name(int(str(value))), f"{value}"),
+    "shape": _is_shape,
+    "func": lambda text, value: getattr(value, "name", None) == text,
+}
+
+
+def _dtype(text: str) -> str:
+    name = text.lower().removeprefix("dt_")
+    return {"float": "float32", "double": "float64", "half": "float16"}.get(name, name)
+
+
+# -- set-device ------------------------------------------------------------------------------------------
+
+
+def set_device(
+    comparison: Comparison,
+    clear: bool = False,
+    pairs: Sequence[tuple[str, str]] = (),
+    device: str | None = None,
+    nodes: Selecting | Iterable[str] | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    names = None if nodes is None else selected(comparison.before, nodes)
+    facts, after = comparison.facts, comparison.after
+    meant = frozenset(facts.altered if names is None else names)
+    changed = [name for name, altered in facts.altered.items() if name in meant and set(altered) == {"device"}]
+    intent = Intent(changed=changed)
+    inner = _inner(comparison.before, nodes)
+    for name in facts.functions.changed if inner is not None else ():
+        intent.functions.changed.append(name)
+        body = comparison.inside.get(name)
+        function = comparison.before.functions.get(name)
+        there = {n.name for n in (function.node_def if function is not None else ()) if inner is not None and inner(n)}
+        own = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
+        for fault in [] if body is None else audit(body, Intent(changed=[n for n in own if n in there])):
+            yield f"in the function {quoted(name)}: {fault}"
+    yield from audit(comparison, intent)
+    for where, old, new in _devices(comparison, changed, names, inner):
+        wanted = "" if clear else device if device is not None else _mapped(old, pairs)
+        if _device_parts(new) != _device_parts(wanted):
+            yield f"{where} has the device {quoted(new)} instead of {quoted(wanted)}"
+    if names is None:
+        for function in after.functions:
+            for node in function.node_def:
+                if clear and node.device:
+                    yield f"{quoted(node.name)} in {quoted(function.signature.name)} still has a device"
+
+
+def _inner(before: Graph, nodes: Selecting | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
+    """Returns which nodes inside functions are selected: all, or the op types of a selection; None: no node."""
+    if nodes is None:
+        return lambda _: True
+    if before.is_body or isinstance(nodes, Iterable) or not nodes.ops:
+        return None
+    ops, exclude = nodes.ops, nodes.exclude
+    return lambda node: node.op in ops and not any(re.search(pattern, node.name) for pattern in exclude)
+
+
+def _devices(
+    comparison: Comparison,
+    changed: Sequence[str],
+    names: Sequence[str] | None,
+    inner: Callable[[NodeDef], bool] | None,
+) -> Iterator[tuple[str, str, str]]:
+    """Yields the places of requested changes, each with the device before and after."""
+    before, after = comparison.before, comparison.after
+    for name in dict.fromkeys([*changed, *_placed(before)]) if names is None else names:
+        yield quoted(name), before[name].device, after[name].device
+    for function in before.functions if inner is not None else ():
+        now = after.functions.get(function.signature.name)
+        if now is not None and len(now.node_def) == len(function.node_def):
+            for old, new in zip(function.node_def, now.node_def, strict=True):
+                if inner is not None and inner(old):
+                    yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
+
+
+def _placed(graph: Graph) -> Iterator[str]:
+    """The names of the nodes that have a device in the file."""
+    for node in parsed_nodes(graph.source):
+        header = node.header() if isinstance(node, Record) else node
+        if header.device:
+            yield header.name
+
+
+def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Returns the new device for pairs (old, new): if a device has the parts of OLD, the parts of NEW replace them."""
+    out = dict(_device_parts(device))
+    for old, new in pairs:
+        wanted = _device_parts(old)
+        if device == old.lstrip() or (wanted and wanted.items() <= _device_parts(device).items()):
+            for part in (*wanted, *(("id",) if {"type"} & {*wanted, *_device_parts(new)} else ())):
+                out.pop(part, None)
+            out.update(_device_parts(new))
+            if not wanted:
+                return new
+    return "".join(f"/{part}:{value}" for part, value in out.items())
+
+
+def _device_parts(device: str) -> dict[str, str]:
+    """Returns the parts of a device: job, replica, task, type and id; in lower case, except jobs."""
+    out: dict[str, str] = {}
+    for part in device.strip("/").split("/"):
+        key, _, value = part.partition(":")
+        kind, number = (value.partition(":")[::2]) if key == "device" else (key, value)
+        if key in ("job", "replica", "task", "type", "id"):
+            out[key] = value if key in ("job", "type") else str(int(value)) if value.isdigit() else value
+        elif key == "device" or re.fullmatch("(?i)cpu|gpu|tpu", key):
+            out["type"], out["id"] = kind, str(int(number)) if number.isdigit() else number
+    if "type" in out:
+        out["type"] = out["type"].lower()
+    return {key: value for key, value in out.items() if value not in ("", "*")}
+
+
+# -- set-shape -------------------------------------------------------------------------------------------
+
+
+def set_shape(
+    comparison: Comparison, shapes: Sequence[tuple[str, Shape]], fix_batch: bool = False, **_: object
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after = comparison.before, comparison.after
+    wanted = {name.removesuffix(":0"): shape for name, shape in shapes}
+    intent = Intent()
+    for name, shape in wanted.items():
+        if _shape(before[name]) != shape:
+            intent.alter(name, {"attr shape": shape_value(shape)})
+    rows = Rows(before)
+    for row in sorted(closure(map(rows.row, intent.changed), rows.consumers)):
+        if before[name := rows.names[row]].has_attr(STATED_SHAPES):
+            intent.alter(name, {f"attr {STATED_SHAPES}": None})
+            if after[name].has_attr(STATED_SHAPES):
+                yield f"{quoted(name)} still states its former output shapes"
+    if fix_batch:
+        yield from _opened(comparison, intent, {dims[0] for name in wanted if (dims := _shape(before[name]))})
+    yield from audit(comparison, intent)
+
+
+def _shape(node: Node) -> Shape:
+    value = node.attr("shape")
+    return None if value is None else shape_of(value.shape)
+
+
+def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterator[str]:
+    """Declares the Reshapes whose batch becomes -1. A constant with other consumers does not change."""
+    before, after = comparison.before, comparison.after
+    for name, altered in comparison.facts.altered.items():
+        if set(altered) == {"attr value"}:
+            intent.changed.append(name)
+            readers = [after[user] for user in after.store.users(name)]
+            if any(user.op != "Reshape" or user.inputs[0].node.name == name for user in readers):
+                yield f"{quoted(name)} was changed, but has consumers other than Reshapes"
+            yield from _is_opened(before[name], after[name], batches)
+    for slot in comparison.facts.rewired:
+        name = slot.new
+        if after[slot.node].op == "Reshape" and slot.slot == 1 and name in comparison.facts.added:
+            intent.rewired.append(slot)
+            source = before.tensor(slot.old)
+            old = source.node
+            # A control input can bind a constant to a branch, for example.
+            controls = [control.name for control in old.controls] if old.op == "Const" else ()
+            dtype = type_value(INT64 if source.dtype == INT64 else INT32)
+            intent.add(name, "Const", (), controls, old.device, {"dtype": dtype, "value": None})
+            yield from _is_opened(old, after[name], batches)
+
+
+def _is_opened(old: Node, new: Node, batches: set[int]) -> Iterator[str]:
+    """Yields a line unless the new shape is the old one with -1 instead of the first size that contains a batch."""
+    was, now = constant(old), constant(new)
+    if was is None or now is None or len(was.values) != len(now.values):
+        return
+    sizes = [size for size in was.values if isinstance(size, int)]
+    exact = [at for at, size in enumerate(sizes) if size in batches]
+    held = [at for at, size in enumerate(sizes) if any(b > 0 and size > 0 and size % b == 0 for b in batches)]
+    opened = [at for at, size in enumerate(now.values) if size == -1]
+    kept = all(a in (b, -1) or at in opened for at, (a, b) in enumerate(zip(was.values, now.values, strict=True)))
+    if len(opened) != 1 or opened[0] not in (exact[:1] or held) or not kept:
+        yield f"{quoted(new.name)} is {now.values}, but was {was.values}: this does not open a batch dim"
