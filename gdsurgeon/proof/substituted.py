@@ -38,6 +38,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Refused, await_loaded
@@ -413,7 +414,8 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
         return not compatible(infer_shapes(graph, {raw: shape}, wanted=[read]).shape(read), own.stated)
 
     more = [shape for shape in own.shapes if compatible(shape, spec.stated)]
-    shapes = dict.fromkeys([*more, *spec.shapes] if spec.stated is None else [*spec.shapes, *more])
+    is_first = spec.stated is None and spec.dtype != STRING  # one text may be a whole image
+    shapes = dict.fromkeys([*more, *spec.shapes] if is_first else [*spec.shapes, *more])
     return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
 
 

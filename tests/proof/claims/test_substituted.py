@@ -52,3 +52,15 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
 
     assert {"out", "beside"} <= {output.after for output in proven(executor, m, edit).compared}
     assert caught(executor, m, spoilt(edit, lambda g, _: g.set_op(g["out"], "Neg"))).exit_code == 5
+
+
+def test_one_image_is_one_text_where_the_shape_of_the_raw_input_is_unknown(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (-1, -1, 3))
+    m.node("y", "Neg", ["x"], T="float32")
+    pre = Builder()
+    pre.placeholder("x", "string")
+    pre.node("decoded", "DecodeJpeg", ["x"], channels=3)
+    pre.node("x_preprocessed", "Cast", ["decoded"], SrcT="uint8", DstT="float32")
+    proof = proven(executor, m, lambda g: gds.add_preprocessing(g, pre.graph()))
+    assert proof.feeds["x"].startswith("string []")
