@@ -35,7 +35,7 @@ from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import SessionOptions
-    from gdsurgeon.runtime.protocol import Types
+    from gdsurgeon.runtime.encoding import Types
     from gdsurgeon.runtime.worker import Job
 
 P = ParamSpec("P")
@@ -51,11 +51,13 @@ _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
 
 _ROOM = 1 << 16
-"""Bytes that the large columns of any answer may have."""
+"""Bytes that any answer may have."""
 _ROOM_OF_ITEM = 1 << 12
 """Bytes that each item of an answer adds."""
 _ROOM_OF_BYTE = 4
-"""Bytes that each byte of a graph adds: names and ops of its nodes, each with its length."""
+"""Bytes that each byte of a graph adds: names and ops of its nodes."""
+_ROOM_OF_TEXT = 16
+"""Bytes that each text of a tensor adds: its length as JSON."""
 
 
 def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatenate[Worker, P], Pending[R]]:
@@ -128,12 +130,12 @@ class Pending(Generic[T]):
         return outputs if self._index is None else outputs[self._index : self._index + 1]
 
     def _room(self, most: int) -> int:
-        """Returns the most bytes that the large columns of the answer may have; `most` is the memory of the child."""
+        """Returns the most bytes that the answer may have; `most` is the memory of the child."""
         if self._is_large:
             return most
         room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self._key or "", 0)
         for dtype, shape, nbytes in self._tensors():
-            room += nbytes + (8 * elements(dtype, shape) if dtype == STRING else 0)  # with the lengths of strings
+            room += nbytes + (_ROOM_OF_TEXT * elements(dtype, shape) if dtype == STRING else 0)
         return min(room, most)
 
     def _accept(self, value: object) -> None:
@@ -431,9 +433,9 @@ class Worker(Closing):
     def _expected(self, number: int, kind: str) -> tuple[Types, int]:
         pending = self._pending.get(number)
         if pending is not None and kind == REFUSED:
-            return REFUSED_TYPES, 4 * MOST_REASON
+            return REFUSED_TYPES, _ROOM + 12 * MOST_REASON  # JSON has up to 12 bytes for a character
         if pending is not None and kind == BEGUN and pending._thread is None:
-            return BEGUN_TYPES, 0
+            return BEGUN_TYPES, _ROOM
         if pending is not None and kind == ANSWER and pending._thread is not None:
             return pending._types, pending._room(self._most)
         raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")

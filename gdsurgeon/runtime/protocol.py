@@ -5,8 +5,7 @@ A message has a number, a kind and values. The command sends a request: the kind
 when its work starts, then `ANSWER` or `REFUSED`. The annotations of the method are the types of its arguments and of
 its answer; `gdsurgeon.runtime.encoding` has the bytes.
 
-On the wire: the size of the small columns (at most `MOST_SMALL`), the number and the kind; the small columns; the large
-columns.
+On the wire: the size of the JSON, the number and the kind; the JSON; the buffers.
 
 A request may bring the descriptor of a file, with its first bytes: the worker itself may open none. The command accepts
 no descriptors.
@@ -23,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-from gdsurgeon.runtime.encoding import MOST_SMALL, BadMessage, Reader, Writer, form
+from gdsurgeon.runtime.encoding import BadMessage, Bytes, Types, decode, encode
 from gdsurgeon.runtime.failures import Stage
 
 if TYPE_CHECKING:
@@ -39,29 +38,20 @@ MOST_REASON = 1 << 18
 
 _HEAD = struct.Struct("=IQ20s")
 _DESCRIPTOR = struct.Struct("i")
-_MAPPED = 1 << 20  # bytes from which on the memory of a column is mapped: it is not touched before data arrives
+_MAPPED = 1 << 20  # bytes from which on the memory of a buffer is mapped: it is not touched before data arrives
+_COPIED = 1 << 12  # bytes up to which a buffer is copied to what is sent before it, which saves a system call
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
 _SO_NOSIGPIPE = 0x1022  # macOS; Python has no name for it
 
-Types: TypeAlias = Sequence[Any]
 Message: TypeAlias = "tuple[int, str, list[Any]]"
 """The number, the kind, the values."""
 
 
-class Result:
+class Result(NamedTuple):
     """The value of a feed: output `index` of the earlier run `result_id`. The tensor never leaves the child."""
 
-    __slots__ = ("index", "result_id")
-
     result_id: str
-    index: int
-
-    def __init__(self, result_id: str, index: int) -> None:
-        self.result_id = result_id
-        self.index = index
-
-    def __repr__(self) -> str:
-        return f"Result({self.result_id!r}, {self.index})"
+    index: int  # type: ignore[assignment]  # replaces index() of tuples
 
 
 class OutputInfo(NamedTuple):
@@ -126,10 +116,14 @@ def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> li
     Raises:
         TypeError, ValueError, OverflowError, AttributeError: `values` do not have the `types`.
     """
-    out = Writer()
-    for each, value in zip(types, values, strict=True):
-        form(each).write([value], out)
-    return [memoryview(_HEAD.pack(len(out.small), number, kind.encode()) + out.small), *out.large]
+    text, buffers = encode(types, values)
+    out: list[Bytes] = [bytearray(_HEAD.pack(len(text), number, kind.encode()) + text)]
+    for buffer in buffers:
+        if buffer.nbytes <= _COPIED and isinstance(out[-1], bytearray):
+            out[-1] += buffer
+        else:
+            out.append(buffer)
+    return list(map(memoryview, out))
 
 
 class Channel:
@@ -177,7 +171,7 @@ class Channel:
 
         Args:
             expected: returns the types of the values of a message with this number and kind, and the most bytes that
-                its large columns may have. It raises BadMessage if no such message is expected.
+                it may have. It raises BadMessage if no such message is expected.
             deadline: of time.monotonic(); None waits as long as it takes.
 
         Raises:
@@ -186,14 +180,17 @@ class Channel:
             TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
         """
         size, number, name = _HEAD.unpack(self._read(_HEAD.size, deadline))
-        if size > MOST_SMALL:
-            raise BadMessage(f"{size} bytes of small columns, but {MOST_SMALL} are allowed")
-        source = Reader(self._read(size, deadline), lambda size: self._read(size, deadline))
         kind = name.rstrip(b"\0").decode("ascii", "replace")
-        types, source.most = expected(number, kind)
-        values = [form(each).read(1, source)[0] for each in types]
-        source.end()
-        return number, kind, values
+        types, most = expected(number, kind)
+
+        def take(size: int) -> memoryview:
+            nonlocal most
+            most -= size
+            if size < 0 or most < 0:
+                raise BadMessage(f"it has {size} bytes where {most + size} are allowed")
+            return self._read(size, deadline)
+
+        return number, kind, decode(types, take(size), take)
 
     def take_descriptor(self) -> int | None:
         """Returns a descriptor that came with the last received data, or None. The caller must close it."""

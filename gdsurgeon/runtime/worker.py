@@ -42,7 +42,7 @@ from gdsurgeon.runtime.base import (
     TensorSpec,
 )
 from gdsurgeon.runtime.compare import Comparison, Statistics, compare, positive_channels, statistics
-from gdsurgeon.runtime.encoding import BadMessage, Bytes
+from gdsurgeon.runtime.encoding import BadMessage, Bytes, Types
 from gdsurgeon.runtime.failures import BadRequest, Failure, Stage, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.protocol import (
@@ -58,7 +58,6 @@ from gdsurgeon.runtime.protocol import (
     Request,
     Result,
     RunSummary,
-    Types,
     packed,
     request_types,
 )

@@ -38,7 +38,7 @@ from gdsurgeon.runtime.base import (
 )
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison, Statistics
-from gdsurgeon.runtime.encoding import MOST_SMALL, SMALL, BadMessage, Bytes, Writer
+from gdsurgeon.runtime.encoding import BadMessage, Bytes
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import (
     ANSWER,
@@ -57,6 +57,7 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.runtime.worker import Child
 
 X = Tensor(FLOAT32, (2,), struct.pack("2f", 1, 2))
+SMALL = 1 << 12
 BIG = Tensor(FLOAT32, (2, SMALL), bytes(8 * SMALL))
 TEXTS = Tensor(STRING, (3,), [b"", b"\xff\0", b"x" * SMALL])
 
@@ -127,7 +128,7 @@ def test_calls_with_tensors_arrive() -> None:
     (found,) = received(list[SignatureCall], [SignatureCall("serve", {"x": X})])
     assert found.key == "serve" and found.inputs["x"].tobytes() == X.tobytes()
     found = received(dict[str, Tensor | Result], {"a": Result("r", 3), "x": X, "b": Result("s", 0)})
-    assert list(found) == ["a", "x", "b"] and repr(found["b"]) == "Result('s', 0)"
+    assert list(found) == ["a", "x", "b"] and found["b"] == Result("s", 0)
     assert found["x"].tobytes() == X.tobytes()
 
 
@@ -213,17 +214,13 @@ def answer(name: str, kind: Any = None, value: object = None) -> bytes:
     return BEGINNING[name] + sent(NUMBERS.get(name, 1), ANSWER, [kind], value)
 
 
-def columns(*parts: object) -> bytes:
-    """An answer to the request for a run, of columns: lists of integers, or bytes."""
-    out = Writer()
-    for part in parts:
-        out.numbers("q", part) if isinstance(part, list) else out.add(part)  # type: ignore[arg-type]
-    return BEGINNING["run"] + HEAD.pack(len(out.small), 1, ANSWER.encode()) + out.small + b"".join(out.large)
+def raw(text: str, *buffers: bytes, name: str = "run") -> bytes:
+    """An answer to the request NAME, of JSON and buffers."""
+    data = text.encode("utf-8", "surrogateescape")
+    return BEGINNING[name] + HEAD.pack(len(data), NUMBERS.get(name, 1), ANSWER.encode()) + data + b"".join(buffers)
 
 
 HEAD = struct.Struct("=IQ20s")
-NAN = struct.pack("d", float("nan"))
-ZERO, NONE = bytes(8), b"\1"
 INVALID: dict[str, tuple[str, bytes]] = {
     # the request, the answer
     "a kind that does not exist": ("info", sent(1, "exec", (str,), "import os")),
@@ -232,32 +229,43 @@ INVALID: dict[str, tuple[str, bytes]] = {
     "begun twice": ("info", BEGINNING["info"] * 2),
     "answered before it has begun": ("info", answer("info")[len(BEGINNING["info"]) :]),
     "answered twice": ("tensor", BEGINNING["info"] + sent(1, ANSWER, [type(None)], None) * 2),
-    "a head beyond the limit": ("info", HEAD.pack(MOST_SMALL + 1, 1, b"begun")),
+    "a head beyond the limit": ("info", HEAD.pack((1 << 32) - 1, 1, b"begun")),
+    "no JSON": ("run", raw("[[[[1,[2],8]],0.1,null]")),
+    "JSON of another form": ("run", raw('{"outputs":[]}')),
+    "more JSON than the request can return": ("run", raw("[" + " " * (1 << 20) + "]")),
     "a kind that is no text": ("info", HEAD.pack(0, 1, b"\xff" * 20)),
     "no values": ("info", BEGINNING["info"] + sent(1, ANSWER, ())),
-    "bytes after the values": ("info", answer("info", tuple[Info, int], (Info("capi", "2"), 0))),
+    "values after the answer": (
+        "info",
+        sent(1, BEGUN, BEGUN_TYPES, 7) + sent(1, ANSWER, [Info, int], Info("capi", "2"), 0),
+    ),
+    "fields that a record has not": ("info", raw('[["capi","2","",0]]', name="info")),
     "a pickle": ("info", pickle.dumps(Info("capi", "2"), 5)),
-    "a text that is not UTF-8": ("info", answer("info", tuple[bytes, str, str], (b"\xff", "2", ""))),
+    "a text that is not UTF-8": ("info", raw('[["capi\udcff","2",""]]', name="info")),
     "too few items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)])),
     "too many items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)] * 3)),
     "more bytes than the request can return": (
         "signature",
-        answer("signature", list[TensorSpec], [TensorSpec(1, (1,) * 10_000)] * 2),
+        answer("signature", list[TensorSpec], [TensorSpec(1, (1,) * 30_000)] * 2),
     ),
-    "a huge count": ("run", columns([1 << 40])),
-    "a negative count": ("signature", columns([2], [1, 1], b"\0\0", [3, -1], [2, 2])),
-    "counts with a huge sum": ("run", columns([1], [1], [1 << 62], [8])),
-    "fetches that are missing": ("run", columns([0], ZERO, NONE)),
-    "an unknown dtype": ("run", columns([1], [99], [0], [], [0], ZERO, NONE)),
-    "a dtype without a value": ("run", columns([1], [RESOURCE], [0], [], [0], ZERO, NONE)),
-    "a negative dimension": ("run", columns([1], [1], [2], [-1, -2], [8], ZERO, NONE)),
-    "too many dimensions": ("run", columns([1], [1], [300], [1] * 300, [4], ZERO, NONE)),
-    "bytes that do not fit the shape": ("run", columns([1], [1], [1], [2], [12], ZERO, NONE)),
-    "negative bytes": ("run", columns([1], [STRING], [1], [2], [-1], ZERO, NONE)),
-    "a number that is NaN": ("run", columns([1], [1], [1], [2], [8], NAN, NONE)),
-    "a type that the union has not": ("run", columns([1], [1], [1], [2], [8], ZERO, b"\7")),
+    "a huge number": ("run", raw(f"[[[[1,[2],{1 << 63}]],0.1,null]]")),
+    "a huge buffer": ("call_signatures", raw(f'[[[[["y",[7,[1],[{1 << 62}]]]]],"","",""]]', name="call_signatures")),
+    "sizes that do not fit the tensor": (
+        "call_signatures",
+        raw('[[[[["y",[7,[2],[1]]]]],"","",""]]', b"a", name="call_signatures"),
+    ),
+    "a negative size": ("call_signatures", raw('[[[[["y",[7,[1],[-1]]]]],"","",""]]', name="call_signatures")),
+    "fetches that are missing": ("run", raw("[[[],0.1,null]]")),
+    "an unknown dtype": ("run", raw("[[[[99,[],0]],0.1,null]]")),
+    "a dtype without a value": ("run", raw(f"[[[[{RESOURCE},[],0]],0.1,null]]")),
+    "a negative dimension": ("run", raw("[[[[1,[-1,-2],8]],0.1,null]]")),
+    "too many dimensions": ("run", raw(f"[[[[1,{[1] * 300},4]],0.1,null]]")),
+    "bytes that do not fit the shape": ("run", raw("[[[[1,[2],12]],0.1,null]]")),
+    "negative bytes": ("run", raw(f"[[[[{STRING},[2],-1]],0.1,null]]")),
+    "a number that is NaN": ("run", raw("[[[[1,[2],8]],NaN,null]]")),
+    "a text for a number": ("run", raw('[[[[1,[2],"8"]],0.1,null]]')),
     "a trace that was not asked for": ("run", answer("run", RunSummary, RunSummary([OutputInfo(1, (), 4)], 0.1, b""))),
-    "a truth value of 2": ("compare", answer("compare").replace(b"\1\1", b"\2\1")),
+    "a truth value of 2": ("compare", answer("compare").replace(b"true,true", b"2,true   ")),
     "a tensor of another dtype": ("tensor", answer("tensor", Tensor, Tensor(3, (2,), bytes(8)))),
     "a tensor of another shape": ("tensor", answer("tensor", Tensor, Tensor(FLOAT32, (2, 1), bytes(8)))),
     "strings for numbers": ("tensor", answer("tensor", Tensor, Tensor(STRING, (2,), [b"a", b"b"]))),
@@ -424,7 +432,7 @@ def test_memory_is_taken_as_data_arrives_and_no_more_than_the_budget(monkeypatch
     monkeypatch.setenv(MEMORY, "4096")
     for size, failure in ((3 << 30, "crashed"), (5 << 30, "bad-message")):
         with little_memory(), pytest.raises(ValidationError) as caught:
-            result_of(ASKED["derive"][0], columns([size]) + bytes(1000))
+            result_of(ASKED["derive"][0], raw(f"[[{size},[],[],[],true,[]]]", bytes(1000), name="derive"))
         assert caught.value.code == failure
 
 
