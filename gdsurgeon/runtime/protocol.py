@@ -123,7 +123,7 @@ def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> li
             out[-1] += buffer
         else:
             out.append(buffer)
-    return list(map(memoryview, out))
+    return [memoryview(piece) for piece in out]
 
 
 class Channel:
