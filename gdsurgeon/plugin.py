@@ -6,11 +6,10 @@ new version, and CHANGELOG.md lists the changes.
 
 from __future__ import annotations
 
-from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.command import Command, required, selection_options
 from gdsurgeon.cli.edit import edit_options, run_edit
 from gdsurgeon.cli.options import mappings, names_in, pair, pairs, tolerance_options
 from gdsurgeon.cli.parts import load_part
-from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import (
     Claim,

@@ -58,8 +58,7 @@ def command(
       gdsurgeon apply model.pb fix.gds -o fixed.pb
     """
     from gdsurgeon.cli.edit import report_failure, run_edit
-    from gdsurgeon.cli.script import Variables
-    from gdsurgeon.cli.script_edits import ScriptEdits
+    from gdsurgeon.cli.script import ScriptEdits, Variables
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:

@@ -6,15 +6,16 @@ import functools
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
-from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.options import HEADINGS, Option, names_in, once, option, pairs
+from gdsurgeon.cli.complete import files, nodes
+from gdsurgeon.cli.options import HEADINGS, Option, lines_of, names_in, once, option, pairs
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable
+from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, printable
 from gdsurgeon.text import suggestion
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Instruction
     from gdsurgeon.proof.settings import Settings
+    from gdsurgeon.select import Selection
+
 
 F = TypeVar("F", bound=Callable[..., object])
 Decorator = Callable[[Any], Any]
@@ -407,3 +410,80 @@ def _shape(text: str) -> tuple[int, ...]:
     if any(dim < 0 for dim in dims):
         raise _bad_value("--shape", text, "expected a complete shape, such as 1,224,224,3")
     return dims
+
+
+_option = functools.partial(option, heading="Selection")
+_SELECTION = (
+    _option("--node", "nodes"),
+    _option("--nodes", "file"),
+    _option("--select", "regexes"),
+    _option("--op", "ops"),
+    _option("--scope", "scopes"),
+    _option("--between"),
+    _option("--forward"),
+    _option("--backward"),
+    _option("--exclude"),
+    _option("--control-edges", "control"),
+    _option("--with-consts", "constants"),
+)
+
+in_functions = _option("--in", "in_functions")
+"""The option --in of an edit: its request has the functions whose bodies are edited."""
+
+
+def selecting(name: str = "selection", *, by_position: bool = True, is_required: bool = False) -> Decorator:
+    """Returns a decorator that adds the options of a selection; they arrive as one selection.
+
+    Args:
+        name: the argument of the command that gets the selection.
+        by_position: whether the command also has the argument [NODE]...
+        is_required: whether a selection that names nothing is refused.
+    """
+
+    def collect(options: dict[str, Any]) -> Selection:
+        selection = _selection(options)
+        if is_required:
+            required(selection)
+        return selection
+
+    arguments = [click.argument("chosen", metavar="[NODE]...", shell_complete=nodes, nargs=-1)] * by_position
+    return collected(name, [*_SELECTION, *arguments], collect)
+
+
+selection_options = selecting()
+"""Adds the options of a selection, and the argument [NODE]...; they arrive as `selection`."""
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    """Removes the options of a selection from `options`, and returns the selection."""
+    from gdsurgeon.select import Selection
+
+    take = options.pop
+    nodes, file = (*take("chosen", ()), *take("nodes")), take("file")
+    model = click.get_current_context().params.get("model")
+    if file == "-" == model:
+        raise UsageError("only one of MODEL and --nodes can be read from standard input", code="conflicting-options")
+    kept: dict[str, Any] = {
+        name: take(name) for name in ("regexes", "ops", "scopes", "exclude", "control", "constants")
+    }
+    kept |= {name: tuple(take(name)) for name in ("between", "forward", "backward")}
+    return Selection(nodes=(*nodes, *(_names(file) if file is not None else ())), **kept)
+
+
+def required(selection: Selection) -> None:
+    """Raises UsageError if `selection` names nothing."""
+    if selection.names_nothing:
+        hint = "NODE ..., --select REGEX, --op TYPE, --scope SCOPE, --between IN=OUT, ..."
+        raise UsageError("no nodes are selected", code="nothing-selected", hint=hint)
+
+
+def _names(file: str) -> list[str]:
+    """Returns the nodes in the lines of `file`; the name of a tensor means its node."""
+    names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
+    if not names:  # a pipe that has found nothing does not mean everything
+        raise EditError(
+            f"{'standard input' if file == '-' else printable(file)} contains no names",
+            code="nothing-selected",
+            file=file,
+        )
+    return names

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.command import in_functions, selection_options
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import not_a_pair, option
-from gdsurgeon.cli.selection import in_functions, selection_options
 from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import gdsurgeon
 from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
 from gdsurgeon.cli.hints import error_json, word_proof, worded
 from gdsurgeon.cli.options import ListedTensor, option
-from gdsurgeon.cli.summary import whole
-from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.cli.terminal import terminal, whole
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.text import Entry

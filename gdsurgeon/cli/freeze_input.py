@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.complete import inputs_and_constants, paired
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, pair
-from gdsurgeon.cli.selection import selecting
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option, tolerance_options
 from gdsurgeon.cli.parts import load_part
-from gdsurgeon.cli.selection import selecting
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option
 from gdsurgeon.cli.parts import PartOptions, part_of, part_options
-from gdsurgeon.cli.selection import selecting
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:

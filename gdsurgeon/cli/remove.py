@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gdsurgeon.cli.command import in_functions, selecting
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option
-from gdsurgeon.cli.selection import in_functions, selecting
 from gdsurgeon.errors import UsageError
 
 

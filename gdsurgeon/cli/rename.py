@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gdsurgeon.cli.command import pairs_argument
+from gdsurgeon.cli.command import in_functions, pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import option
-from gdsurgeon.cli.selection import in_functions
 from gdsurgeon.errors import UsageError
 
 

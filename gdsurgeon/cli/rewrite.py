@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import in_functions
 from gdsurgeon.cli.edit import check_edit, check_option, edit_command, refuse_options
 from gdsurgeon.cli.hints import HINTS
 from gdsurgeon.cli.options import option, tensor_tolerance
 from gdsurgeon.cli.parts import load_part
-from gdsurgeon.cli.selection import in_functions
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 

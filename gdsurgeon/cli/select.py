@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdsurgeon.cli.command import Query, query_command
+from gdsurgeon.cli.command import Query, query_command, selection_options
 from gdsurgeon.cli.options import option
-from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
 
 if TYPE_CHECKING:

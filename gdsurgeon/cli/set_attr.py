@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import in_functions, required, selecting
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import once, option
-from gdsurgeon.cli.selection import in_functions, required, selecting
 from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.command import in_functions, required, selection_options
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import Pairs, once, option, pairs_in
-from gdsurgeon.cli.selection import in_functions, required, selection_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Query, query_command
+from gdsurgeon.cli.command import Query, query_command, selecting
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import option
-from gdsurgeon.cli.selection import selecting
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gdsurgeon.cli.command import selection_options
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.selection import selection_options
 
 if TYPE_CHECKING:
     from gdsurgeon.select import Selection

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+from gdsurgeon.arguments import public
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
-from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
@@ -20,7 +21,7 @@ from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype
 from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, RESHAPES
 from gdsurgeon.steps.builder import Builder, empty_graph
-from gdsurgeon.steps.catalog import BEHIND, FRONT, StepCall, called, read_steps
+from gdsurgeon.steps.catalog import BEHIND, FRONT, StepCall, Steps, called, read_steps
 from gdsurgeon.steps.value import (
     CLASSES,
     IMAGE_CHANNELS,
@@ -37,12 +38,10 @@ from gdsurgeon.steps.value import (
 from gdsurgeon.text import an, listed, named
 from gdsurgeon.wire.write import read_chunks
 
-Steps = str | Sequence[str] | Sequence[StepCall]
-"""Steps as a text, as several texts, or already read."""
-
 INSERTED = "_inserted"
 
 
+@public
 def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: str = "") -> Graph:
     """Builds a graph for `gds.add_preprocessing`, which converts raw values to an input of a model.
 
@@ -58,12 +57,12 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         raw: the dtype and shape of the new input, such as ``uint8[?,?,3]``, if they differ from the default.
 
     Raises:
-        UsageError: a syntax error, an unknown step or argument, or an argument of this function with a wrong type.
+        UsageError: a syntax error, an unknown step or argument.
+        ArgumentError: an argument of this function has a wrong type.
         InputError: a file that a step reads cannot be read.
         EditError: a step is not valid for the result of the previous step, or the last result not for the input.
     """
-    _check_model(model)
-    chain = Chain(_read(steps), FRONT)
+    chain = Chain(read_steps(steps), FRONT)
     target = _input(model, input)
     wanted = _spec_of(target, stated_shape(target))
     declared = parse_input(raw) if raw else None
@@ -94,6 +93,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
     return finish(build, value, name + suffix)
 
 
+@public
 def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> Graph:
     """Builds a graph for `gds.add_postprocessing`, which processes an output of a model.
 
@@ -106,15 +106,14 @@ def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> 
         output: the output, or its name; optional if there is only one output.
 
     Raises:
-        UsageError, InputError, EditError: see `preprocessing`.
+        GdsurgeonError: see `preprocessing`.
     """
     return postprocessed(steps, model, output)[0]
 
 
 def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Graph, Value]:
     """Returns the graph of `postprocessing`, and the result of the steps."""
-    _check_model(model)
-    chain = Chain(_read(steps), BEHIND)
+    chain = Chain(read_steps(steps), BEHIND)
     source = output_meant(model, output)
     build, value = begin(source.node.name, add_postprocessing.SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
     outputs = PostOutputs(model, build, source, value)
@@ -124,15 +123,15 @@ def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Gra
     return _as_file(build), value
 
 
+@public
 def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     """Builds a graph for `gds.insert`, which replaces a tensor of a model by a tensor of the same dtype and shape.
 
     Raises:
-        UsageError, InputError, EditError: see `preprocessing`.
+        GdsurgeonError: see `preprocessing`.
     """
-    _check_model(model)
-    chain = Chain(_read(steps))
-    source = _tensor(model, tensor, "tensor")
+    chain = Chain(read_steps(steps))
+    source = _tensor(model, tensor)
     given = _spec_of(source, shape_of_tensor(model, source))
     build, value = begin(source.node.name, INSERTED, given)
     value = chain.apply(build, with_known_facts(model, source, value))
@@ -143,51 +142,19 @@ def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     return finish(build, value, source.node.name + INSERTED)
 
 
-# -- arguments -------------------------------------------------------------------------------------------
-
-_STEPS = "steps must be a text such as 'decode-image | rescale(1/255)', or a list of such texts"
+# -- the tensors of a model ------------------------------------------------------------------------------
 
 
-def _read(steps: object) -> list[StepCall]:
-    """Returns the steps in an argument of any type. Raises UsageError, InputError."""
-    if isinstance(steps, str):
-        return read_steps(steps)
-    if not isinstance(steps, Iterable) or isinstance(steps, (Mapping, bytes)):
-        raise UsageError(f"{_STEPS}, not {_kind(steps)}")
-    items: list[object] = list(steps)
-    texts = [step for step in items if isinstance(step, str)]
-    read = [step for step in items if isinstance(step, StepCall)]
-    strange = [step for step in items if not isinstance(step, (str, StepCall))]
-    if strange or (texts and read):
-        raise UsageError(f"{_STEPS}{f', not a list with {_kind(strange[0])}' if strange else ''}")
-    return read or read_steps(texts)
-
-
-def _kind(value: object) -> str:
-    """Returns the kind of a wrong argument: ``None``, ``int``, ``dict``."""
-    return "None" if value is None else type(value).__name__
-
-
-def _check_model(model: object) -> None:
-    """Raises UsageError if the caller passes an object of a different type, such as a path."""
-    if not isinstance(model, Graph):
-        raise UsageError(f"the model must be a graph, as gds.load(PATH) returns it, not {_kind(model)}")
-
-
-def _tensor(model: Graph, named: object, what: str) -> Output:
-    """Returns the tensor of `model` that is used as `what`. Raises UsageError, EditError: there is no such tensor."""
-    if isinstance(named, Output):
-        return model.output(named)
-    if not isinstance(named, str):
-        raise UsageError(f"the {what} must be given by its name, not by {_kind(named)}")
-    return model.tensor(tensor_meant(model, named))
+def _tensor(model: Graph, named: str | Output) -> Output:
+    """Returns the tensor `named` of `model`. Raises EditError: it does not exist."""
+    return model.output(named) if isinstance(named, Output) else model.tensor(tensor_meant(model, named))
 
 
 def _input(model: Graph, name: str | Output) -> Output:
     """Returns an input of a model by its name, or the only input."""
     if not name:
         return _only([node.output for node in input_nodes(model)], model, "input", advice="name-input")
-    tensor = _tensor(model, name, "input")
+    tensor = _tensor(model, name)
     if tensor.node.op not in PLACEHOLDERS:
         model_name = printable(model.source_name)
         message = f"{quoted(tensor.name)} of {model_name} is {an(tensor.node.op)}, not a Placeholder"
@@ -202,7 +169,7 @@ def output_meant(model: Graph, name: str | Output) -> Output:
         UsageError, EditError: there is no such output, or there are several.
     """
     if name:
-        return _tensor(model, name, "output")
+        return _tensor(model, name)
     serving = serving_of(model)
     if serving is not None and serving.called:
         texts = dict.fromkeys(text for served in serving.called.values() for text in served.outputs.values())
@@ -249,7 +216,7 @@ class Chain:
 
     def name(self, place: int) -> str:
         """Returns the name of a step in messages."""
-        return called([each.step.name for each in self.steps], place)
+        return called([each.name for each in self.steps], place)
 
     def input_for(self, wanted: InputSpec) -> InputSpec:
         """Returns the input dtype and shape for an output. Raises EditError: they cannot be determined."""

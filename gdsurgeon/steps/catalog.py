@@ -254,6 +254,11 @@ class StepCall(NamedTuple):
     step: Step
     arguments: dict[str, object]
 
+    @property
+    def name(self) -> str:
+        """The name of the step."""
+        return self.step.name
+
 
 @cache
 def catalog() -> dict[str, Step]:
@@ -280,19 +285,27 @@ def find(name: str) -> Step:
     return steps[name]
 
 
-def read_steps(text: str | Sequence[str]) -> list[StepCall]:
-    """Returns the steps in a text, or in several texts, with their arguments.
+Steps: TypeAlias = str | Sequence[str | StepCall]
+"""Steps as a text, or as several texts; some may be read already."""
+
+
+def read_steps(steps: Steps) -> list[StepCall]:
+    """Returns the steps with their arguments.
 
     Raises:
         UsageError: a syntax error, an unknown step, or an argument that is missing, unknown, or of a wrong kind.
         InputError: a file that is an argument cannot be read.
     """
-    calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
+    calls: list[Call | StepCall] = []
+    for part in [steps] if isinstance(steps, str) else steps:
+        calls += parse(part) if isinstance(part, str) else [part]
     if not calls:
         raise UsageError("no steps are given", code="missing-argument")
     names = [call.name for call in calls]
-    steps = [find(name) for name in names]
-    return [StepCall(step, step.bind(calls[place], called(names, place))) for place, step in enumerate(steps)]
+    return [
+        call if isinstance(call, StepCall) else StepCall(step, step.bind(call, called(names, place)))
+        for place, (step, call) in enumerate(zip(map(find, names), calls, strict=True))
+    ]
 
 
 def called(names: Sequence[str], place: int) -> str:

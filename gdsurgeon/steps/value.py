@@ -190,10 +190,10 @@ def parse_input(text: str) -> InputSpec:
     Raises:
         UsageError: a syntax error, or an unknown dtype.
     """
-    found = _INPUT.fullmatch(text) if isinstance(text, str) else None
+    found = _INPUT.fullmatch(text)
     dtype = NUMBERS.get(found[1]) if found is not None else None
     if found is None or dtype is None or not dtype.kind:
-        raise UsageError(f"raw {quoted(str(text))} is not a dtype with a shape, such as uint8[?,?,3] or string")
+        raise UsageError(f"raw {quoted(text)} is not a dtype with a shape, such as uint8[?,?,3] or string")
     inner = (found[2] or "").strip()
     if inner == "...":
         return InputSpec(dtype, None)

@@ -66,7 +66,7 @@ def test_a_name_that_cannot_be_and_two_letterboxes() -> None:
             preprocessing(STEPS.replace("placed", name), model("uint8", (-1, 64, 48, 3)))
         assert error.value.message.startswith(f"letterbox: {said}")
     with pytest.raises(
-        EditError, match=r"^letterbox \(step 2\): the placement of a different letterbox exists already$"
+        EditError, match=r"^preprocessing: letterbox \(step 2\): the placement of a different letterbox exists already$"
     ):
         preprocessing(f"{STEPS} | {STEPS}", model("uint8", (-1, 64, 48, 3)))
 

@@ -15,8 +15,7 @@ from support.desk import Desk
 from support.graphs import FLOAT, const, node
 
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.summary import brief, common_scope, first
-from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.cli.terminal import brief, common_scope, first, terminal
 from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rename import rename
