@@ -11,11 +11,10 @@ from gdsurgeon.compare.intent import Intent, Value
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
-from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass, skeleton
+from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, backward_pass, skeleton, tensor_sizes
 from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, journal_of, told_of
 from gdsurgeon.gradients.request import SCOPE, tensors_named, wanted_gradients
 from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
-from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output

@@ -1,38 +1,307 @@
 """Plans which tensors a backward pass keeps and which it recomputes, and predicts the costs.
 
-Each plan is simulated before it is accepted. The dynamic programs that propose cuts only estimate the loads; the
-differences between the simulated load and the estimate correct them.
+The forward pass is cut into segments. The cost of a cut is the bytes that cross it and must be kept; the cost of a
+segment is the time to recompute it. While the backward pass works on a segment, memory contains all tensors kept before
+it, the needed tensors of the segment, and the gradients: their sum must be below a bound. Two dynamic programs over
+possible cuts find the least possible bound, and the least time under a given bound.
+
+The dynamic programs only estimate the loads. Each plan is simulated before it is accepted, and the differences between
+the simulated load and the estimate correct the estimate.
 """
 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.gradients.cuts import (
-    MOST_CUTS,
-    MOST_CUTS_FOR_TIME,
-    NO_CUTS,
-    Costs,
-    Cuts,
-    Load,
-    costs,
-    cuts_after,
-    heavy_tensors,
-    least_memory,
-    least_time,
-    load,
-    possible_cuts,
-)
-from gdsurgeon.gradients.peak import Peak, hold, peak, slots_to_hold, waits_for_releases
-from gdsurgeon.gradients.recompute import Recomputation, recomputed
-from gdsurgeon.gradients.step_graph import ForwardPass, TensorId
+from gdsurgeon.gradients.recompute import ForwardPass, Recomputation, recomputed
+from gdsurgeon.gradients.step_graph import TINY, Peak, TensorId, hold, peak, slots_to_hold, waits_for_releases
+from gdsurgeon.ops.kinds import HEAVY, REUSES_INPUT
 
 if TYPE_CHECKING:
-    from gdsurgeon.gradients.cuts import Array
+    import numpy as np
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+MOST_CUTS = 1000
+MOST_CUTS_FOR_TIME = 160
+LEVELS = 64
+"""The number of levels of kept bytes that are distinguished if time is minimized as well."""
+
+
+class Cuts(NamedTuple):
+    """Positions after which the forward pass is cut, ascending, and the segments that are kept completely."""
+
+    positions: tuple[int, ...]
+    kept_segments: frozenset[int] = frozenset()
+
+
+NO_CUTS = Cuts(())
+
+
+@dataclass
+class Costs:
+    """The costs of cuts and of the segments between them. Index 0 is the beginning, the last index is the end.
+
+    Attributes:
+        cuts: the position after which each cut is.
+        crossing: (i, j): bytes that cross cut j and were written after cut i.
+        idle: the same for buffers that the backward pass itself does not need.
+        needed: (i, j): bytes written between the cuts that the backward pass needs.
+        at_work: (i, j): the peak while the backward pass works between the cuts, without bytes kept before them.
+        time: (i, j): the time to recompute the segment between them.
+    """
+
+    cuts: list[int]
+    crossing: Array
+    idle: Array
+    needed: Array
+    at_work: Array
+    time: Array
+
+
+class Load(NamedTuple):
+    """The memory while the backward pass works at a position, without kept bytes.
+
+    Attributes:
+        before: bytes written before each position that the backward pass needs; one entry more than positions.
+        busy: for each position these bytes, its gradients, and the results so far.
+    """
+
+    before: Array
+    busy: Array
+
+    def highest(self, start: int, end: int) -> float:
+        """Returns the highest load from position `start` to before `end`; at least 0."""
+        return float(max([0.0, *self.busy[start:end]]))
+
+
+def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
+    """Returns the load at each position; `results` has the bytes of the results by position."""
+    import numpy as np
+
+    count = len(found.order)
+    written, alive, made = np.zeros(count + 1), np.zeros(count + 2), np.zeros(count + 1)
+    needed = set(found.needed())
+    for buffer, end in found.ends.items():
+        nbytes, start = found.nbytes[buffer], found.start(buffer)
+        alive[start] += nbytes
+        # If an op overwrites its input, the gradient of the input overwrites the gradient of the output.
+        alive[end if end > start and found.step.ops[found.order[end]] in REUSES_INPUT else end + 1] -= nbytes
+        if buffer in needed:
+            written[start + 1] += nbytes
+    for position, nbytes in results.items():
+        made[position] += nbytes
+    before = np.cumsum(written)
+    return Load(before, before[1:] + np.cumsum(alive)[:count] + np.cumsum(made[::-1])[::-1][:count])
+
+
+def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
+    """Returns the costs of cuts at ascending positions. Quadratic in the number of cuts, linear in nodes."""
+    import numpy as np
+
+    places = [-1, *cuts, len(found.order) - 1]
+    size = len(places)
+    tables = [np.zeros((size + 1, size + 1)) for _ in ("crossing", "idle")]
+    needed = set(found.needed())
+    for buffer, end in found.ends.items():
+        nbytes = found.nbytes[buffer]
+        if nbytes <= TINY:
+            continue
+        first, last = (bisect_left(places, position) for position in (found.start(buffer), end))
+        # It crosses the cuts first..last-1, and was written after all cuts before the first.
+        for table in tables[:1] if buffer in needed else tables:
+            table[0, first] += nbytes
+            table[0, last] -= nbytes
+            table[first, first] -= nbytes
+            table[first, last] += nbytes
+    crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in tables)
+    busy = [work.highest(a + 1, b + 1) for a, b in itertools.pairwise(places)]
+    ends = np.array(places) + 1
+    before = work.before[ends]
+    at_work = np.full((size, size), np.inf)
+    for i in range(size - 1):
+        at_work[i, i + 1 :] = np.maximum.accumulate(np.array(busy[i:])) - before[i]
+    each = _times(found)
+    times = np.concatenate([[0.0], np.cumsum(each)])
+    time = np.maximum(times[ends][None, :] - times[ends][:, None], 0.0)
+    spared = np.array([each[cut] if _is_kept(found, cut) else 0.0 for cut in cuts])
+    time[:, 1:-1] -= np.minimum(spared[None, :], time[:, 1:-1])
+    return Costs(list(cuts), crossing, idle, before[None, :] - before[:, None], at_work, time)
+
+
+def _times(found: ForwardPass) -> list[float]:
+    """Returns the time for each position; 0 if no needed tensor depends on it."""
+    useful = [False] * len(found.order)
+    readers: dict[int, list[int]] = {}
+    for position, number in enumerate(found.order):
+        for producer, _ in found.step.reads[number]:
+            if producer in found.position:
+                readers.setdefault(found.position[producer], []).append(position)
+    needed = {found.start(buffer) for buffer in found.needed()}
+    for position in range(len(found.order) - 1, -1, -1):
+        useful[position] = position in needed or any(useful[reader] for reader in readers.get(position, ()))
+    return [found.step.costs[n] if useful[p] else 0.0 for p, n in enumerate(found.order)]
+
+
+def _is_kept(found: ForwardPass, cut: int) -> bool:
+    """Returns whether an output of the node before a cut crosses it, so that the node is not recomputed."""
+    number = found.order[cut]
+    return any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
+
+
+def possible_cuts(found: ForwardPass, most: int) -> list[int]:
+    """Returns at most `most` positions for cuts, those with the fewest bytes, spread over the forward pass."""
+    import numpy as np
+
+    count = len(found.order)
+    if count < 2:
+        return []
+    alive, written = np.zeros(count + 1), np.zeros(count)
+    for buffer, end in found.ends.items():
+        alive[found.start(buffer)] += found.nbytes[buffer]
+        alive[end] -= found.nbytes[buffer]
+        if buffer in found.users:
+            written[found.start(buffer)] += found.nbytes[buffer]
+    crossing = np.cumsum(alive)[: count - 1]
+    weight = np.cumsum(written + written.sum() / count + 1.0)
+    window = np.minimum((weight[: count - 1] / weight[-1] * most).astype(int), most - 1)
+    best: dict[int, int] = {}
+    for position in range(count - 1):
+        known = best.get(window[position])
+        if known is None or crossing[position] < crossing[known]:
+            best[window[position]] = position
+    return sorted(best.values())
+
+
+def least_memory(table: Costs) -> tuple[float, Cuts]:
+    """Returns the least possible bound, and its cuts; every segment is recomputed."""
+    import numpy as np
+
+    high = float(table.at_work[0, -1])
+    low, best = 0.0, _under(table, high)
+    for _ in range(40):
+        if high - low <= high / 500 + 1:
+            break
+        middle = (low + high) / 2
+        found = _under(table, middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = middle, found
+    assert best is not None
+    positions = [table.cuts[index - 1] for index in best]
+    return high, Cuts(tuple(int(p) for p in np.unique(positions)) if positions else ())
+
+
+def _under(table: Costs, bound: float) -> list[int] | None:
+    """Returns the cuts that keep the least while `bound` is never exceeded, or None."""
+    import numpy as np
+
+    size = len(table.at_work)
+    kept = np.full(size, np.inf)
+    came: list[int] = [0] * size
+    kept[0] = 0.0
+    for j in range(1, size):
+        fits = kept[:j] + table.at_work[:j, j] <= bound
+        total = np.where(fits, kept[:j] + table.crossing[:j, j], np.inf)
+        came[j] = int(np.argmin(total))
+        kept[j] = total[came[j]]
+    if not np.isfinite(kept[-1]):
+        return None
+    out: list[int] = []
+    j = came[-1]
+    while j > 0:
+        out.append(j)
+        j = came[j]
+    return out[::-1]
+
+
+class _Label(NamedTuple):
+    """A path to a cut: the kept bytes, the recomputed work, the previous cut and label, and the kind of segment."""
+
+    kept: float
+    time: float
+    cut: int
+    label: int
+    keeps: bool
+
+
+def least_time(table: Costs, bound: float) -> Cuts | None:
+    """Returns the cuts with the least time for recomputation under a bound, or None.
+
+    Kept bytes are distinguished in steps of a 64th of the bound; of two paths with nearly equal bytes, the slower is
+    dropped.
+    """
+    size = len(table.at_work)
+    labels: list[list[_Label]] = [[_Label(0.0, 0.0, -1, -1, False)]]
+    step = max(bound / LEVELS, 1.0)
+    for j in range(1, size):
+        best: dict[int, _Label] = {}
+        for i in range(j):
+            at_work, crossing, time = table.at_work[i, j], table.crossing[i, j], table.time[i, j]
+            stays = table.needed[i, j] + table.idle[i, j]
+            for at, label in enumerate(labels[i]):
+                if label.kept + at_work > bound:
+                    continue
+                ways = [(label.kept + stays, label.time, True)]
+                if j < size - 1:
+                    ways.append((label.kept + crossing, label.time + time, False))
+                for kept, total, keeps in ways:
+                    level = int(kept / step)
+                    known = best.get(level)
+                    if known is None or total < known.time or (total == known.time and kept < known.kept):
+                        best[level] = _Label(kept, total, i, at, keeps)
+        labels.append(_undominated(best))
+    if not labels[-1]:
+        return None
+    label = min(labels[-1], key=lambda found: (found.time, found.kept))
+    positions: list[int] = []
+    segments: list[bool] = []
+    while label.cut >= 0:
+        segments.append(label.keeps)
+        if label.cut > 0:
+            positions.append(table.cuts[label.cut - 1])
+        label = labels[label.cut][label.label]
+    segments.reverse()
+    return _without_needless(tuple(reversed(positions)), segments)
+
+
+def _undominated(best: Mapping[int, _Label]) -> list[_Label]:
+    """Returns the labels that are not worse than a different label in both kept bytes and time."""
+    out: list[_Label] = []
+    for level in sorted(best):
+        if not out or best[level].time < out[-1].time:
+            out.append(best[level])
+    return out
+
+
+def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts:
+    """Returns the same cuts without those between segments that are kept completely."""
+    left: list[int] = []
+    kept: set[int] = set()
+    for segment, keep in enumerate(keeps):
+        if keep:
+            kept.add(len(left))
+        if segment < len(positions) and not (keep and keeps[segment + 1]):
+            left.append(positions[segment])
+    return Cuts(tuple(left), frozenset(kept))
+
+
+def cuts_after(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
+    """Returns cuts after given tensors."""
+    positions = {found.start(buffer) for tensor in tensors if (buffer := found.buffer.get(tensor)) is not None}
+    return Cuts(tuple(sorted(p for p in positions if p < len(found.order) - 1)))
+
+
+def heavy_tensors(found: ForwardPass) -> list[TensorId]:
+    """Returns the outputs of convolutions and matrix products."""
+    return [(number, 0) for number in found.order if found.step.ops[number] in HEAVY]
+
 
 ROUNDS = 8
 """The number of corrections."""

@@ -1,18 +1,26 @@
-"""One run of a graph as numbers: its nodes with their sizes and costs, and the part that can be recomputed."""
+"""One run of a graph as numbers: its nodes with their sizes and costs, its peak memory, and the waits that limit it.
+
+`peak` simulates TensorFlow's executor. It starts a node as soon as its inputs are ready and a thread is free. A tensor
+is freed when its last consumer has run. An elementwise op overwrites an input that no other node needs.
+
+A simulated run is one of many: threads race, and a tensor whose last reader comes late still exists when the next
+tensor is allocated. If that would need more memory than planned, the reader is made to run first, as in the simulation.
+The waits follow the order of the simulation, so they never close a cycle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from heapq import heappop, heappush
 from math import prod, sqrt
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.order import producers_first
-from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.ops.dtypes import element_size
-from gdsurgeon.ops.kinds import ALIASES, MERGE, NEXT_ITERATION, PRODUCTS, READS_SHAPE, SOURCES, is_random
+from gdsurgeon.ops.kinds import ALIASES, MERGE, NEXT_ITERATION, PRODUCTS, REUSES_INPUT, SOURCES
 from gdsurgeon.wire.protos import GraphDef
 
 FLOPS_PER_BYTE = 20.0
@@ -211,135 +219,349 @@ TINY = 4096
 TensorId = tuple[int, int]
 
 
-@dataclass
-class ForwardPass:
-    """The nodes that may be computed twice, and their buffers.
+CHEAP = 50_000.0
+"""Nodes with lower costs (see `StepGraph.costs`) run at once, in the same thread."""
 
-    A buffer is identified by the tensor that it was allocated for; an Identity of this tensor shares the buffer.
+
+class Release(NamedTuple):
+    """A buffer that became free.
 
     Attributes:
-        step: forward and backward pass.
-        is_backward: for each node whether it belongs to the backward pass.
-        seeds: the backward nodes that are the gradients of the targets.
-        order: the nodes that may be computed twice, producers first.
-        position: the index of a node in `order`.
-        buffer: for each tensor its buffer, if a node in `order` allocates it.
-        nbytes: the size of each buffer.
-        ends: the last position in the forward pass where a buffer is read.
-        users: the backward nodes that read a buffer's value, with the tensors that they read.
-        is_constant: for each node whether it depends only on constants, unless the targets do as well.
+        at: the number of nodes that had begun before.
+        nbytes: its size.
+        readers: the nodes that have read it.
+        to: the node that overwrites it; None if there is no such node.
     """
 
-    step: StepGraph
-    is_backward: list[bool]
-    seeds: list[int]
-    order: list[int] = field(default_factory=list)
-    position: dict[int, int] = field(default_factory=dict)
-    buffer: dict[TensorId, TensorId] = field(default_factory=dict)
-    nbytes: dict[TensorId, int] = field(default_factory=dict)
-    ends: dict[TensorId, int] = field(default_factory=dict)
-    users: dict[TensorId, dict[int, list[TensorId]]] = field(default_factory=dict)
-    is_constant: list[bool] = field(default_factory=list)
-
-    def start(self, buffer: TensorId) -> int:
-        """Returns the position at which a buffer is written."""
-        return self.position[buffer[0]]
-
-    def needed(self) -> list[TensorId]:
-        """Returns the buffers that the backward pass reads, without tiny ones."""
-        return [buffer for buffer in self.users if self.nbytes[buffer] > TINY]
-
-    @cached_property
-    def backward(self) -> list[int]:
-        """The backward nodes, producers first."""
-        return [number for number in self.step.order() if self.is_backward[number]]
-
-    @cached_property
-    def carries_gradient(self) -> list[int]:
-        """For each backward node whether it depends on the gradients of the targets."""
-        return self.step.inherited(dict.fromkeys(self.seeds, 1), self.backward, control=False)
-
-    @cached_property
-    def backward_readers(self) -> list[list[int]]:
-        """For each node, the backward nodes that read it or wait for it."""
-        out: list[list[int]] = [[] for _ in range(len(self.step))]
-        for number in self.backward:
-            for producer in dict.fromkeys(self.step.producers(number)):
-                out[producer].append(number)
-        return out
+    at: int
+    nbytes: int
+    readers: tuple[int, ...]
+    to: int | None = None
 
 
-def forward_pass(
-    step: StepGraph,
-    backward: Iterable[int],
-    targets: Iterable[int],
-    seeds: Iterable[int],
-    constant: Iterable[int],
-    is_fixed: Callable[[int], bool],
-) -> ForwardPass:
-    """Finds the nodes that may be computed twice.
+class Peak(NamedTuple):
+    """The memory of a run.
+
+    Attributes:
+        nbytes: the most bytes in use at a time.
+        order: the nodes in the order in which they began, without nodes that never began.
+        live: the bytes in use after each node began.
+        releases: the buffers as they became free.
+    """
+
+    nbytes: int
+    order: list[int]
+    live: list[int]
+    releases: list[Release]
+
+
+def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
+    """Simulates a run. Linear in nodes and edges.
 
     Args:
-        step: forward and backward pass.
-        backward: the nodes of the backward pass.
-        targets: the nodes that are differentiated.
-        seeds: the backward nodes that are their gradients.
-        constant: nodes that count as constants, in addition to real constants.
-        is_fixed: whether a node must not be computed twice: it is stateful, random, or does not run exactly once.
+        step: the graph that runs.
+        kept: the nodes whose outputs exist until the end, because they are fetched.
+        threads: the number of nodes that run at the same time.
     """
-    flags = [False] * len(step)
-    for number in backward:
-        flags[number] = True
-    out = ForwardPass(step, flags, list(seeds))
-    order = [number for number in step.order() if not flags[number]]
-    targets = list(targets)
-    varies = _varying(step, order, set(constant), chance=False)
-    before = closure(targets, step.producers)
-    if not any(varies[target] for target in targets):
-        # The random values are the data, not a mask for other data.
-        varies = _varying(step, order, set(constant), chance=True)
-    if not any(varies[target] for target in targets):
-        # Everything is computed from constants: they are the data, not weights.
-        varies = [not flag and step.ops[number] not in SOURCES for number, flag in enumerate(flags)]
-    out.is_constant = [not flag for flag in varies]
-    for number in order:
-        if varies[number] and number in before and step.ops[number] not in SOURCES and not is_fixed(number):
-            out.position[number] = len(out.order)
-            out.order.append(number)
-    _find_buffers(out)
-    return out
+    return _Run(step, kept, threads).play()
 
 
-def _varying(step: StepGraph, order: Iterable[int], constant: set[int], *, chance: bool) -> list[bool]:
-    """Returns for each node whether it depends on more than constants; `chance`: whether random ops count as well."""
-    out = [False] * len(step)
-    for number in order:
-        if step.ops[number] in SOURCES:
-            out[number] = step.ops[number] != "Const" and number not in constant
-        else:
-            stands_alone = not step.reads[number] or (chance and is_random(step.ops[number]))
-            out[number] = stands_alone or any(out[producer] for producer, _ in step.reads[number])
-    return out
+class _Run:
+    """The executor's threads and its buffers.
 
+    After a node, a thread runs cheap nodes that are ready. Without cheap nodes, it runs the last expensive node that is
+    ready; all other expensive nodes are put on top of its pile. Idle threads take nodes from the top of their own pile,
+    then from the bottom of other piles.
+    """
 
-def _find_buffers(found: ForwardPass) -> None:
-    step = found.step
-    for number in found.order:
-        for index, size in enumerate(step.sizes[number]):
-            tensor = (number, index)
-            source = step.aliased(number, index)
-            if source is None:
-                found.buffer[tensor] = tensor
-                found.nbytes[tensor] = size.nbytes
-                found.ends[tensor] = found.position[number]
-            elif source in found.buffer:  # otherwise it belongs to a constant or an input, which exist anyway
-                found.buffer[tensor] = found.buffer[source]
-    for number in range(len(step)):
-        for tensor in step.reads[number]:
-            buffer = found.buffer.get(tensor)
-            if buffer is None:
+    def __init__(self, step: StepGraph, kept: Iterable[int], threads: int) -> None:
+        self.step = step
+        self.threads = threads
+        size = len(step)
+        self.consumers = step.consumers()
+        self.waiting = [len(step.producers(number)) for number in range(size)]
+        self.readers: list[list[int]] = [[0] * max(len(sizes), 1) for sizes in step.sizes]
+        for number in range(size):
+            for producer, port in step.reads[number]:
+                if port >= len(self.readers[producer]):
+                    self.readers[producer] += [0] * (port + 1 - len(self.readers[producer]))
+                self.readers[producer][port] += 1
+        for number in kept:
+            self.readers[number] = [count + 1 for count in self.readers[number]]
+        self.buffers: list[list[int]] = [[] for _ in range(size)]  # of each output; -1: not allocated in this run
+        self.bytes_of: list[int] = []
+        self.users: list[int] = []
+        self.readers_of: list[list[int]] = []
+        self.releases: list[Release] = []
+        self.live = 0
+        self.order: list[int] = []
+        self.history: list[int] = []
+
+    def play(self) -> Peak:
+        """Runs all nodes that can run."""
+        piles: list[deque[int]] = [deque() for _ in range(self.threads)]
+        inline: list[deque[int]] = [deque() for _ in range(self.threads)]
+        inline[0].extend(number for number, count in enumerate(self.waiting) if not count)
+        running: list[tuple[float, int, int]] = []
+        idle = list(range(self.threads))
+        now = 0.0
+        while True:
+            for thread in list(idle):
+                number = self._next(thread, piles, inline)
+                if number is not None:
+                    idle.remove(thread)
+                    self._begin(number)
+                    heappush(running, (now + self.step.costs[number], thread, number))
+            if not running:
+                break
+            now, thread, number = heappop(running)
+            self._end(number)
+            self._schedule(number, piles[thread], inline[thread])
+            idle.append(thread)
+        return Peak(max(self.history, default=0), self.order, self.history, self.releases)
+
+    @staticmethod
+    def _next(thread: int, piles: list[deque[int]], inline: list[deque[int]]) -> int | None:
+        if inline[thread]:
+            return inline[thread].popleft()
+        if piles[thread]:
+            return piles[thread].popleft()
+        for other in piles:
+            if other:
+                return other.pop()
+        return None
+
+    def _schedule(self, number: int, pile: deque[int], inline: deque[int]) -> None:
+        """Schedules the nodes that are ready because a node has run."""
+        dear = -1
+        for consumer in self.consumers[number]:
+            self.waiting[consumer] -= 1
+            if self.waiting[consumer]:
                 continue
-            if number in found.position:
-                found.ends[buffer] = max(found.ends[buffer], found.position[number])
-            elif found.is_backward[number] and step.ops[number] not in READS_SHAPE:
-                found.users.setdefault(buffer, {}).setdefault(number, []).append(tensor)
+            if self.step.costs[consumer] < CHEAP:
+                inline.append(consumer)
+            else:
+                if dear >= 0:
+                    pile.appendleft(dear)
+                dear = consumer
+        if dear >= 0:
+            if inline:
+                pile.appendleft(dear)
+            else:
+                inline.append(dear)
+
+    def _begin(self, number: int) -> None:
+        """Allocates the outputs of a node."""
+        step = self.step
+        made = self.buffers[number]
+        if step.ops[number] in SOURCES:
+            made.extend([-1] * len(self.readers[number]))
+        else:
+            for index, count in enumerate(self.readers[number]):
+                nbytes = step.sizes[number][index].nbytes if index < len(step.sizes[number]) else 0
+                made.append(self._buffer(number, index, nbytes))
+                if made[-1] >= 0:
+                    self.users[made[-1]] += count
+        self.order.append(number)
+        self.history.append(self.live)
+
+    def _end(self, number: int) -> None:
+        """Frees the buffers that no node needs any more."""
+        for index, count in enumerate(self.readers[number]):
+            buffer = self.buffers[number][index]
+            if not count and buffer >= 0:
+                self._drop(buffer, 0)
+        for producer, port in self.step.reads[number]:
+            buffer = self.buffers[producer][port]
+            if buffer >= 0:
+                self.readers_of[buffer].append(number)
+                self._drop(buffer, 1)
+
+    def _buffer(self, number: int, index: int, nbytes: int) -> int:
+        """Returns the buffer of an output: a new buffer, or the buffer of an input."""
+        source = self.step.aliased(number, index)
+        if source is not None:
+            return self.buffers[source[0]][source[1]]
+        if self.step.ops[number] in REUSES_INPUT:
+            for producer, port in self.step.reads[number]:
+                buffer = self.buffers[producer][port]
+                if buffer >= 0 and self.users[buffer] == 1 and self.bytes_of[buffer] == nbytes:
+                    self._note(buffer, number)
+                    return buffer
+        self.bytes_of.append(nbytes)
+        self.users.append(0)
+        self.readers_of.append([number])
+        self.live += nbytes
+        return len(self.users) - 1
+
+    def _drop(self, buffer: int, count: int) -> None:
+        self.users[buffer] -= count
+        if not self.users[buffer] and self.bytes_of[buffer]:
+            self.live -= self.bytes_of[buffer]
+            self._note(buffer, None)
+            self.bytes_of[buffer] = 0
+
+    def _note(self, buffer: int, to: int | None) -> None:
+        """Records that a buffer is free, or that the node `to` overwrites it."""
+        self.releases.append(Release(len(self.order), self.bytes_of[buffer], tuple(self.readers_of[buffer]), to))
+
+
+WINDOW = 128
+"""The number of nodes that may begin between a reader and a node that needs its memory: longer races are ignored."""
+WORTH = 256
+"""Buffers smaller than the bound by this factor are ignored."""
+
+
+JOINED = frozenset(("Pad", "Transpose"))
+"""Ops that TensorFlow fuses with the convolution that reads them, so no node may be inserted between them."""
+
+
+class Wait(NamedTuple):
+    """A node begins only after a reader has run."""
+
+    node: int
+    reader: int
+
+
+def slots_to_hold(step: StepGraph, nodes: Iterable[int], constants: Container[int]) -> dict[int, int]:
+    """Returns for each node that can wait the input that is held back: the first large input."""
+    out: dict[int, int] = {}
+    for node in nodes:
+        for slot, tensor in enumerate(step.reads[node]):
+            if tensor[0] not in constants and step.size(tensor).nbytes > TINY:
+                if step.ops[tensor[0]] not in JOINED:
+                    out[node] = slot
+                break
+    return out
+
+
+def hold(step: StepGraph, waits: Iterable[Wait], slots: Mapping[int, int], scope: str) -> dict[int, int]:
+    """Makes nodes wait: each reads one of its inputs through an Identity with control inputs.
+
+    A control input of the node itself would prevent fusion with its neighbors: oneDNN has one op for a convolution and
+    its bias, and one for the gradients of both, with different rounding.
+
+    Args:
+        step: is changed.
+        waits: the waits.
+        slots: see `slots_to_hold`.
+        scope: the name scope of the new nodes.
+
+    Returns:
+        For each new node, the node that reads it.
+    """
+    readers: dict[int, list[int]] = {}
+    for node, reader in waits:
+        readers.setdefault(node, []).append(reader)
+    out: dict[int, int] = {}
+    for node, awaited in readers.items():
+        tensor = step.reads[node][slots[node]]
+        gate = step.add(f"{scope}/hold_{len(out)}", "Identity", [tensor], awaited, [step.size(tensor)])
+        step.reads[node][slots[node]] = (gate, 0)
+        out[gate] = node
+    return out
+
+
+def waits_for_releases(
+    step: StepGraph, played: Peak, may_wait: Container[int], runs: Sequence[bool], bound: int
+) -> list[Wait]:
+    """Returns the waits that keep a run below a bound. Linear in nodes and edges.
+
+    Args:
+        step: the simulated graph.
+        played: its simulation.
+        may_wait: the nodes that may wait.
+        runs: for each node whether it runs for all values, so that other nodes can wait for it.
+        bound: the largest number of bytes.
+    """
+    out: list[Wait] = []
+    least = bound // WORTH
+    past = _Past(step, played.order)
+    freed = deque(release for release in played.releases if release.nbytes > least)
+    recent: deque[Release] = deque()
+    taken = {release.to for release in played.releases}
+    for at, number in enumerate(played.order):
+        past.begin(number)
+        while freed and freed[0].at <= at:
+            recent.append(freed.popleft())
+            past.has_read(recent[-1].readers)
+        while recent and recent[0].at < at - WINDOW:
+            recent.popleft()
+        if number in may_wait and runs[number] and _written(step, number) > least and past.races(number):
+            over = number if number in taken else None
+            counted_on = [release for release in recent if release.to == over]
+            for reader in _too_late(past, number, counted_on, bound - played.live[at]):
+                if runs[reader]:
+                    past.wait(number, reader)
+                    out.append(Wait(number, reader))
+    return out
+
+
+def _written(step: StepGraph, number: int) -> int:
+    if step.ops[number] in ALIASES or step.ops[number] in SOURCES:
+        return 0
+    return sum(size.nbytes for size in step.sizes[number])
+
+
+def _too_late(past: _Past, number: int, releases: Sequence[Release], room: int) -> Iterator[int]:
+    """Yields the readers that a node must wait for, so that racing buffers fit into `room` bytes; latest first."""
+    if sum(release.nbytes for release in releases) <= room:
+        return
+    racing = [(r.nbytes, readers) for r in releases if (readers := past.racing(number, r.readers))]
+    late: list[int] = []
+    for nbytes, readers in sorted(racing, key=lambda item: item[0]):
+        if nbytes <= room:
+            room -= nbytes
+        else:
+            late += readers
+    for reader in past.racing(number, late):
+        if past.racing(number, (reader,)):  # otherwise a reader that the node already waits for comes after it
+            yield reader
+
+
+class _Past:
+    """For each node, the nodes started shortly before it that have finished by then, however threads are scheduled.
+
+    A set of nodes is a number: bit K stands for the node that began K nodes earlier. Nodes that began more than
+    `WINDOW` nodes earlier count as finished.
+    """
+
+    def __init__(self, step: StepGraph, order: Iterable[int]) -> None:
+        self._step = step
+        self._begins = {number: at for at, number in enumerate(order)}
+        self._done: dict[int, int] = {}
+        self._readers = 0
+        self._now = -1
+
+    def begin(self, number: int) -> None:
+        """Begins a node; nodes begin in the given order."""
+        self._now += 1
+        self._readers = self._readers << 1 & _ALL
+        self._done[number] = 1
+        for producer in self._step.producers(number):
+            self.wait(number, producer)
+
+    def wait(self, number: int, producer: int) -> None:
+        """Adds a wait of a node for a producer, and so for all nodes that finished before the producer."""
+        ago = self._begins[number] - self._begins[producer]
+        if ago <= WINDOW:
+            self._done[number] |= self._done[producer] << ago & _ALL
+
+    def has_read(self, readers: Iterable[int]) -> None:
+        """Adds the readers of a buffer that is free now."""
+        for reader in readers:
+            if self._now - self._begins[reader] <= WINDOW:
+                self._readers |= 1 << self._now - self._begins[reader]
+
+    def races(self, number: int) -> bool:
+        """Returns whether a reader of a free buffer may still run together with the last node that began."""
+        return bool(self._readers & ~self._done[number])
+
+    def racing(self, number: int, readers: Iterable[int]) -> list[int]:
+        """Returns the readers that may still run when a node begins; latest first."""
+        done = self._done[number]
+        found = {ago: reader for reader in readers if (ago := self._begins[number] - self._begins[reader]) <= WINDOW}
+        return [found[ago] for ago in sorted(found) if not done >> ago & 1]
+
+
+_ALL = (2 << WINDOW) - 1

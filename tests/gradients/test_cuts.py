@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
 
-from gdsurgeon.gradients.cuts import (
+from gdsurgeon.gradients.planner import (
+    CheckpointPlanner,
     Costs,
     Cuts,
     costs,
@@ -20,10 +21,8 @@ from gdsurgeon.gradients.cuts import (
     load,
     possible_cuts,
 )
-from gdsurgeon.gradients.peak import peak
-from gdsurgeon.gradients.planner import CheckpointPlanner
-from gdsurgeon.gradients.recompute import recomputed
-from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorSize, forward_pass
+from gdsurgeon.gradients.recompute import ForwardPass, forward_pass, recomputed
+from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, peak
 
 KIB = 1024
 SLACK = 1.002

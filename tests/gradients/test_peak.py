@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.peak import Peak, peak
-from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, cost_of, tensor_size
+from gdsurgeon.gradients.step_graph import Peak, StepGraph, TensorSize, cost_of, peak, tensor_size
 
 # -- by hand ----------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
 
-from gdsurgeon.gradients.peak import peak
-from gdsurgeon.gradients.recompute import Recomputation, recomputed
-from gdsurgeon.gradients.step_graph import ForwardPass, StepGraph, TensorSize, forward_pass
+from gdsurgeon.gradients.recompute import ForwardPass, Recomputation, forward_pass, recomputed
+from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, peak
 
 LARGE = 10_000
 SMALL = 100

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.peak import Peak, Wait, hold, peak, slots_to_hold, waits_for_releases
-from gdsurgeon.gradients.step_graph import StepGraph
+from gdsurgeon.gradients.step_graph import Peak, StepGraph, Wait, hold, peak, slots_to_hold, waits_for_releases
 
 BIG = 1_000_000
 SMALL = 5000

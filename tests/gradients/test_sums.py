@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from support.steps import Maker, steps
 
-from gdsurgeon.gradients.peak import peak
-from gdsurgeon.gradients.step_graph import StepGraph
+from gdsurgeon.gradients.step_graph import StepGraph, peak
 from gdsurgeon.gradients.sums import Sums, may_share
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from gdsurgeon.gradients.peak import Peak, peak
-from gdsurgeon.gradients.step_graph import StepGraph, TensorSize
+from gdsurgeon.gradients.step_graph import Peak, StepGraph, TensorSize, peak
 from support.drawing import below, pick, pick_some
 
 Read = str | tuple[str, int]
