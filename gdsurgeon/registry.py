@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from gdsurgeon.container.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.container.load import load as load
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
-    from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
-    from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
     from gdsurgeon.edits.change_signatures import change_signatures as change_signatures
     from gdsurgeon.edits.claims import EditResult as EditResult
     from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
@@ -30,13 +28,15 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.extract import extract as extract
     from gdsurgeon.edits.freeze import freeze as freeze
     from gdsurgeon.edits.freeze_input import freeze_input as freeze_input
+    from gdsurgeon.edits.functions import in_functions as in_functions
     from gdsurgeon.edits.fuse_ops import fuse_ops as fuse_ops
     from gdsurgeon.edits.import_graph import import_graph as import_graph
-    from gdsurgeon.edits.in_functions import in_functions as in_functions
     from gdsurgeon.edits.inline import inline as inline
     from gdsurgeon.edits.insert import insert as insert
     from gdsurgeon.edits.node_copies import copy_in as copy_in
     from gdsurgeon.edits.node_copies import copy_nodes as copy_nodes
+    from gdsurgeon.edits.parts import add_postprocessing as add_postprocessing
+    from gdsurgeon.edits.parts import add_preprocessing as add_preprocessing
     from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.remove import remove as remove
     from gdsurgeon.edits.rename import rename as rename
@@ -162,8 +162,9 @@ _OTHERS = {
     "compare.diff": "diff",
     "view.picture": "picture",
     "edits.claims": "EditResult",
-    "edits.in_functions": "in_functions",
+    "edits.functions": "in_functions",
     "edits.node_copies": "copy_in copy_nodes",
+    "edits.parts": "add_preprocessing add_postprocessing",
     "edits.rewrite": "matches",
     "errors": "GdsurgeonError",
     "graph.body": "Body",
@@ -225,5 +226,5 @@ COMMANDS = {
 """In the order of the help."""
 
 HOMES = {name: module for module, names in _OTHERS.items() for name in names.split()}
-"""The module below ``gdsurgeon`` of each public name of the library. An edit is in the module with its name."""
+"""The module below ``gdsurgeon`` of each public name of the library. Other edits are in the module with their name."""
 HOMES |= {e.function: f"edits.{e.function}" for e in COMMANDS.values() if e.function and e.function not in HOMES}

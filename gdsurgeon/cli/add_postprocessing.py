@@ -44,8 +44,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
       gdsurgeon add-postprocessing classifier.pb --at logits --steps 'softmax|top-k(5)' -o out.pb
     """
-    from gdsurgeon.edits.add_postprocessing import SUFFIX, add_postprocessing
-    from gdsurgeon.edits.parts import Mapped
+    from gdsurgeon.edits.parts import POST_SUFFIX, Mapped, add_postprocessing
     from gdsurgeon.steps import postprocessing
     from gdsurgeon.steps.build import output_meant
 
@@ -57,7 +56,9 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     def edit(graph: Graph) -> EditResult:
         tensor = output_meant(graph, name or "") if own.steps is not None else None
         # The graph that is built from steps has the name of the node, not of the tensor.
-        steps = [Mapped(tensor.name, tensor.node.name, tensor.node.name + SUFFIX)] if tensor and tensor.index else []
+        steps = (
+            [Mapped(tensor.name, tensor.node.name, tensor.node.name + POST_SUFFIX)] if tensor and tensor.index else []
+        )
         return own.checked(add_postprocessing(graph, part(graph), mapped=[*mapped, *steps]))
 
     return edit

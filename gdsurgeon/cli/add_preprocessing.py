@@ -49,7 +49,7 @@ def command(
       gdsurgeon add-preprocessing classifier.pb decode_jpeg.pb -o served.pb
       gdsurgeon add-preprocessing classifier.pb --steps 'decode-image|resize(64,64,like=pillow)|rescale(1/255)'
     """
-    from gdsurgeon.edits.add_preprocessing import add_preprocessing
+    from gdsurgeon.edits.parts import add_preprocessing
     from gdsurgeon.steps import preprocessing
 
     def build(steps: str, model: Graph) -> Graph:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
-from gdsurgeon.analysis.queries.training import initialisers
+from gdsurgeon.analysis.queries.training import (
+    first_values,
+    initialisers,
+    needing,
+    saver_behind,
+    saver_nodes,
+    slots,
+)
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import boundary
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
-from gdsurgeon.edits.cloning import SaverUpdate, excluded_nodes, variables_outside
 from gdsurgeon.edits.decorator import edit, of_tensors
+from gdsurgeon.edits.inline import is_call
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
+from gdsurgeon.edits.saver import SaverUpdate, existing_nodes, files_restored
 from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import UniqueNames, free_scope, scope_prefix
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.kinds import (
+    ASSIGNMENTS,
+    PASSES_ON,
+    RESOURCE_VARIABLES,
+    TEMPORARY,
+    TENSOR_ARRAYS,
+    VARIABLE_READS,
+    VARIABLES,
+    is_variable,
+)
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.text import counted, named, nearest, suggestion
 
@@ -77,7 +96,7 @@ def clone_scope(
     own = [*cloned, *outside]
     inside = topology.flags(map(topology.id_of, own))
     assigned = [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
-    update = SaverUpdate(topology, own, left, before, after)
+    update = SaverUpdate(topology, own, left.saver, before, after)
     names = {node: after + node.name[len(before) :] if node.name.startswith(before) else after[:-1] for node in cloned}
     planned = set(names.values())
     unique_name = UniqueNames(lambda name: name in planned or name in graph)
@@ -243,3 +262,115 @@ def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[str]:
         text = f"{counted(len(pairs), what)} renamed in the clone: {named(list(pairs.values()), 2)}"
         return [Remark(text, code, renamed=dict(names))]
     return [Remark(f"{what} {pair} in the clone", code, renamed={old: names[old]}) for old, pair in pairs.items()]
+
+
+# -- variables outside of the scope ------------------------------------------------------------------------
+
+
+def variables_outside(
+    topology: Topology, nodes: Sequence[Node], which: str, source: str, replaced: Iterable[Output] = ()
+) -> tuple[list[Node], list[str]]:
+    """Returns the variables outside of a scope that are cloned with it, with the nodes that connect them.
+
+    Also returns a line about the other variables that the scope reads. A function contains no variables: the variables
+    that it reads are arguments of its calls.
+
+    Args:
+        topology: the topology of the graph.
+        nodes: the cloned nodes of the scope.
+        which: ``clone``: the resource variables that are arguments of function calls among `nodes`; ``all``: the
+            variables that any of `nodes` reads; ``share``: no variables.
+        source: the scope.
+        replaced: tensors that the clone does not read.
+    """
+    if which == "share" or not any(map(is_variable, topology.ops())):
+        return [], []
+    inside, without = topology.flags(map(topology.id_of, nodes)), {topology.code(output) for output in replaced}
+    variables = RESOURCE_VARIABLES | VARIABLES - TEMPORARY
+    found = everything = _paths_from(topology, nodes, without, PASSES_ON | VARIABLE_READS, variables)
+    if which == "clone":
+        calls = [node for node in nodes if is_call(node.op, topology.graph)]
+        found = _paths_from(topology, calls, without, PASSES_ON, RESOURCE_VARIABLES)
+    others = sorted(n for n in set(everything).difference(found) if is_variable(topology.op(n)) and not inside[n])
+    notes: list[str] = []
+    if others:
+        names = [topology.name(number) for number in others]
+        stay = "stays" if len(others) == 1 else "stay"
+        outside = f"{counted(len(others), 'variable')} outside of {quoted(source.strip('/'))}"
+        text = f"{outside} {stay} shared with the original: {named(names, 3, quoted)}"
+        notes.append(Remark(text, "stays-common", nodes=names))
+    return [topology.node(number) for number in sorted(found) if not inside[number]], notes
+
+
+def _paths_from(
+    topology: Topology, nodes: Sequence[Node], replaced: Container[int], through: Container[str], ends: Container[str]
+) -> list[int]:
+    """Returns the producers of `nodes` whose op is in `ends`, and the paths to such producers over ops in `through`."""
+    leads: dict[int, bool] = {}
+    for node in nodes:
+        for start, index in topology.reads(topology.id_of(node)):
+            if index < 0 or start in leads or start << Table.PORT_BITS | index in replaced:
+                continue
+            path = [start]
+            while path[-1] not in leads and topology.op(path[-1]) in through:
+                leads[path[-1]] = False
+                path += topology.data_producers(path[-1])[:1]
+            found = leads.get(path[-1], False) or topology.op(path[-1]) in ends
+            leads.update((number, found) for number in path)
+    return [number for number, found in leads.items() if found]
+
+
+# -- nodes that are left out -------------------------------------------------------------------------------
+
+
+class Excluded(NamedTuple):
+    """The nodes that are not cloned.
+
+    Attributes:
+        saver: the numbers of the nodes of savers.
+        numbers: the numbers of all excluded nodes, including savers outside of the scope.
+        nodes: the excluded nodes.
+        notes: a line for each kind of excluded variable.
+    """
+
+    saver: set[int]
+    numbers: set[int]
+    nodes: frozenset[Node]
+    notes: list[str]
+
+
+def excluded_nodes(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_slots: bool) -> Excluded:
+    """Returns the nodes of a scope that are not cloned.
+
+    These are the nodes of savers, and the nodes that a loader runs or feeds. If the clone `shares` the variables, they
+    are the variables and their initial values. Without `with_slots`, they are also the slots of optimisers, and the
+    nodes that need them.
+    """
+    numbers = [topology.id_of(node) for node in nodes]
+    inside = topology.flags(numbers)
+    files = files_restored(topology)
+    saver = saver_nodes(topology) | (saver_behind(topology, files) if files else set())
+    fixed = set(saver)
+    serving = serving_of(topology.graph)
+    for run in serving.runs if serving is not None else ():
+        fixed.update(existing_nodes(topology, run.feeds))
+        pending = existing_nodes(topology, run.targets)
+        for number in pending:  # grows during the loop, by the members of groups
+            pending += [p for p in topology.producers(number) if topology.op(number) == topology.op(p) == "NoOp"]
+        fixed.update(pending)
+    excluded: set[int] = set()
+    notes: list[str] = []
+    kept = [] if with_slots else slots(topology, numbers)
+    if kept:
+        excluded = needing(topology, kept, inside, fixed)
+        names = [topology.name(number) for number in kept]
+        text = f"{counted(len(kept), 'optimizer slot')} not cloned: {named(names, 3, quoted)}"
+        notes.append(Remark(text, "slots-not-cloned", nodes=names))
+    if shares:
+        own = {number for number in numbers if is_variable(topology.op(number))} - excluded
+        excluded |= own | first_values(topology, own, inside)
+        if own:
+            text = f"{counted(len(own), 'variable')} shared with the original"
+            notes.append(Remark(text, "variables-shared", count=len(own)))
+    everything = fixed | excluded
+    return Excluded(saver, everything, frozenset(map(topology.node, everything)), notes)

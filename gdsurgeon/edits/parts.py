@@ -1,4 +1,4 @@
-"""Binds the placeholders and results of an added graph to the tensors of a model."""
+"""add-preprocessing and add-postprocessing: adds a graph before the inputs or after the outputs of a model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, describe, mismatch, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart
+from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
+from gdsurgeon.edits.node_copies import copy_in, plan_copy
+from gdsurgeon.edits.replacing import hand_on, remove_unread
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.graph.node import Node, Output, Use, check_typed
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.text import an
 
 
@@ -165,3 +170,145 @@ def against(result: EditResult, archive: str, *, rtol: float = 0.0, atol: float 
             pairs = tuple((name, mine) for name, (mine, _) in zip(part.inputs, part.outputs, strict=False))
             result.claims = (*result.claims, LikeReference(part.part, pairs, archive, rtol, atol))
     return result
+
+
+PRE_SUFFIX = "_preprocessed"
+_PLACEHOLDER_ATTRS = ("dtype", "shape", STATED_SHAPES)
+
+
+@edit(mapped=of_field("model", of_nodes))
+def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
+    """Adds `pre` before the inputs of `graph`.
+
+    Each Placeholder ``P`` of `pre` must also be a Placeholder of `graph`, and `pre` must contain ``P_preprocessed``.
+    The consumers of ``P`` then read ``P_preprocessed``. ``P`` keeps its name, and has the dtype and shape that it has
+    in `pre`; a default value is removed. Control inputs from ``P`` do not change. All other nodes of `pre` are copied;
+    names that are taken are made unique.
+
+    Args:
+        graph: changed in place.
+        pre: not changed. Its source must stay open until `graph` is written.
+        mapped: bindings for other names.
+
+    Raises:
+        EditError: the graphs do not match; the message names the tensors. The graph is unchanged.
+    """
+    bindings = bind(graph, pre, PRE_SUFFIX, mapped)
+    warnings: list[str] = []
+    uses: dict[Binding, list[Use]] = {}
+    for binding in bindings:
+        node = binding.node
+        check_placeholder(node)
+        check_fits(binding.result, pre, node.output, graph, warnings)
+        uses[binding] = graph.uses(node.output)
+        if not uses[binding]:
+            message = f"nothing would change: {quoted(node.name)} of {printable(graph.source_name)} has no consumers"
+            raise EditError(message, code="no-consumers", tensor=node.name)
+    last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
+    copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
+    intent = copied.intent()
+    notes = copied.notes(pre)
+    defaults = [read.node for binding in bindings for read in binding.node.inputs]
+    for binding in bindings:
+        node, other, result = binding.node, binding.placeholder, copied.output(binding.result)
+        intent.rewired += [Rewired(use.node.name, use.slot, node.name, result.name) for use in uses[binding]]
+        graph.reroute(uses[binding], result)
+        if node.inputs:
+            text = f"{quoted(node.name)} no longer has a default value: callers must feed it"
+            notes.append(Remark(text, "no-default", node=node.name))
+        attrs = {key: other.attr_bytes(key) for key in _PLACEHOLDER_ATTRS}
+        attrs = {key: value for key, value in attrs.items() if node.attr_bytes(key) != value}
+        if node.op != other.op or attrs:
+            graph.replace_op(node, other.op, [] if node.op != other.op else None, attrs)
+            intent.changed.append(node.name)
+    intent.removed += remove_unread(graph, defaults)  # they would become outputs
+    given = {b.node.name: copied.output(b.result).name for b in bindings}
+    pairs = [(b.result.name, given[b.node.name]) for b in bindings]
+    part = same_part(pre, {b.placeholder.name: b.node.name for b in bindings}, pairs, intent.copied, "pre")
+    claim = SameGiven(given, (), "edited(raw) == original(pre(raw))", parts=(part,))
+    return EditResult(intent, (claim,), warnings, notes)
+
+
+POST_SUFFIX = "_postprocessed"
+RAW_SUFFIX = "_raw"
+
+
+@edit(mapped=of_field("model", of_tensors))
+def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
+    """Adds `post` after the outputs of `graph`.
+
+    Each Placeholder ``X`` of `post` must be a node of `graph`, and `post` must contain ``X_postprocessed``. The result
+    gets the name ``X``. The raw value is renamed to ``X_raw`` (made unique), and its consumers in `graph` do not
+    change. A mapping can name ``X:1``; the other outputs of ``X`` keep their values.
+
+    Args:
+        graph: changed in place.
+        post: not changed. Its source must stay open until `graph` is written.
+        mapped: bindings for other names.
+
+    Raises:
+        EditError: the graphs do not match; the message names the tensors. The graph is unchanged.
+    """
+    bindings = bind(graph, post, POST_SUFFIX, mapped)
+    warnings: list[str] = []
+    for binding in bindings:
+        node = binding.node
+        where = f"{quoted(node.name)} of {printable(graph.source_name)} ({printable(node.op)})"
+        if node.op in PLACEHOLDERS:
+            message = f"{where} is an input of the model; postprocessing is added after an output"
+            raise EditError(message, code="is-input", node=node.name)
+        if node.output_dtypes is not None and not node.output_dtypes:
+            message = f"{where} has no output; postprocessing needs a node with an output"
+            raise EditError(message, code="wrong-count", node=node.name, expected=1, found=0)
+        check_fits(binding.output, graph, binding.placeholder.output, post, warnings)
+    unique = graph.unique_names()
+    raws = {node: unique(node.name + RAW_SUFFIX) for node in dict.fromkeys(b.node for b in bindings)}
+    names = {node: node.name for node in raws}
+    # A result with one output can have the name itself; otherwise an Identity has the name.
+    results = Counter(binding.result.node for binding in bindings)
+    placeholders = {binding.placeholder for binding in bindings}
+    direct = {
+        b
+        for b in bindings
+        if results[b.result.node] == 1
+        and b.result.node not in placeholders
+        and len(b.result.node.outputs) == 1
+        and len(b.node.outputs) <= 1
+    }
+    plan = plan_copy(
+        graph,
+        post,
+        replace={b.placeholder: b.output for b in bindings},
+        names={b.result.node: names[b.node] for b in bindings if b in direct},
+        reserved=(*names.values(), *raws.values()),
+    )
+    for binding in bindings:
+        if binding not in direct:
+            check_typed(binding.result)
+
+    graph.rename(raws)
+    copied = plan.apply()
+    intent = copied.intent()
+    intent.renamed = {names[node]: name for node, name in raws.items()}
+    for node, name in names.items():
+        new = {b.output: copied.output(b.result) for b in bindings if b.node is node and b not in direct}
+        if new:
+            hand_on(graph, name, [new.get(output, output) for output in node.outputs])
+            intent.added.append(name)
+    pairs = [(b.result.name, b.called(names[b.node])) for b in bindings]
+    inputs = {b.placeholder.name: b.called(raws[b.node]) for b in bindings}
+    kept = tuple((b.called(names[b.node]), b.called(raws[b.node])) for b in bindings)
+    part = same_part(post, inputs, pairs, intent.copied, "post")
+    claim = SameGiven({}, kept, "edited(x) == post(original(x))", parts=(part,))
+    notes: list[str] = []
+    for b in bindings:
+        result, old, raw = b.result.node, names[b.node], raws[b.node]
+        if result.op != "Identity" or result.inputs[0] != b.placeholder.output:
+            text = f"the raw value of {quoted(old)} is now {quoted(raw)}"
+            notes.append(Remark(text, "renamed", name=old, found=raw))
+    serving = serving_of(graph)
+    for node in output_nodes(post) if serving is not None and serving.called else ():
+        if node not in results and (copy := intent.copied.get(node.name)):
+            text = f"no signature returns {quoted(copy)}; the command signature can add this output"
+            notes.append(Remark(text, "not-served", name=copy))
+    return EditResult(intent, (claim,), warnings, notes + copied.notes(post))

@@ -17,7 +17,7 @@ from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit
-from gdsurgeon.edits.in_functions import replace_functions
+from gdsurgeon.edits.functions import replace_functions
 from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value

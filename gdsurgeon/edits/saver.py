@@ -1,25 +1,48 @@
-"""Nodes that restore variables from a checkpoint, and nodes that save them, as the Saver of TensorFlow 1 builds them.
+"""Nodes that restore and save variables: a new saver, and the changes of a saver for a clone of variables.
 
-Source: the graph that tf.compat.v1.train.Saver builds (tensorflow/python/training/saver.py).
+A new saver has the nodes that the Saver of TensorFlow 1 builds (tensorflow/python/training/saver.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.container.restoring import name_at_run_time
-from gdsurgeon.edits.replacing import add_placeholder
+from gdsurgeon.analysis.queries.training import assignments, saver_behind
+from gdsurgeon.analysis.queries.usage import functions_of
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.compare.intent import Intent
+from gdsurgeon.container.checkpoint.bundle import decode_key, encode_key
+from gdsurgeon.container.restoring import RESTORE, name_at_run_time, origin
+from gdsurgeon.edits.claims import Claim, OwnVariables
+from gdsurgeon.edits.functions import drop_left
+from gdsurgeon.edits.node_copies import NodeCopy, shared_name, shared_names_in_use
+from gdsurgeon.edits.replacing import add_placeholder, drop_colocations
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import type_value, types_value
-from gdsurgeon.graph.constants import tensor_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.constants import constant, tensor_value
+from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import Key, SavedVariable, Saver
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.graph.serving import Copied, Key, SavedVariable, Saver, Serving
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, TEMPORARY, is_variable
+from gdsurgeon.ops.kinds import (
+    ASSIGNMENTS,
+    RESOURCE_VARIABLES,
+    SAVES,
+    STATED_SHAPES,
+    TEMPORARY,
+    VARIABLE_READS,
+    holds_state,
+    is_variable,
+    keeps_state,
+)
+from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import AttrValue
 
-FILE_NAME, RESTORE = "file_name", "restore"
+FILE_NAME, RESTORE_ALL = "file_name", "restore"
 
 
 def restored_once(nodes: Iterable[Node], keys: Mapping[str, Key]) -> dict[Node, Key]:
@@ -74,7 +97,7 @@ def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool
         op, attr = ("AssignVariableOp", "dtype") if variable.op in RESOURCE_VARIABLES else ("Assign", "T")
         inputs = variable.output, Output(read, number)
         assigned.append(add(f"Assign_{number}", op, inputs, {attr: type_value(dtype)}))
-    restore = add(RESTORE, "NoOp", (), {}, assigned)
+    restore = add(RESTORE_ALL, "NoOp", (), {}, assigned)
     if not saves:
         return AddedSaver(Saver(path.name, restore.name, "", ()), nodes)
     values = [
@@ -90,3 +113,342 @@ def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool
         for number, ((variable, key), assign, value) in enumerate(zip(keys.items(), assigned, values, strict=True))
     )
     return AddedSaver(Saver(path.name, restore.name, save.name, saved), nodes)
+
+
+SCOPE = "saver"
+"""The scope of the nodes of a new saver."""
+Spell = Callable[[str], str]
+"""Returns the name of a clone, or the key of its value, for that of the original."""
+
+
+def files_restored(topology: Topology) -> list[int]:
+    """Returns the nodes that a loader feeds with the path of the checkpoint."""
+    serving = serving_of(topology.graph)
+    run = serving.restoring if serving is not None else None
+    return existing_nodes(topology, run.feeds) if run is not None else []
+
+
+def existing_nodes(topology: Topology, tensors: Iterable[str]) -> list[int]:
+    """Returns the nodes of the graph that compute `tensors`."""
+    nodes = (topology.graph.find(parse_tensor(tensor).node) for tensor in tensors)
+    return [topology.id_of(node) for node in nodes if node is not None]
+
+
+# -- a saver that is extended ------------------------------------------------------------------------------
+
+
+class SavedSlot(NamedTuple):
+    """The place of a variable in an op that saves or restores.
+
+    Attributes:
+        op: the op.
+        at: the index of the tensor that is saved or restored.
+        variable: the node of the variable.
+        tensor: the tensor that is saved or restored.
+        path: the nodes between the op and the variable. If the op restores, the assignment is the first node.
+    """
+
+    op: Node
+    at: int
+    variable: Node
+    tensor: Output
+    path: tuple[Node, ...]
+
+
+def _slots_of_saver(topology: Topology, variables: Collection[Node], saver: Container[int]) -> list[SavedSlot]:
+    """Returns the slots of `variables` in the ops of a saver, in their order."""
+    found: list[SavedSlot] = []
+    for variable in variables:
+        for number in assignments(topology, topology.id_of(variable)):
+            node = topology.node(number)
+            value = origin(node.inputs[1]) if number in saver and len(node.inputs) > 1 else None
+            if value is not None and value.node.op == RESTORE:
+                path, tensor = [node], node.inputs[1]
+                while tensor != value:
+                    path.append(tensor.node)
+                    tensor = tensor.node.inputs[0]
+                found.append(SavedSlot(value.node, value.index, variable, value, tuple(path)))
+    for number in topology.with_ops(SAVES):
+        op = topology.node(number)
+        for index, tensor in enumerate(op.inputs[SAVES[op.op] :] if number in saver else ()):
+            path, node = [], tensor.node
+            while node.op in VARIABLE_READS and node.inputs:
+                path.append(node)
+                node = node.inputs[0].node
+            if node in variables:
+                found.append(SavedSlot(op, index, node, tensor, tuple(path)))
+    return sorted(found, key=lambda slot: (topology.id_of(slot.op), slot.at))
+
+
+class ExtendedSaver:
+    """The saver of a model, whose ops also save and restore the clones.
+
+    Args:
+        found: the slots of the cloned variables; the slots of the clones follow the present ones.
+        spelt: returns the key of a clone, which is made unique.
+
+    Attributes:
+        keys: the original key for each new key of the checkpoint.
+        nodes: the nodes of the saver that are cloned.
+        replaced: the tensors that these clones read instead of others.
+        assigned: the node that assigns a restored value to each variable.
+
+    Raises:
+        EditError: the keys are not constants, or a node that is not extended also uses these constants.
+    """
+
+    def __init__(self, found: Sequence[SavedSlot], spelt: Spell) -> None:
+        self.nodes = list(dict.fromkeys(node for slot in found for node in slot.path))
+        self.assigned = {slot.variable: slot.path[0] for slot in found if slot.op.op == RESTORE}
+        self.replaced: dict[Output, Output] = {}
+        self._slots: dict[Node, list[SavedSlot]] = {}
+        for slot in found:
+            items = self._slots.setdefault(slot.op, [])
+            if slot.at not in (item.at for item in items[-1:]):
+                items.append(slot)
+        self._texts = {op: _texts(op) for op in self._slots}
+        taken = {key for texts in self._texts.values() for key in next(iter(texts.values()))}
+        unique = UniqueNames(lambda key: encode_key(key) in taken)
+        new: dict[str, str] = {}  # the keys of the clones, by the original keys
+        for op, items in self._slots.items():
+            for row, (node, values) in enumerate(self._texts[op].items()):
+                more = [values[item.at] for item in items]
+                if not row:
+                    for number, (key, item) in enumerate(zip(map(decode_key, more), items, strict=True)):
+                        new[key] = new.get(key) or unique(spelt(key))
+                        if op.op == RESTORE:
+                            self.replaced[Output(op, item.at)] = Output(op, len(values) + number)
+                    more = [encode_key(new[decode_key(key)]) for key in more]
+                self._texts[op][node] = [*values, *more]
+        self.keys = {copy: key for key, copy in new.items()}
+        self._check_constants()
+
+    def _check_constants(self) -> None:
+        """Raises EditError if a constant would need different values for its users."""
+        values: dict[Node, list[bytes]] = {}
+        known: dict[Node, set[Node]] = {}
+        for op, texts in self._texts.items():
+            for node, new in texts.items():
+                known.setdefault(node, set()).add(op)
+                if values.setdefault(node, new) != new:
+                    tensors = "the tensor names of several savers that save different tensors"
+                    message = f"{quoted(node.name)} holds {tensors}; it cannot be extended"
+                    raise EditError(message, code="outside-uses", node=node.name)
+        for node, ops in known.items():
+            for user in (use.node for use in graph_of(node).uses(node.output)):
+                if user not in ops:
+                    message = f"{quoted(node.name)} cannot be extended by more keys"
+                    message = f"{message}, because {quoted(user.name)} also uses it"
+                    raise EditError(message, code="outside-uses", node=node.name, consumer=user.name)
+
+    def apply(self, graph: Graph, copied: NodeCopy, intent: Intent) -> None:
+        """Extends the ops, after the nodes are copied, and adds the changes to `intent`."""
+        for op, items in self._slots.items():
+            if op.op in SAVES:
+                graph.set_inputs(op, [*op.inputs, *(copied.output(slot.tensor) for slot in items)])
+            attr = "T" if op.op in ("Save", "SaveSlices") else "dtypes"
+            value = op.attr(attr)
+            present = value.list.type if value is not None else ()
+            dtypes = [*present, *(base_dtype(slot.tensor.dtype) for slot in items)]
+            graph.set_attr(op, attr, types_value(dtypes))
+            for node, values in self._texts[op].items():
+                graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
+            for node in (op, *self._texts[op]):
+                if node.has_attr(STATED_SHAPES):
+                    graph.set_attr(node, STATED_SHAPES, None)
+            intent.changed += [node.name for node in (op, *self._texts[op])]
+
+
+def _texts(op: Node) -> dict[Node, list[bytes]]:
+    """Returns the values of the constants of an op of a saver: the keys, then the slices if the op has them."""
+    count = len(op.inputs) - SAVES[op.op] if op.op in SAVES else len(op.output_dtypes or ())
+    out: dict[Node, list[bytes]] = {}
+    for slot, what in enumerate(("keys",) if op.op == "Save" else ("keys", "slices"), start=1):
+        node = op.inputs[slot].node
+        found = constant(node)
+        if found is None or len(found.values) != count:
+            message = f"the {what} of {quoted(op.name)} are not constants, so the clone could not be restored"
+            raise EditError(message, code="not-a-constant", node=op.name, input=what)
+        out[node] = [item for item in found.values if isinstance(item, bytes)]
+    return out
+
+
+# -- a new saver -------------------------------------------------------------------------------------------
+
+
+class NewSaver:
+    """A saver that replaces one that cannot be extended, and that also saves and restores the clones.
+
+    A saver cannot be extended if it consists of functions, or of ops that restore one tensor each.
+
+    Args:
+        topology: the topology of the graph.
+        serving: the model.
+        variables: the cloned variables.
+        spelt: returns the key of a clone, which is made unique.
+
+    Attributes:
+        keys: the original key for each new key of the checkpoint.
+
+    Raises:
+        EditError: the nodes that restore the model also restore something that is not a variable.
+    """
+
+    def __init__(self, topology: Topology, serving: Serving, variables: Collection[Node], spelt: Spell) -> None:
+        run = serving.restoring
+        targets = [topology.id_of(topology.graph[name]) for name in (run.targets if run is not None else ())]
+        for number in members(topology.upstream(targets)):
+            op, name = topology.op(number), topology.name(number)
+            if (holds_state(op) or keeps_state(op)) and not (is_variable(op) and name in serving.keys):
+                raise EditError(
+                    f"{quoted(name)} ({printable(op)}) is also restored from the checkpoint, but a new saver would "
+                    "restore only variables",
+                    code="outside-uses",
+                    advice="inline-first",  # inlined nodes that restore can be extended
+                    node=name,
+                    op=op,
+                )
+        known = sorted(topology.id_of(topology.graph[name]) for name in serving.keys if name in topology.graph)
+        unique = UniqueNames({key.tensor for key in serving.keys.values()}.__contains__)
+        self.keys: dict[str, str] = {}
+        self._saved: dict[Node, Key] = {}
+        self._clones: dict[Node, Key] = {}
+        new: dict[str, str] = {}  # keys of the clones, by the original keys; the slices of a variable have one key
+        seen: set[Key] = set()
+        for node, key in restored_once(map(topology.node, known), serving.keys).items():
+            tensor = key.tensor if key not in seen else unique(node.name)  # a key belongs to one variable
+            seen.add(key)
+            if tensor != key.tensor:
+                self.keys[tensor] = key.tensor
+            self._saved[node] = key._replace(tensor=tensor)
+            if node in variables:
+                if tensor not in new:
+                    new[tensor] = unique(spelt(tensor))
+                self.keys[new[tensor]] = key.tensor
+                self._clones[node] = key._replace(tensor=new[tensor])
+        self._replaced = [topology.node(n) for n in sorted(saver_behind(topology, files_restored(topology)))]
+
+    def apply(self, graph: Graph, copies: Mapping[Node, Node], intent: Intent) -> tuple[Saver, list[tuple[str, str]]]:
+        """Adds the saver to the graph, removes the old one, and adds both to `intent`.
+
+        Returns the saver, and the names of the assignments to each original and its copy.
+        """
+        keys = self._saved | {copies[node]: key for node, key in self._clones.items()}
+        saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
+        intent.added += [node.name for node in added]
+        intent.removed += [node.name for node in self._replaced]
+        functions = [name for node in self._replaced for name in functions_of(node)]
+        drop_colocations(graph, self._replaced)
+        graph.remove(self._replaced)
+        intent.functions.removed = drop_left(graph, functions)
+        assigned = {saved.variable: saved.assign for saved in saver.variables}
+        return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]
+
+
+# -- the model of the graph --------------------------------------------------------------------------------
+
+
+class SaverUpdate:
+    """The changes of a model that follow from a clone of variables; none for a graph without a model.
+
+    Args:
+        topology: the topology of the graph.
+        cloned: the cloned nodes: those of the scope, and variables that belong to it.
+        saver: the numbers of the nodes of savers.
+        before, after: the scopes, each with a slash at the end.
+
+    Attributes:
+        nodes: the nodes of the saver that are cloned.
+        replaced: the tensors that these clones read instead of others.
+        notes: lines for the user.
+
+    Raises:
+        EditError: the saver can be neither extended nor replaced.
+    """
+
+    def __init__(
+        self, topology: Topology, cloned: Sequence[Node], saver: Container[int], before: str, after: str
+    ) -> None:
+        self._graph = topology.graph
+        self._scopes = before, after
+        self.nodes: list[Node] = []
+        self.replaced: dict[Output, Output] = {}
+        self.notes: list[str] = []
+        self._assigned: list[tuple[str, str]] = []
+        self._serving = serving = serving_of(self._graph)
+        if serving is None:
+            return
+        variables = [node for node in cloned if is_variable(node.op) and node.op not in TEMPORARY]
+        shared = shared_names_in_use(topology, set(cloned)) if variables else set()
+        self._variables = dict.fromkeys(node for node in variables if shared_name(node) not in shared)
+        slots = _slots_of_saver(topology, self._variables, saver)
+        restored = {shared_name(slot.variable) or slot.variable.name for slot in slots if slot.op.op == RESTORE}
+
+        def spelt(key: str) -> str:
+            return after + key.removeprefix(before)
+
+        self._saver: ExtendedSaver | NewSaver
+        if all((shared_name(n) or n.name) in restored for n in self._variables if n.name in serving.variables):
+            self._saver = ExtendedSaver(slots, spelt)
+            self.nodes, self.replaced = self._saver.nodes, self._saver.replaced
+        else:
+            self._saver = NewSaver(topology, serving, self._variables, spelt)
+            text = "new nodes replace those that save and restore the model's variables"
+            self.notes.append(Remark(text, "new-saver"))
+        if keys := sorted(self._saver.keys):
+            place = "added to" if serving.checkpoint else "expected in"
+            text = f"{counted(len(keys), 'key')} {place} the checkpoint: {named(keys, 3, quoted)}"
+            self.notes.append(Remark(text, "new-keys", keys=keys))
+
+    def groups(self, topology: Topology, names: Collection[Node]) -> dict[Node, list[Node]]:
+        """Returns the groups of initialisers, with the initialisers among the cloned nodes `names`."""
+        out: dict[Node, list[Node]] = {}
+        if self._serving is None:
+            return out
+        below = forward_walk(topology, topology.with_ops(filter(is_variable, topology.ops())))
+        for node in names:
+            if node.op not in ASSIGNMENTS or any(below[topology.id_of(read.node)] for read in node.inputs[1:]):
+                continue  # a node that copies a variable to a variable is not an initialiser
+            for user in self._graph.users(node):
+                if user.op == "NoOp" and user not in names and node in user.controls:
+                    out.setdefault(user, []).append(node)
+        return out
+
+    def apply(self, copied: NodeCopy, groups: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
+        """Changes the saver, the groups of initialisers and the model after the nodes are copied; extends `intent`."""
+        graph, saver = self._graph, None
+        serving = graph.serving
+        if self._serving is None or serving is None:
+            return
+        if isinstance(self._saver, ExtendedSaver):
+            self._saver.apply(graph, copied, intent)
+        for group, originals in groups.items():
+            graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])
+        intent.changed += [node.name for node in groups]
+        if isinstance(self._saver, NewSaver):
+            saver, self._assigned = self._saver.apply(graph, copied.nodes, intent)
+            keys = {graph[saved.variable].base_name or saved.variable: saved.key for saved in saver.variables}
+        else:
+            names = {old: new for new, old in self._saver.keys.items()}
+            keys = {
+                copied.nodes[node].name: key._replace(tensor=names[key.tensor])
+                for node in self._variables
+                if (key := serving.keys.get(node.base_name or node.name)) is not None and key.tensor in names
+            }
+            assigned = self._saver.assigned
+            restored = [node for node in self._variables if node in assigned and node.name in self._serving.variables]
+            self._assigned = [(assigned[node].name, copied.nodes[assigned[node]].name) for node in restored]
+        graph.serving = serving._replace(
+            keys={**serving.keys, **keys},
+            saver=saver or serving.saver,
+            copies=(*serving.copies, Copied(*self._scopes, copied.nodes, copied.frames, self._saver.keys)),
+            before=serving.before or serving,
+        )
+
+    def claims(self, copied: NodeCopy, served: Sequence[Output]) -> list[Claim]:
+        """Returns the claim that the clone has separate variables, if its variables are restored."""
+        if not self._assigned:
+            return []
+        outputs = tuple((output.name, copied.output(output).name) for output in served)
+        source, target = (scope[:-1] for scope in self._scopes)
+        return [OwnVariables(tuple(self._assigned), outputs, f"{source} and {target} have separate variables")]

@@ -13,7 +13,7 @@ from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
-from gdsurgeon.edits.in_functions import changed_functions, replace_functions
+from gdsurgeon.edits.functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit
-from gdsurgeon.edits.in_functions import changed_functions, replace_functions
+from gdsurgeon.edits.functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value

@@ -60,7 +60,7 @@ class Instruction(NamedTuple):
         """
         try:
             if self.functions:
-                from gdsurgeon.edits.in_functions import in_functions
+                from gdsurgeon.edits.functions import in_functions
 
                 result = in_functions(graph, self.functions, self.edit)
             else:

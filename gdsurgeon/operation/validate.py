@@ -19,10 +19,8 @@ from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surro
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.files import ALL, Wanted
 from gdsurgeon.container.load import open_model, reads_of
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.parts import Mapped, add_postprocessing, add_preprocessing
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,

@@ -77,10 +77,10 @@ def restoring_runs(graph: Graph) -> list[Restoring]:
         return []
     if not _apart(graph):
         return serving.runs
-    from gdsurgeon.edits.saver import FILE_NAME, RESTORE
+    from gdsurgeon.edits.saver import FILE_NAME, RESTORE_ALL
 
     scope = _scope(graph)
-    by_objects = Restoring({f"{scope}/{FILE_NAME}": serving.checkpoint}, (f"{scope}/{RESTORE}",))
+    by_objects = Restoring({f"{scope}/{FILE_NAME}": serving.checkpoint}, (f"{scope}/{RESTORE_ALL}",))
     runs = (serving.restoring, by_objects, serving.initialising)
     return [run for run in runs if run is not None]
 

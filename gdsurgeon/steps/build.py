@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.arguments import public
-from gdsurgeon.edits import add_postprocessing, add_preprocessing
+from gdsurgeon.edits.parts import POST_SUFFIX, PRE_SUFFIX, RAW_SUFFIX
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant
@@ -68,7 +68,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
     declared = parse_input(raw) if raw else None
     given = declared or chain.input_for(wanted)
     wants_batch = _wants_batch(chain, declared)
-    name, suffix, is_declared = target.node.name, add_preprocessing.SUFFIX, declared is not None
+    name, suffix, is_declared = target.node.name, PRE_SUFFIX, declared is not None
     if not wants_batch:
         build, value = begin(name, suffix, given, is_declared=is_declared)
         value = chain.apply(build, value)
@@ -115,7 +115,7 @@ def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Gra
     """Returns the graph of `postprocessing`, and the result of the steps."""
     chain = Chain(read_steps(steps), BEHIND)
     source = output_meant(model, output)
-    build, value = begin(source.node.name, add_postprocessing.SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
+    build, value = begin(source.node.name, POST_SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
     outputs = PostOutputs(model, build, source, value)
     build.other = outputs.other
     value = chain.apply(build, with_known_facts(model, source, value))
@@ -398,12 +398,12 @@ class PostOutputs:
             if name in own:
                 raise EditError(f"rename: two results would have the name {quoted(name)}")
             own[name] = result.tensor
-        raw_names = {f"{name}{add_postprocessing.RAW_SUFFIX}" for name in self._processed}
+        raw_names = {f"{name}{RAW_SUFFIX}" for name in self._processed}
         for name in own:
             _check_free("rename", name, self._model, self._build.graph, raw_names)
         for name, processed in self._processed.items():
             tensor = replaced.get(name, processed.tensor)
-            self._build.node("Identity", [tensor], {}, name + add_postprocessing.SUFFIX)
+            self._build.node("Identity", [tensor], {}, name + POST_SUFFIX)
         for name, tensor in own.items():
             self._build.node("Identity", [tensor], {}, name)
 

@@ -12,9 +12,8 @@ from support.graphs import FLOAT, INT32, add, const, graph, identity, inputs, no
 from support.meta_graphs import put, serving
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.claims import SameGiven
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.parts import Mapped, add_postprocessing
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

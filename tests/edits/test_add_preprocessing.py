@@ -27,9 +27,8 @@ from support.graphs import (
 )
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import SameGiven
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.parts import Mapped, add_preprocessing
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 

@@ -13,7 +13,7 @@ from support.operating import refused as not_written
 
 from gdsurgeon.analysis.queries.usage import calling
 from gdsurgeon.edits.claims import EditResult, SameOutputs, Unchanged
-from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute

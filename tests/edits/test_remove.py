@@ -28,7 +28,7 @@ from support.system import is_linear
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
-from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection

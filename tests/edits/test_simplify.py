@@ -42,7 +42,7 @@ from support.simplifying import simplified, stays
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
-from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.edits.simplify import PASSES, simplify
 from gdsurgeon.errors import NothingToDo, UsageError
 from gdsurgeon.graph.load import from_bytes

@@ -16,7 +16,7 @@ from support.several import Edit, carried_out, pieces_of, proven_pieces
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor

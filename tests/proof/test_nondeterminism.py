@@ -7,10 +7,10 @@ from support.graphs import Builder
 from support.spoiling import Edit, caught, proven, spoilt
 from support.validating import scaled
 
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline
+from gdsurgeon.edits.parts import add_postprocessing
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof import plan, trial

@@ -26,7 +26,7 @@ EDIT_MODULES = {
 }
 
 NOT_IN_CASES = """
-    add_gradients change_signatures claims decorator freeze handles in_functions rename to_savedmodel
+    add_gradients change_signatures claims decorator freeze rename to_savedmodel
     downgrade.tensor_lists simplifying.fixing
 """.split()
 """Modules of `edits` of which the cases run too little, or that other tests with mistakes cover."""

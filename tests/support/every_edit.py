@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control_edges import control_edges
@@ -16,6 +14,7 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import add_postprocessing, add_preprocessing
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph

@@ -6,8 +6,7 @@ import pytest
 from support.graphs import Builder
 from support.spoiling import Edit, caught, proven, spoilt
 
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
+from gdsurgeon.edits.parts import add_postprocessing, add_preprocessing
 from gdsurgeon.proof.executor import Executor
 
 pytestmark = pytest.mark.tensorflow
