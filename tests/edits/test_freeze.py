@@ -20,8 +20,7 @@ import gdsurgeon as gds
 from gdsurgeon.container import container
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.restoring import Key
-from gdsurgeon.edits import handles
-from gdsurgeon.edits.freeze import freeze
+from gdsurgeon.edits.freeze import _VALUE_OPS, freeze
 from gdsurgeon.graph.serving import Served
 
 FREEZE = ("freeze", "model", *QUICK)
@@ -188,7 +187,7 @@ def test_a_mistake_is_found_by_the_proof(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, saved_models: Shipped, name: str
 ) -> None:
     if name == "dense":
-        monkeypatch.setitem(handles._VALUE_OPS, "ReadVariableOp", "Neg")
+        monkeypatch.setitem(_VALUE_OPS, "ReadVariableOp", "Neg")
     else:
         monkeypatch.setattr(container, "weights", swapped(container.weights))
     desk.refused(5, "differs", "freeze", saved_models.path(name), *OUT)

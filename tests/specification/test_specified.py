@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, signature, unwrap
@@ -20,8 +21,8 @@ STAGES = {"fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "s
 
 
 def test_every_edit_says_what_was_asked_of_it() -> None:
-    texts = {path.stem: path.read_text() for path in Path(edits.__path__[0]).glob("*.py")}
-    assert {name for name, text in texts.items() if "\n@edit(" in text} == EDITS
+    texts = [path.read_text() for path in Path(edits.__path__[0]).glob("*.py")]
+    assert {name for text in texts for name in re.findall(r"\n@edit\(.*\)\ndef (\w+)\(", text)} == EDITS
     assert {name for name in EDITS if unwrap(function(name)) is not function(name)} == EDITS
 
 
@@ -32,7 +33,7 @@ def test_every_edit_has_a_specification() -> None:
 
 
 def function(name: str) -> Callable[..., object]:
-    found: Callable[..., object] = getattr(import_module(f"gdsurgeon.edits.{name}"), name)
+    found: Callable[..., object] = getattr(import_module(f"gdsurgeon.{HOMES[name]}"), name)
     return found
 
 
