@@ -141,7 +141,7 @@ def _with_less_memory(
         if plan.wanted:
             raise
         return made, [], None, ()
-    definition, early = with_early_sums(made.definition, sizes.tensors, {node.name for node in known.node})
+    definition, early = with_early_sums(known, made.definition, sizes.tensors)
     made = made._replace(definition=definition)
     if not plan.wanted:
         return made, early, None, ()

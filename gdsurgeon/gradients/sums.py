@@ -11,14 +11,13 @@ to 9 inputs, and then eight at a time. If the first overwritten input is not kno
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from gdsurgeon.gradients.step_graph import StepGraph, TensorSize
+from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, step_of
 from gdsurgeon.graph.functions import closure
-from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
+from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE, SOURCES, may_have
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
@@ -200,61 +199,51 @@ def many_partial_gradients(definition: GraphDef) -> list[NodeDef]:
 
 
 def with_early_sums(
-    definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]], there: Collection[str] = frozenset()
+    known: GraphDef, definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]]
 ) -> tuple[GraphDef, list[str]]:
     """Returns a backward pass in which large sums of many gradients are computed in parts, and their names.
 
     Args:
-        definition: the backward pass; it is not changed.
+        known: the differentiated graph.
+        definition: the backward pass, which may change some of its nodes; it is not changed.
         sizes: the sizes of the outputs of its nodes.
-        there: the nodes of the differentiated graph; `definition` may change some of them.
     """
     out = type(definition)()
     out.CopyFrom(definition)
+    there = {node.name for node in known.node}
     large = [
         node
         for node in many_partial_gradients(out)
         if node.name not in there and _count(node) * sizes[node.name][0].nbytes >= LARGE
     ]
-    owned = _owned(out, sizes) if large else frozenset()
+    if not large:
+        return out, []
+    # A kernel may always overwrite a tensor that has one reader, and its own buffer. AddN begins with the first such
+    # input.
+    step = step_of([known, out], sizes)
+    owned = {
+        name
+        for number, (name, readers) in enumerate(zip(step.names, step.consumers(control=False), strict=True))
+        if len(readers) == 1 and step.ops[number] not in SOURCES and next(may_share(step, number), None) is None
+    }
     early = [node for node in large if node.input[0] in owned]
     for node in early:
-        _take_in_parts(out, there, node, owned)
+        _take_in_parts(known, out, node, owned)
     return out, [node.name for node in early]
-
-
-def _owned(definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]]) -> frozenset[str]:
-    """Returns the tensors that a kernel may always overwrite: each has one reader, and its own buffer.
-
-    AddN begins its sum with the first such input.
-    """
-    readers = Counter(text.partition(":")[0] for node in definition.node for text in node.input)
-
-    def bytes_of(name: str, port: int) -> int:
-        found = sizes.get(name, ())
-        return found[port].nbytes if port < len(found) else 0
-
-    def is_fresh(node: NodeDef) -> bool:
-        made = [size.nbytes for size in sizes.get(node.name, ())] or [0]
-        if node.op in SOURCES or (node.op == "AddN" and _count(node) == 1):
-            return False
-        reads = [ref for text in node.input if (ref := parse_input(text)) is not None and ref.port != CONTROL]
-        return not any(may_have(node.op, bytes_of(ref.node, ref.port), made) for ref in reads)
-
-    return frozenset(node.name for node in definition.node if readers[node.name] == 1 and is_fresh(node))
 
 
 def _count(node: NodeDef) -> int:
     return sum(not text.startswith("^") for text in node.input)
 
 
-def _take_in_parts(definition: GraphDef, there: Collection[str], node: NodeDef, owned: Collection[str]) -> None:
+def _take_in_parts(known: GraphDef, definition: GraphDef, node: NodeDef, owned: Collection[str]) -> None:
     partial = [text for text in node.input if not text.startswith("^")]
     waits = [text for text in node.input if text.startswith("^")]
     groups = list(_groups(partial))
-    roots = _roots(definition, there, groups)
+    step = step_of([known, definition], {})
     nodes = {item.name: item for item in definition.node}
-    unique = UniqueNames(lambda name: name in nodes or name in there)
+    roots = _roots(step, {step.index[name] for name in nodes}, {step.index[item.name] for item in known.node}, groups)
+    unique = UniqueNames(step.index.__contains__)
     dtype = node.attr["T"]
 
     def add(name: str, op: str, inputs: Sequence[str]) -> str:
@@ -279,7 +268,7 @@ def _take_in_parts(definition: GraphDef, there: Collection[str], node: NodeDef, 
     total = ""
     for number, group in enumerate(groups):
         for root in roots[number] if total else ():
-            nodes[root].input.append(f"^{total}")
+            nodes[step.names[root]].input.append(f"^{total}")
         part = sum_of(number, group)
         if not total:
             total = part
@@ -301,30 +290,34 @@ def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
         yield partial[start : start + AT_A_TIME]
 
 
-def _roots(definition: GraphDef, there: Collection[str], groups: Sequence[Sequence[str]]) -> list[list[str]]:
+def _roots(
+    step: StepGraph, backward: Collection[int], there: Collection[int], groups: Sequence[Sequence[str]]
+) -> list[list[int]]:
     """Returns for each group the nodes that begin the computation of its gradients, but of no earlier gradients.
 
     They read the forward pass, or nodes that earlier groups depend on, and no earlier group depends on them. So they
     can wait for the earlier groups without a cycle.
+
+    Args:
+        step: forward and backward pass.
+        backward: the nodes of the backward pass.
+        there: the nodes of the differentiated graph, some of which the backward pass may change.
+        groups: the tensors of each group.
     """
-    reads = {
-        node.name: [ref for text in node.input if (ref := parse_input(text)) is not None] for node in definition.node
-    }
+    seen: set[int] = set()
 
-    def upstream(names: Iterable[str], known: Collection[str]) -> set[str]:
-        """Returns `names`, and the nodes of the backward pass that they depend on, without `known` nodes."""
+    def upstream(numbers: Iterable[int]) -> set[int]:
+        """Returns `numbers`, and the nodes of the backward pass that they depend on, without those that were seen."""
 
-        def new(names: Iterable[str]) -> Iterator[str]:
-            return (name for name in names if name in reads and name not in known)
+        def new(numbers: Iterable[int]) -> Iterator[int]:
+            return (number for number in numbers if number in backward and number not in seen)
 
-        return closure(new(names), lambda name: new(ref.node for ref in reads[name]))
+        return closure(new(numbers), lambda number: new(step.producers(number)))
 
-    # Nodes that changed nodes of the graph read are a part of the forward pass.
-    seen = upstream((name for name in reads if name in there), ())
-    out: list[list[str]] = []
+    seen |= upstream(there)  # what changed nodes of the graph read is a part of the forward pass
+    out: list[list[int]] = []
     for group in groups:
-        own = upstream((ref.node for text in group if (ref := parse_input(text)) is not None), seen)
-        begins = (name for name in own if any(r.port != CONTROL and r.node not in own for r in reads[name]))
-        out.append(sorted(begins))
+        own = upstream(step.tensor(text)[0] for text in group)
+        out.append(sorted(number for number in own if any(p not in own for p, _ in step.reads[number])))
         seen |= own
     return out

@@ -47,6 +47,14 @@ def star(count: int, of: str = "seed") -> list[bytes]:
     return [*records, add_n("total", [f"g{i}" for i in range(count)])]
 
 
+def early_sums(definition: Any, there: Sequence[bytes] = (), size: list[TensorSize] = LARGE) -> tuple[Any, list[str]]:
+    """The result for a backward pass, with the nodes THERE of the graph; those that it reads are placeholders."""
+    own = {item.name for item in (*definition.node, *proto(*there).node)}
+    read = {text.removeprefix("^") for item in definition.node for text in item.input} - own
+    known = proto(*(placeholder(name) for name in sorted(read)), *there, trailer=b"")
+    return with_early_sums(known, definition, sizes(definition, size))
+
+
 def inputs(definition: Any) -> dict[str, list[str]]:
     return {item.name: list(item.input) for item in definition.node}
 
@@ -72,15 +80,15 @@ def test_only_sums_of_more_than_nine() -> None:
 def test_the_bound_is_that_of_all_gradients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     definition = proto(*star(16))
     monkeypatch.setattr(sums, "LARGE", 16 << 20)
-    assert with_early_sums(definition, sizes(definition, SMALL))[1] == ["total"]
+    assert early_sums(definition, size=SMALL)[1] == ["total"]
     monkeypatch.setattr(sums, "LARGE", (16 << 20) + 1)
-    assert with_early_sums(definition, sizes(definition, SMALL))[1] == []
+    assert early_sums(definition, size=SMALL)[1] == []
 
 
 def test_the_parts_are_those_of_the_kernel() -> None:
     for count, lengths in ((10, [2, 8]), (15, [7, 8]), (16, [8, 8]), (17, [9, 8]), (26, [2, 8, 8, 8])):
         definition = proto(*star(count))
-        made, early = with_early_sums(definition, sizes(definition))
+        made, early = early_sums(definition)
         assert early == ["total"]
         parts = [item for item in made.node if item.op == "AddN"]
         assert [item.attr["N"].i for item in parts] == lengths
@@ -94,7 +102,7 @@ def test_the_sum_keeps_its_name_and_its_control_inputs() -> None:
     records[-1] = add_n("total", [f"g{i}" for i in range(12)], "^forward", "^g3")
     definition = proto(*records)
     before = definition.SerializeToString(deterministic=True)
-    made, _ = with_early_sums(definition, sizes(definition))
+    made, _ = early_sums(definition)
     assert definition.SerializeToString(deterministic=True) == before
     (total,) = [item for item in made.node if item.name == "total"]
     assert total.op == "AddV2" and set(total.attr) == {"T"} and total.attr["T"].type == 1
@@ -104,7 +112,7 @@ def test_the_sum_keeps_its_name_and_its_control_inputs() -> None:
 
 
 def test_later_gradients_wait_for_the_sum_of_the_earlier_ones() -> None:
-    made, _ = with_early_sums(definition := proto(*star(18)), sizes(definition))
+    made, _ = early_sums(proto(*star(18)))
     found = inputs(made)
     assert found["total/part_0"] == ["g0", "g1"]
     assert found["total/sum_1"] == ["total/part_0", "total/part_1"]
@@ -122,7 +130,7 @@ def test_nodes_of_the_graph_that_have_become_others_wait_for_no_gradient() -> No
     definition = proto(
         *star(17)[:-1], node("loop", "While", ["x"]), late, add_n("total", [*(f"g{i}" for i in range(17)), "late"])
     )
-    made, early = with_early_sums(definition, sizes(definition), {"loop"})
+    made, early = early_sums(definition, [node("loop", "While", ["x"])])
     assert early == ["total"]
     assert inputs(made)["loop"] == ["x"]
     forward = proto(placeholder("x"), neg("forward", "loop"))
@@ -163,7 +171,7 @@ def terms(definition: Any, name: str) -> list[str]:
 
 @given(definitions())
 def test_what_holds_of_every_backward_pass(definition: Any) -> None:
-    made, early = with_early_sums(definition, sizes(definition))
+    made, early = early_sums(definition)
     assert not has_cycle(made, "forward")
     assert set(early) <= {item.name for item in many_partial_gradients(definition)}
     was = {item.name: item for item in definition.node}
@@ -206,7 +214,7 @@ def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
         records += [node(f"h{n}_{i}", "Neg", [f"g{i}"], T=kind) for i in range(n)]
         records.append(add_n(f"sum{n}", [f"h{n}_{i}" for i in range(n)], kind=kind))
     definition = proto(*records)
-    made, early = with_early_sums(definition, sizes(definition))
+    made, early = early_sums(definition)
     assert len(early) == len(counts)
     feeds = {f"g{i}": values[i] for i in range(40)}
     names = [f"sum{n}" for n in counts]
@@ -229,7 +237,7 @@ def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, 
         computed = [neg(f"g{i}", f"p{i}") for i in range(there, count)]
         total = add_n("total", [f"{'p' if i < there else 'g'}{i}" for i in range(count)])
         definition = proto(*computed, total)
-        made, early = with_early_sums(definition, sizes(definition))
+        made, early = early_sums(definition)
         assert early == ([] if there else ["total"])
         fed = [placeholder(f"p{i}", FLOAT, (50,)) for i in range(count)]
         wanted, got = (
@@ -322,7 +330,7 @@ def test_parts_whose_first_gradient_is_needed_elsewhere_are_added_one_by_one(tf:
     computed = [neg(f"g{i}", f"p{i}") for i in range(count)]
     again = [neg(f"again{i}", f"g{i}") for i in (2, 10)]
     definition = proto(*computed, *again, add_n("total", [f"g{i}" for i in range(count)]))
-    made, early = with_early_sums(definition, sizes(definition))
+    made, early = early_sums(definition)
     assert early == ["total"]
     assert sum(item.op == "AddN" for item in made.node) == 2
     fed = [placeholder(f"p{i}", FLOAT, (50,)) for i in range(count)]
