@@ -314,7 +314,7 @@ def _roots(
 
         return closure(new(numbers), lambda number: new(step.producers(number)))
 
-    seen |= upstream(there)  # what changed nodes of the graph read is a part of the forward pass
+    seen |= upstream(there)  # the forward pass includes the producers of its changed nodes
     out: list[list[int]] = []
     for group in groups:
         own = upstream(step.tensor(text)[0] for text in group)
