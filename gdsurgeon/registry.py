@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.constants import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
-    from gdsurgeon.analysis.traversal.walks import boundary as boundary
+    from gdsurgeon.analysis.traversal.topology import boundary as boundary
     from gdsurgeon.compare.diff import diff as diff
     from gdsurgeon.container.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.container.load import load as load
@@ -156,7 +156,7 @@ _OTHERS = {
     "analysis.queries.constants": "value_of",
     "analysis.queries.signature": "signature",
     "analysis.shapes.inference": "infer_shapes",
-    "analysis.traversal.walks": "boundary",
+    "analysis.traversal.topology": "boundary",
     "container.checkpoint.open": "open_checkpoint",
     "container.load": "load",
     "compare.diff": "diff",

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn, TypeAlias
 
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
+from gdsurgeon.analysis.traversal.topology import Topology, between, forward_walk, members, serving_alone, topology_of
 from gdsurgeon.arguments import fit_fields, public
 from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, quoted
 from gdsurgeon.graph.graph import Graph

@@ -252,11 +252,11 @@ def test_the_table_of_releases_is_small_and_is_read_by_compat_alone(tmp_path: Pa
 
 
 def test_the_table_of_engines_is_read_by_check_ops_alone(tmp_path: Path) -> None:
-    names = ["gdsurgeon.ops.engines", "gdsurgeon.proof.elsewhere"]
+    names = ["gdsurgeon.ops.releases", "gdsurgeon.proof.elsewhere"]
     arguments = [*command("rename", tmp_path / "out.pb"), "--validate", "structure"]
     assert python(RUN + LOADED.format(names=names), *arguments) == []
     arguments = ["check-ops", str(FIXTURES / "tiny.pbtxt"), "--for", "tfjs"]
-    assert python(RUN + LOADED.format(names=[*names, "numpy", "tensorflow"]), *arguments) == ["gdsurgeon.ops.engines"]
+    assert python(RUN + LOADED.format(names=[*names, "numpy", "tensorflow"]), *arguments) == ["gdsurgeon.ops.releases"]
 
 
 @pytest.mark.tensorflow

@@ -15,8 +15,7 @@ from support.graphs import FLOAT, const, g8, graph, identity, node, placeholder,
 from support.selecting import names, short
 
 from gdsurgeon.analysis.traversal.order import levels
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.analysis.traversal.walks import between, escape, forward_walk, members
+from gdsurgeon.analysis.traversal.topology import Topology, between, escape, forward_walk, members
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

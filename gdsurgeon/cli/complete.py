@@ -162,7 +162,7 @@ def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
     if path is None or not os.path.isfile(path):
         return None
     from gdsurgeon.graph.load import from_source
-    from gdsurgeon.wire.scan import Run, scan
+    from gdsurgeon.graph.records import Run, scan
     from gdsurgeon.wire.sniff import is_binary_graph
     from gdsurgeon.wire.source import Window, open_source
 

@@ -28,8 +28,7 @@ def command(query: Query, selection: Selection, tensors: bool, toposort: bool) -
       gdsurgeon select model.pb --scope block_1 --op Conv2D --exclude /aux/
     """
     from gdsurgeon.analysis.traversal.order import levels
-    from gdsurgeon.analysis.traversal.topology import topology_of
-    from gdsurgeon.analysis.traversal.walks import members
+    from gdsurgeon.analysis.traversal.topology import members, topology_of
     from gdsurgeon.select import meant, selected
     from gdsurgeon.view import listing
 

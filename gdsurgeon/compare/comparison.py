@@ -16,13 +16,11 @@ from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, Copied
 from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import Record
+from gdsurgeon.graph.records import DEBUG_INFO, LARGE, LIBRARY, VERSIONS, Record
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.values import Data
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import other_fields
-from gdsurgeon.wire.protos import FunctionDef, NodeDef
-from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
+from gdsurgeon.wire.protos import FunctionDef, NodeDef, decode_error
 from gdsurgeon.wire.write import Chunk
 
 Renamed = Mapping[str, str]

@@ -24,9 +24,8 @@ from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
 from gdsurgeon.ops.kinds import ASIDE, VARIABLE_READS, is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header, read_header
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, decode_error
 
 SAME_BUT_NEWER: Mapping[str, str] = {
     "AddV2": "Add", "BatchMatMulV2": "BatchMatMul", "BatchMatMulV3": "BatchMatMul", "BiasAddV1": "BiasAdd",

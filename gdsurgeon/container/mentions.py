@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.serving import Copied
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import (
     AssetFileDef,
     CollectionDef,
@@ -22,6 +21,7 @@ from gdsurgeon.wire.protos import (
     SaverDef,
     VariableDef,
     WhileContextDef,
+    decode_error,
 )
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
 
 def as_variable(entry: bytes) -> VariableDef | None:
     """Returns a collection entry as a VariableDef, or None: collections do not declare the type of their entries."""
-    from gdsurgeon.wire.messages import unknown_fields
+    from gdsurgeon.wire.protos import unknown_fields
 
     try:
         found = VariableDef.FromString(entry)

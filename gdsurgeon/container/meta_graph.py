@@ -13,8 +13,15 @@ from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import CollectionDef, FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import (
+    CollectionDef,
+    FunctionDef,
+    MetaGraphDef,
+    SavedObjectGraph,
+    SignatureDef,
+    TensorInfo,
+    decode_error,
+)
 from gdsurgeon.wire.source import Source, SourceSlice, fields_of
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 

@@ -22,6 +22,7 @@ from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.records import NODE
 from gdsurgeon.graph.serving import INIT, Key, Restoring
 from gdsurgeon.ops.dtypes import CONTENT, ELEMENT_FIELDS, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
@@ -29,7 +30,6 @@ from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
 from gdsurgeon.wire.node_record import ATTR, DEVICE, KEY, NAME, OP, VALUE, encode_attr
 from gdsurgeon.wire.protos import AssetFileDef, MetaGraphDef, NodeDef
-from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
 

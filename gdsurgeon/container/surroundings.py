@@ -19,8 +19,7 @@ from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.errors import unreadable
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.wire.folder import Folder, Identity
-from gdsurgeon.wire.messages import decode_error, message, unknown_fields
-from gdsurgeon.wire.protos import AssetFileDef, MetaGraphDef, TensorInfo
+from gdsurgeon.wire.protos import AssetFileDef, MetaGraphDef, TensorInfo, decode_error, message, unknown_fields
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

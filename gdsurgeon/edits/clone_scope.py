@@ -13,8 +13,7 @@ from gdsurgeon.analysis.queries.training import (
     saver_nodes,
     slots,
 )
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import boundary
+from gdsurgeon.analysis.traversal.topology import Topology, boundary, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_tensors

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_tensors

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import functions_of
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit, of_tensors

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import Boundary, boundary, escape
+from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece

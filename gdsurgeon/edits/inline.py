@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.functions import recursions
+from gdsurgeon.analysis.checks.check import recursions
 from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of

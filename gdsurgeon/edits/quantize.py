@@ -10,10 +10,9 @@ from math import inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constants import BLOCK, ConstantValues, values_of
-from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
-from gdsurgeon.analysis.queries.shape_sources import shape_sources
+from gdsurgeon.analysis.queries.deciding import chosen_from, reordered, shape_sources
 from gdsurgeon.analysis.queries.usage import functions_of
-from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.analysis.traversal.topology import depending_on
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit

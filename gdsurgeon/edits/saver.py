@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.training import assignments, saver_behind
 from gdsurgeon.analysis.queries.usage import functions_of
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, members
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.checkpoint.bundle import decode_key, encode_key
 from gdsurgeon.container.restoring import RESTORE, name_at_run_time, origin

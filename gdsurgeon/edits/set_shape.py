@@ -9,8 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.analysis.traversal.topology import forward_walk, members, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.change_signatures import pairs, signature_of, told
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.shape_sources import shape_sources
+from gdsurgeon.analysis.queries.deciding import shape_sources
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit
@@ -33,7 +33,7 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
     """Removes the values of constants, also inside functions: each element becomes 0, False or an empty string.
 
     A constant stays if shapes depend on it (axes, sizes, paddings, numbers of iterations; see
-    `gdsurgeon.analysis.queries.shape_sources`), and if it is small: at most `MOST_WHOLE` integers, or `MOST_FLOATS`
+    `gdsurgeon.analysis.queries.deciding`), and if it is small: at most `MOST_WHOLE` integers, or `MOST_FLOATS`
     other elements. The contents of lookup tables are removed.
 
     Args:

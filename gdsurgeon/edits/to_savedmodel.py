@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import signature
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle, index_path, shard_path
 from gdsurgeon.container.files import CHECKPOINT

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
 from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, UsageError, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
 from gdsurgeon.gradients.step_graph import TensorSize, tensor_size

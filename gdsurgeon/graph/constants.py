@@ -14,8 +14,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import AttrValue, TensorProto
+from gdsurgeon.wire.protos import AttrValue, TensorProto, decode_error
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import SourceSpan
 

@@ -9,12 +9,10 @@ from typing import NamedTuple, TypeVar
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.journal import Journal
-from gdsurgeon.graph.records import distinct
+from gdsurgeon.graph.records import LIBRARY, distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef
-from gdsurgeon.wire.scan import LIBRARY
+from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef, decode_error
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 

@@ -15,14 +15,12 @@ from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.journal import Entry, Journal, Mark
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
-from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
+from gdsurgeon.graph.writing import Overlay, replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import AttrValue, GraphDef
+from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
 from gdsurgeon.wire.source import BytesSource, Source
 from gdsurgeon.wire.text import is_text_name, to_text
 from gdsurgeon.wire.write import Chunk, ChunkSource, read_chunks, resolved

@@ -23,17 +23,18 @@ from gdsurgeon.graph.records import (
     Item,
     Layout,
     Record,
+    Run,
     batches,
     input_kind,
+    is_node,
     record_at,
     records_with,
     scanned,
 )
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
-from gdsurgeon.wire.scan import Run, is_node
+from gdsurgeon.wire.protos import decode_error
 from gdsurgeon.wire.source import Source
 
 _Value = TypeVar("_Value")

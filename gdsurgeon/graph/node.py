@@ -19,9 +19,8 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.text import counted
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, decode_error
 
 H = TypeVar("H", bound="Handle")
 

@@ -14,12 +14,10 @@ from typing import Protocol
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.index import Table, colocated_names
 from gdsurgeon.graph.names import parse_input
-from gdsurgeon.graph.records import Layout, Record, record_at, records_with, scanned
+from gdsurgeon.graph.records import LIBRARY, VERSIONS, Layout, Record, Run, is_node, record_at, records_with, scanned
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Field
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import VersionDef
-from gdsurgeon.wire.scan import LIBRARY, VERSIONS, Run, is_node
+from gdsurgeon.wire.protos import VersionDef, decode_error
 from gdsurgeon.wire.source import Source
 
 

@@ -24,7 +24,7 @@ If the older libraries raise a ValueError, the error is both a ValueError and gd
 | Tensor.op, value_index, consumers()               | `Output.node`, `Output.index`; `Graph.uses`                     |
 | select_ops, get_name_scope_ops, filter_ops, ...   | `select.Selection` with `select.select`                         |
 | get_forward_walk_ops, get_backward_walk_ops, ...  | `Selection(forward=, backward=, between=)`                      |
-| compute_boundary_ts                               | `analysis.traversal.walks.boundary`                             |
+| compute_boundary_ts                               | `analysis.traversal.topology.boundary`                          |
 | SubGraphView, make_view, sgv, sgv_scope           | `gds.Subgraph`                                                  |
 | swap_ts(ts0, ts1)                                 | `gds.reroute(graph, pairs, swap=True)`                          |
 | reroute_ts(ts0, ts1): ts0 replaces ts1            | `gds.reroute(graph, [(old, new)])`: note the order              |

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from gdsurgeon.analysis.traversal.walks import boundary
+from gdsurgeon.analysis.traversal.topology import boundary
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import in_scope

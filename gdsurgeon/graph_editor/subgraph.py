@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from gdsurgeon.analysis.traversal.walks import boundary
+from gdsurgeon.analysis.traversal.topology import boundary
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output

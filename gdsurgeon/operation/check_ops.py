@@ -17,8 +17,8 @@ from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quote
 from gdsurgeon.feeds.overrides import Feeds, Overrides, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_meant
-from gdsurgeon.ops.engines import TITLES, Engine, engine
 from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
+from gdsurgeon.ops.releases import TITLES, Engine, engine
 from gdsurgeon.proof.settings import Progress, Settings, silent
 from gdsurgeon.text import listed
 from gdsurgeon.values import Data
@@ -33,7 +33,7 @@ class CheckOpsRequest:
 
     Attributes:
         model: a path.
-        engine: one of `gdsurgeon.ops.engines.TITLES`.
+        engine: one of `gdsurgeon.ops.releases.TITLES`.
         run: how the engine also runs the model; None: only use the list.
         wanted: the part of the model.
         settings, overrides: how it runs, on which feeds.

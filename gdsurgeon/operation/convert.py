@@ -17,8 +17,8 @@ from gdsurgeon.graph.load import LARGEST_TEXT, from_source
 from gdsurgeon.operation.paths import check_apart, check_outside, check_takes_binary, output_path
 from gdsurgeon.text import size
 from gdsurgeon.wire import sniff
-from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Output, OutputFile
+from gdsurgeon.wire.protos import decode_error, message
 from gdsurgeon.wire.source import STANDARD_INPUT, Source, Window, open_source
 from gdsurgeon.wire.text import is_text_name, to_binary, to_text
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of

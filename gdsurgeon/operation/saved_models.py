@@ -15,7 +15,7 @@ from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.checks.surroundings import faults
+from gdsurgeon.analysis.queries.model_contents import faults
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.shapes.arithmetic import compatible, merge, stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, DTYPES, ELEMENT_FIELDS, NUMBERS, DType
 from gdsurgeon.wire.fields import LEN, WireError, fields
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import TensorProto
+from gdsurgeon.wire.protos import TensorProto, decode_error
 from gdsurgeon.wire.source import Window
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gdsurgeon.ops.dtypes import REF
-from gdsurgeon.wire.messages import DATA
+from gdsurgeon.wire.protos import DATA
 
 
 class Arg(NamedTuple):

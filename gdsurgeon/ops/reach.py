@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from gdsurgeon.wire.messages import DATA
+from gdsurgeon.wire.protos import DATA
 
 NONE, UNKNOWN = "none", "unknown"
 FILE_READ = "file read"

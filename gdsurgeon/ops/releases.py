@@ -1,7 +1,4 @@
-"""The op signatures of released TensorFlows, from a table that `scripts/make_release_table.py` makes of their wheels.
-
-The table is read only when a release is requested: 3 ms, and some 20 us for each requested op.
-"""
+"""The ops of released TensorFlows and of other engines, from tables."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gdsurgeon.ops.op_defs import OpDef, definition
-from gdsurgeon.wire.messages import DATA
+from gdsurgeon.wire.protos import DATA
 
 
 class Release(NamedTuple):
@@ -124,3 +121,39 @@ def _is_same(op: str, place: int, other: int) -> bool:
 
 def _row(op: str, place: int) -> dict[str, Any] | None:
     return next((row for first, last, row in _eras(op) if first <= place <= last), None)
+
+
+TITLES = {"opencv": "OpenCV", "openvino": "OpenVINO", "tfjs": "TensorFlow.js", "tflite": "TFLite"}
+"""The titles of engines, by name."""
+SELECT = "select"
+
+
+class Engine(NamedTuple):
+    """An engine, with the ops that one release of it supports.
+
+    Attributes:
+        name: ``opencv``, ...
+        version: of the release that was tested.
+        ops: the supported ops. The value is ``select`` if the op needs TensorFlow's kernel linked into the program,
+            else ''.
+    """
+
+    name: str
+    version: str
+    ops: dict[str, str]
+
+    @property
+    def called(self) -> str:
+        """Its title and version."""
+        return f"{TITLES[self.name]} {self.version}"
+
+
+@cache
+def engine(name: str) -> Engine:
+    """Returns the engine `name`, which must be one of `TITLES`."""
+    with open(os.path.join(DATA, "engines.txt"), encoding="utf-8") as file:
+        text = file.read()
+    head, _, rest = text[text.index(f">{name}\t") :].partition("\n")
+    lines = rest.partition(">")[0].splitlines()
+    version = head.partition("\t")[2]
+    return Engine(name, version, {op: kind for op, _, kind in (line.partition("\t") for line in lines)})

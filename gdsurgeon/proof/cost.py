@@ -29,8 +29,7 @@ from gdsurgeon.proof.trial import ORIGINAL, Trial, nodes_of
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import LEN, WireError, fields
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import NodeExecStats, StepStats
+from gdsurgeon.wire.protos import NodeExecStats, StepStats, decode_error
 
 MOST_RUNS = 15
 LONGEST_MEASURING = 4.0

@@ -38,8 +38,7 @@ from gdsurgeon.proof.proof import agrees
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import an, listed, shortened
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import AttrValue, GraphDef
+from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
 
 EQUAL, DIFFERENT = "equal", "different"
 MOST_SHOWN = 60

@@ -24,7 +24,7 @@ from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.ops.engines import TITLES
+from gdsurgeon.ops.releases import TITLES
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.discrete_choices import deciding_nodes
+from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
-from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.analysis.traversal.topology import depending_on
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.archive import save
 from gdsurgeon.feeds.given import check_names

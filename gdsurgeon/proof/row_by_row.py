@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import forward_walk
+from gdsurgeon.analysis.traversal.topology import forward_walk, topology_of
 from gdsurgeon.edits.claims import RowByRow, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
 from gdsurgeon.graph.names import parse_tensor

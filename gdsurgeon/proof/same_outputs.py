@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from gdsurgeon.analysis.queries.discrete_choices import chosen_from, deciding_nodes
+from gdsurgeon.analysis.queries.deciding import chosen_from, deciding_nodes
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
 from gdsurgeon.analysis.queries.usage import calling, op_counts
-from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.analysis.traversal.topology import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec

@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.discrete_choices import deciding_nodes
+from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import depending_on, members
+from gdsurgeon.analysis.traversal.topology import depending_on, members, topology_of
 from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.errors import (

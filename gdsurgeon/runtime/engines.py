@@ -16,15 +16,14 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.engines import TITLES
+from gdsurgeon.ops.releases import TITLES
 from gdsurgeon.runtime.base import RunResult, SessionOptions
 from gdsurgeon.runtime.checked import Bytes, LoadedGraph, Runtime, parse_name
 from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.process import unnamed_file
 from gdsurgeon.runtime.python_tf import PythonRuntime, first_line, prepare_import
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import GraphDef
+from gdsurgeon.wire.protos import GraphDef, decode_error
 
 
 def open_engine(name: str, folder: str) -> Runtime:

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gdsurgeon.ops.engines import TITLES
+from gdsurgeon.ops.releases import TITLES
 from gdsurgeon.runtime.failures import TensorFlowMissing
 from gdsurgeon.runtime.process import PRELOADED
 

@@ -72,7 +72,7 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, on
 
 def who_runs(runtime: str | None) -> str:
     """Returns the name of the program in the child for messages."""
-    from gdsurgeon.ops.engines import TITLES
+    from gdsurgeon.ops.releases import TITLES
 
     return TITLES.get((runtime or "").partition(":")[0], "TensorFlow")
 

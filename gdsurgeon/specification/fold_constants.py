@@ -17,6 +17,7 @@ from gdsurgeon.graph.attrs import attr_value, shape_of
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import NODE
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import STRING
@@ -27,7 +28,6 @@ from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
 from gdsurgeon.specification.sharing import named_by_node
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import GraphDef, NodeDef
-from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.write import read_chunks
 
 _SHAPE_ALONE = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))

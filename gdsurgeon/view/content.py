@@ -22,8 +22,7 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT64, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.values import Data
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, decode_error
 
 HIDDEN = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered"))
 """Attrs that are shown as something else, or are of no interest to a person."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.errors import InputError, OutputError, printable
 from gdsurgeon.text import shortened
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import decode_error, message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool

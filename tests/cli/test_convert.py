@@ -14,7 +14,7 @@ from support.paths import FIXTURES
 import gdsurgeon as gds
 from gdsurgeon.operation import convert
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 
 MODEL = graph_bytes(
     placeholder("x", FLOAT, (-1, 2)),

@@ -26,7 +26,7 @@ from gdsurgeon.edits import functions
 from gdsurgeon.ops.kinds import is_table
 from gdsurgeon.proof.served import Loader
 from gdsurgeon.runtime.base import Served
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 
 pytestmark = [pytest.mark.tensorflow]
 

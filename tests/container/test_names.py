@@ -11,7 +11,7 @@ from support.graphs import FLOAT, INT32, node, placeholder, scalar
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
 
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 
 OTHERS = (
     "x",

@@ -13,7 +13,7 @@ from support.shipped import Shipped
 from gdsurgeon.container.container import SavedModel
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.served import Loader
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 from gdsurgeon.wire.write import read_chunks
 
 pytestmark = [pytest.mark.tensorflow]

@@ -19,8 +19,7 @@ from gdsurgeon.container.load import open_model
 from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.errors import InputError
 from gdsurgeon.operation import saved_models as making
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import MetaGraphDef
+from gdsurgeon.wire.protos import MetaGraphDef, message
 from gdsurgeon.wire.write import read_chunks
 
 Change = Callable[[Any], object]

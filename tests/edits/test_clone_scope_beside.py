@@ -26,8 +26,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.operation.edit import Outcome, Request, operate
 from gdsurgeon.wire import output
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import MetaGraphDef
+from gdsurgeon.wire.protos import MetaGraphDef, message
 
 COPIES = {"copy/v": "net/v", "copy/of_old/w": "of_old/w"}
 """The new keys, with those of the originals."""

@@ -16,8 +16,7 @@ from support.inlining import functions_of
 from support.random_records import conditionals, dags
 from support.running import outcome, outcomes
 
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.analysis.traversal.topology import Topology, escape
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline

@@ -38,7 +38,7 @@ from support.graphs import (
 from support.running import run
 
 from gdsurgeon.analysis.queries.constants import values_of
-from gdsurgeon.analysis.queries.discrete_choices import chosen_from
+from gdsurgeon.analysis.queries.deciding import chosen_from
 from gdsurgeon.edits.quantize import as_half, as_int8, quantize
 from gdsurgeon.errors import EditError, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph

@@ -15,7 +15,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.change_signatures import Named
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import PREDICT, Served, Serving
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
 BEFORE = {

@@ -25,8 +25,7 @@ from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import TensorProto, VariableDef
+from gdsurgeon.wire.protos import TensorProto, VariableDef, message
 from gdsurgeon.wire.write import ChunkSource
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")

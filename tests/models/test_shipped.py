@@ -16,7 +16,7 @@ import gdsurgeon as gds
 from gdsurgeon.container.load import open_model
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 from gdsurgeon.wire.write import read_chunks
 
 pytestmark = needs_models

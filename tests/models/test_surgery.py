@@ -15,8 +15,7 @@ from support.published import EXECUTABLE, FOLDER, needs_models
 from support.workers import lent_worker
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.analysis.traversal.topology import Topology, escape
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.edits.fuse_ops import fuse_ops

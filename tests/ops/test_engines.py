@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import gdsurgeon
-from gdsurgeon.ops.engines import TITLES, engine
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.ops.releases import TITLES, engine
 
 TABLE = Path(gdsurgeon.__file__).parent / "data" / "engines.txt"
 

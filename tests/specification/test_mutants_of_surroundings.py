@@ -18,7 +18,7 @@ from support.graphs import FLOAT, STRING, VERSIONS, add, const, graph_bytes, ide
 from support.mutants import Bench, check_share
 from support.shipped import Shipped
 
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import message
 
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 

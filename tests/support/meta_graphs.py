@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import MetaGraphDef, QueueRunnerDef, SaverDef, VariableDef, WhileContextDef
+from gdsurgeon.wire.protos import MetaGraphDef, QueueRunnerDef, SaverDef, VariableDef, WhileContextDef, message
 from support.bundles import Drawn, files_of
 from support.graphs import FLOAT, STRING, VERSIONS, add, dtypes, graph_bytes, identity, node, placeholder, tensor
 

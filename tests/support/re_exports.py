@@ -10,8 +10,7 @@ from typing import Any
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, UINT8, element_size
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import AttrValue, GraphDef, TensorProto
+from gdsurgeon.wire.protos import AttrValue, GraphDef, TensorProto, message
 from gdsurgeon.wire.write import read_chunks
 
 TRAINED = (FLOAT16, FLOAT32, FLOAT64, INT8, UINT8)

@@ -20,9 +20,8 @@ from gdsurgeon.ops.kinds import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
-from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
+from gdsurgeon.wire.protos import AttrValue, TensorShapeProto, decode_error
 
 MOST_TENSORS = (1 << 31) - 1
 

@@ -15,14 +15,13 @@ from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import NAME_RULE, format_input, is_valid_name, parse_input
-from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
+from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, LARGE, Batch, Item, Record, input_kind
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.values import Data
-from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import read_header
-from gdsurgeon.wire.scan import LARGE
+from gdsurgeon.wire.protos import decode_error, message
 
 MOST_FAULTS = 100
 """The maximum number of faults with a text; further ones are only counted."""

@@ -16,8 +16,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.text import and_more, nearest, suggestion
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
+from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto, decode_error
 from gdsurgeon.wire.source import Source
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")

@@ -23,10 +23,9 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype, dtype_name
-from gdsurgeon.ops.engines import SELECT, Engine
 from gdsurgeon.ops.kinds import REFERENCE_OPS, VALUE_OPS, is_table
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
-from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, OTHERWISE, Release, names_with, releases
+from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, OTHERWISE, SELECT, Engine, Release, names_with, releases
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
 

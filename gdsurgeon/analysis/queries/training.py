@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import forward_walk, members, serving_alone
+from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, members, serving_alone, topology_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,

@@ -10,7 +10,7 @@ from gdsurgeon.graph.constants import constant_header, decode_tensor
 from gdsurgeon.graph.node import Node, Output, placeholder_shape, same_dtype
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
-from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import decode_error
 
 
 def stated_shape(output: Output) -> Shape:

@@ -12,8 +12,7 @@ from gdsurgeon.analysis.shapes import array_rules, math_rules
 from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, agreed, count
 from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import Worklist, places_in, topological_order
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import forward_walk
+from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.attrs import Shape, shape_of

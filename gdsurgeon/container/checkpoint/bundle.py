@@ -25,8 +25,7 @@ from gdsurgeon.container.checkpoint.table import Table, build_table, checksum, p
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, STRING, DType, dtype_name
 from gdsurgeon.wire.folder import State, identity
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TensorShapeProto
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TensorShapeProto, decode_error
 from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
 from gdsurgeon.wire.source import FileSource, Source, corrupt_file, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of

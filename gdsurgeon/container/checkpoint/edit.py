@@ -25,9 +25,8 @@ from gdsurgeon.errors import EditError, InputError, OutputError, ValidationError
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import is_utf8, named
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.output import OutputFile
-from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph, decode_error
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 

@@ -18,8 +18,7 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, MOST_DIMS, STRING, DType, dtype_name
 from gdsurgeon.ops.elements import numbers_in
 from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields
-from gdsurgeon.wire.messages import decode_error
-from gdsurgeon.wire.protos import SavedTensorSlices
+from gdsurgeon.wire.protos import SavedTensorSlices, decode_error
 from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan, read_chunks, size_of
 

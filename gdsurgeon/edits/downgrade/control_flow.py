@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.checks.functions import recursions
+from gdsurgeon.analysis.checks.check import recursions
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.inline import inline

@@ -19,6 +19,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import TENSOR, constant_in, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import LIBRARY, NODE, VERSIONS
 from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64, STRING, element_size
 from gdsurgeon.ops.kinds import CALLS, LOOPS, PLACEHOLDERS, READS_SHAPE, is_random
@@ -27,7 +28,6 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
 from gdsurgeon.wire.node_record import encode_node
 from gdsurgeon.wire.protos import FunctionDefLibrary, NodeDef
-from gdsurgeon.wire.scan import LIBRARY, NODE, VERSIONS
 from gdsurgeon.wire.write import read_chunks, size_of
 
 TENSOR_CONTENT = 4

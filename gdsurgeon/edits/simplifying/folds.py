@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
+from gdsurgeon.analysis.queries.deciding import chosen_from, reordered
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage, claims_apart, nodes_of_sites
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
 from gdsurgeon.edits.simplifying.fold_sites import Sites

@@ -11,8 +11,7 @@ from typing import TypeVar
 from gdsurgeon.analysis.queries.effects import has_state, ops_in_functions, written_into
 from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.analysis.traversal.order import Worklist, topological_order
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table

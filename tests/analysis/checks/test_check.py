@@ -36,7 +36,6 @@ from gdsurgeon.analysis.checks.nodes import MOST_FAULTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
-from gdsurgeon.wire import scan
 from gdsurgeon.wire.fields import encode_len
 
 MODELS = ROOT.parent / "shared" / "models"
@@ -290,7 +289,7 @@ def test_each_fault(records: list[bytes], code: str, facts: dict[str, object], b
     check_error(findings.faults[0], code, facts)
     with pytest.MonkeyPatch.context() as patch:
         for limit, size in (("SMALLEST_CHUNK", 256), ("LARGEST_CHUNK", 512), ("AT_ONCE", 16)):
-            patch.setattr(scan, limit, size)
+            patch.setattr(f"gdsurgeon.graph.records.{limit}", size)
         in_chunks = check(graph(*records, idle(beside if records != [b""] else 0)))
     assert [fault.as_json() for fault in in_chunks.faults] == [fault.as_json() for fault in findings.faults]
     with pytest.raises(InputError) as caught:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.graphs import random_graphs
 
-from gdsurgeon.analysis.checks.functions import check_functions
+from gdsurgeon.analysis.checks.check import check_functions
 from gdsurgeon.analysis.checks.nodes import Findings
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.op_defs import op_def

@@ -10,8 +10,8 @@ from support.graphs import FLOAT, INT32, const, function, graph, identity, node,
 
 from gdsurgeon.analysis.queries.constants import ConstantSize, constant_sizes
 from gdsurgeon.graph.load import load
+from gdsurgeon.graph.records import LARGE
 from gdsurgeon.wire.fields import encode_len, encode_varint
-from gdsurgeon.wire.scan import LARGE
 
 
 def test_the_largest_come_first() -> None:

@@ -9,8 +9,8 @@ from support import graphs
 from support.graphs import add, const, graph, graph_bytes, identity
 
 from gdsurgeon.analysis.queries.attr_text import format_device, has_parts, is_device, parse_device, placed_nodes
+from gdsurgeon.graph.records import LARGE
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.wire.scan import LARGE
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.graphs import FLOAT, add, dtypes, func, function, graph, identity, library, node, placeholder
 
 from gdsurgeon.analysis.queries.compatibility import MOST_PLACES, Place, lacking_ops
-from gdsurgeon.ops.engines import Engine
+from gdsurgeon.ops.releases import Engine
 
 ENGINE = Engine("opencv", "1.0.0", dict.fromkeys(("Placeholder", "AddV2", "PartitionedCall"), "") | {"Erf": "select"})
 X = placeholder("x", shape=(2,))

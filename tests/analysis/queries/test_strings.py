@@ -10,9 +10,9 @@ from support.graphs import STRING, func, function, graph, identity, node, placeh
 
 from gdsurgeon.analysis.queries.strings import LONGEST, MOST_TEXTS, Strings, as_text, baked_strings, holds_path
 from gdsurgeon.graph.constants import SMALL
+from gdsurgeon.graph.records import LARGE
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.protos import GraphDebugInfo
-from gdsurgeon.wire.scan import LARGE
 
 
 def string_tensor(items: Sequence[bytes], *, packed: bool = False) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.graphs import Builder
 
-from gdsurgeon.analysis.queries.discrete_choices import MOST_SCORES, deciding_nodes
+from gdsurgeon.analysis.queries.deciding import MOST_SCORES, deciding_nodes
 
 
 def names(m: Builder, *outputs: str) -> list[str]:

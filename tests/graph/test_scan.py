@@ -16,11 +16,11 @@ from support.graphs import bodies, const, is_message, node, random_graphs
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.errors import InputError
+from gdsurgeon.graph import records as scan_module
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.wire import scan as scan_module
+from gdsurgeon.graph.records import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.wire.fields import Field, WireError, encode_len, encode_varint
 from gdsurgeon.wire.protos import GraphDef
-from gdsurgeon.wire.scan import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.wire.source import BytesSource
 
 
