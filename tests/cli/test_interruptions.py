@@ -170,11 +170,10 @@ class Validation:
 
 
 @pytest.mark.tensorflow
-@each_signal
-def test_signal_while_validating(desk: Desk, number: signal.Signals, code: int) -> None:
+def test_signal_while_validating(desk: Desk) -> None:
     validation = Validation(desk)
-    validation.process.send_signal(number)
-    check_interrupted(desk, validation.finished(), code)
+    validation.process.send_signal(signal.SIGTERM)
+    check_interrupted(desk, validation.finished(), 143)
 
 
 @pytest.mark.tensorflow
@@ -200,10 +199,9 @@ def test_kill_while_validating_ends_the_child(desk: Desk) -> None:
     ("number", "words"),
     [
         (signal.SIGSEGV, ("TensorFlow crashed (SIGSEGV) while",)),
-        (signal.SIGABRT, ("TensorFlow crashed (SIGABRT) while",)),
         (signal.SIGKILL, ("TensorFlow was killed (SIGKILL", "out of memory", " while")),
     ],
-    ids=["SIGSEGV", "SIGABRT", "SIGKILL"],
+    ids=["SIGSEGV", "SIGKILL"],
 )
 def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ...]) -> None:
     validation = Validation(desk)

@@ -9,9 +9,6 @@ from support.desk import check_error
 from support.graphs import Builder, body_node, func, tensor
 from support.operating import operated, refused
 from support.patience import LONG_ENOUGH
-from support.proving import (
-    other_op,
-)
 from support.spoiling import Edit, exchanged, spoilt
 
 import gdsurgeon as gds
@@ -74,36 +71,6 @@ def drawn(seed: int = 0, seed2: int = 0) -> Builder:
     m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
     m.node("y", "Sub", ["x", "draw"], T="float32")
     return m
-
-
-def doubling() -> Builder:
-    p = Builder()
-    p.placeholder("y", "float32", (1, 3))
-    p.const("two", 2.0)
-    p.node("y_postprocessed", "Mul", ["y", "two"], T="float32")
-    return p
-
-
-def shifting() -> Builder:
-    p = Builder()
-    p.placeholder("x", "float32", (1, 3))
-    p.const("two", 2.0)
-    p.node("x_preprocessed", "AddV2", ["x", "two"], T="float32")
-    return p
-
-
-RANDOM_EDITS: dict[str, Edit] = {
-    "rename": lambda g: gds.rename(g, [("y", "z"), ("draw", "noise")]),
-    "add-preprocessing": lambda g: gds.add_preprocessing(g, shifting().graph("pre.pb")),
-    "add-postprocessing": lambda g: gds.add_postprocessing(g, doubling().graph("post.pb")),
-}
-
-
-@pytest.mark.parametrize("seeds", [(0, 0), (1, 2)], ids=["unseeded", "seeded"])
-@pytest.mark.parametrize("claim", sorted(RANDOM_EDITS))
-def test_a_random_op_draws_the_same_for_both_graphs(claim: str, seeds: tuple[int, int], tmp_path: Path) -> None:
-    outcome = operated(tmp_path, drawn(*seeds), RANDOM_EDITS[claim], samples=3)
-    assert outcome.proof.samples == 3 and outcome.proof.compared
 
 
 def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path) -> None:
@@ -227,35 +194,6 @@ def test_a_table_that_the_reroute_brings_into_use_is_initialised(tmp_path: Path)
     assert [(o.after, o.value) for o in outcome.proof.outputs] == [("y", "[-6]")]
 
 
-# -- tables ------------------------------------------------------------------------------------------------
-
-
-def test_tables_are_initialised_in_both_graphs(tmp_path: Path) -> None:
-    outcome = operated(
-        tmp_path,
-        tables(5, 6),
-        lambda g: gds.rename(g, [("y", "z"), ("initialise_0", "start"), ("table_0", "words")]),
-        overrides=Overrides({"key": "a"}),
-    )
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("z", "[-5]")]
-
-
-def test_another_value_in_a_table_is_caught_where_the_key_is_looked_up(tmp_path: Path) -> None:
-    def wrong(graph: Graph) -> EditResult:
-        result = gds.rename(graph, [("y", "z")])
-        graph.set_attr(graph["values_0"], "value", tensor([7], "int64"))
-        return result
-
-    error = refused(tmp_path, tables(5, 6), wrong, overrides=Overrides({"key": "a"}))
-    assert error.exit_code == 5
-
-
-def test_feeds_for_a_lookup_hit_keys_of_the_table(tmp_path: Path) -> None:
-    """Were all made-up texts unknown to the table, its content would not be proven."""
-    outcome = operated(tmp_path, tables(5, 6), lambda g: gds.rename(g, [("y", "z")]))
-    assert outcome.proof.outputs[0].value == "[-5]"
-
-
 def label_table() -> Builder:
     """Numbers to words, with a table of its own."""
     p = Builder()
@@ -284,25 +222,3 @@ def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
         return result
 
     assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differs",)
-
-
-# -- variables ---------------------------------------------------------------------------------------------
-
-
-def variables() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 2))
-    m.node("weights", "VariableV2", shape=(2, 3), dtype="float32", container="", shared_name="")
-    m.node("read", "Identity", ["weights"], T="float32")
-    m.node("y", "MatMul", ["x", "read"], T="float32")
-    return m
-
-
-def test_variables_are_fed_and_that_is_said(tmp_path: Path) -> None:
-    outcome = operated(tmp_path, variables(), lambda g: gds.rename(g, [("y", "z"), ("weights", "w")]))
-    assert [o.after for o in outcome.proof.compared] == ["z"]
-    assert outcome.proof.outputs[0].shape == (1, 3)
-    assert outcome.warnings == ["1 variable has no value in the file: run with generated values"]
-    (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, variables(), spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "AddV2")))
-    assert error.exit_code == 5

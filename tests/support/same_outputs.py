@@ -158,16 +158,26 @@ def renaming(graph: Graph) -> EditResult:
     return rename(graph, [("y", "served"), ("z", "inner")])
 
 
-def stateful() -> Builder:
-    m = Builder()
-    m.placeholder("key", "string", (1,))
-    m.const("default", -1.0)
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name="t")
-    m.const("keys", ["a", "b"], "string")
-    m.const("values", [3.0, 4.0])
-    m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="float32")
-    m.node("t/found", "LookupTableFindV2", ["table", "key", "default"], Tin="string", Tout="float32")
-    m.node("v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v")
-    m.node("t/result", "Sub", ["t/found", "v"], T="float32")
-    m.node("y", "Neg", ["t/result"], T="float32")
-    return m
+def without_comparable_outputs(y: str) -> dict[str, Builder]:
+    """Returns models whose output `y` cannot be compared, by the reason; `y` reads ``t/same``, an Identity of ``x``."""
+
+    def ending_in(op: str, **attrs: Any) -> Builder:
+        m = Builder()
+        m.placeholder("x", "float32", (2,))
+        m.node("t/same", "Identity", ["x"], T="float32")
+        m.node(y, op, ["t/same"], **attrs)
+        return m
+
+    types = {"Tin": ["float32"], "Tout": ["float32"]}
+    random = ending_in("StatefulPartitionedCall", f=func("noise"), **types)  # takes no seed
+    noise = random.function("noise", {"a": "float32"}, {"out": "float32"})
+    body_node(noise, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(noise, "draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32")
+    body_node(noise, "out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32")
+    noise.ret["out"] = "out:y:0"
+    noise.signature.is_stateful = True
+    return {
+        "random": random,
+        "unknown op": ending_in("MyOwnOp"),
+        "outside world": ending_in("PyFunc", token="t", **types),
+    }

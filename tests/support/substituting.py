@@ -84,15 +84,8 @@ MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
 }
 
 
-def part_of_one() -> Builder:
+def negative(given: str = "in", result: str = "out", size: int = 1) -> Builder:
     p = Builder()
-    p.placeholder("in", "float32", (2,))
-    p.node("out", "Neg", ["in"], T="float32")
-    return p
-
-
-def negative() -> Builder:
-    p = Builder()
-    p.placeholder("in", "float32", (1,))
-    p.node("out", "Neg", ["in"], T="float32")
+    p.placeholder(given, "float32", (size,))
+    p.node(result, "Neg", [given], T="float32")
     return p

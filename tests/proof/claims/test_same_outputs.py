@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.graphs import Builder, tensor
-from support.operating import operated, refused
 from support.same_outputs import (
     DIFFERS,
     EDITS,
@@ -174,15 +172,6 @@ def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> Non
     assert code in ("", error.code), error.message
     if code == DIFFERS:
         assert error.facts["tensors"]
-
-
-@pytest.mark.parametrize("name", ["fuse-ops", "inline"])
-def test_what_is_proven_is_written_and_what_is_not_is_not(name: str, tmp_path: Path) -> None:
-    operated(tmp_path, model(), EDITS[name])
-    assert (tmp_path / "out.pb").is_file()
-    (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, model(), spoilt(EDITS[name], MODEL_SPOILS["an output beside it"][0]))
-    assert error.exit_code == 5 and error.code == DIFFERS
 
 
 @pytest.mark.parametrize("name", EDITS)

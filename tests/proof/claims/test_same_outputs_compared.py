@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.graphs import Builder, body_node, func, tensor
+from support.graphs import Builder, tensor
 from support.same_outputs import (
     EDITS,
     claiming,
@@ -14,12 +14,11 @@ from support.same_outputs import (
     node_of,
     numbers,
     renaming,
-    stateful,
+    without_comparable_outputs,
 )
 from support.spoiling import (
     Edit,
     caught,
-    exchanged,
     proven,
     said,
     spoilt,
@@ -32,7 +31,6 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
@@ -122,17 +120,6 @@ def test_other_shapes_and_dtypes_are_never_equal(executor: Executor) -> None:
     assert (error.exit_code, error.details) == (5, ("served: shapes [2] and [1,2]",))
 
 
-def test_nan_equals_nan(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.node("y", "Log", ["x"], T="float32")
-    overrides = Overrides({"x": "[-1, 1]"})
-    edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("y",)), "f")  # noqa: E731
-    assert proven(executor, m, edit, overrides).compared
-    error = caught(executor, m, spoilt(edit, lambda g, _: g.set_op(g["y"], "Exp")), overrides)
-    assert error.exit_code == 5
-
-
 def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
     """Without a tolerance the summary says that the outputs are bit-identical."""
     m = Builder()
@@ -172,34 +159,7 @@ def test_a_claim_that_is_not_of_this_journal_is_not_passed(executor: Executor) -
 # -- nothing to compare ----------------------------------------------------------------------------------------
 
 
-def only(op: str, **attrs: Any) -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.node("t/same", "Identity", ["x"], T="float32")
-    m.node("y", op, ["t/same"], **attrs)
-    return m
-
-
-def noise() -> Builder:
-    m = Builder()
-    function = m.function("noise", {"a": "float32"}, {"out": "float32"})
-    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(function, "draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32")
-    body_node(function, "out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32")
-    function.ret["out"] = "out:y:0"
-    function.signature.is_stateful = True
-    m.placeholder("x", "float32", (2,))
-    m.node("t/same", "Identity", ["x"], T="float32")
-    m.node("y", "StatefulPartitionedCall", ["t/same"], Tin=["float32"], Tout=["float32"], f=func("noise"))
-    return m
-
-
-NOTHING = {
-    "random": noise(),
-    "unknown op": only("MyOwnOp"),
-    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token="t"),
-}
-
+NOTHING = without_comparable_outputs("y")
 
 SMALL_EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "z")]),
@@ -221,60 +181,3 @@ def test_where_no_output_can_be_compared_nothing_is_passed(what: str, name: str,
     else:
         assert name == "fuse-ops" and [o.before for o in proof.compared] == ["t/same"]
         assert "y" in {o.before for o in proof.outputs if o.comparison is None} | {s for s, _ in proof.skipped}
-
-
-# -- chance, variables, tables -----------------------------------------------------------------------------------
-
-
-def dice(seed: int) -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("shape", [2], "int32")
-    m.node("t/draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed)
-    m.node("t/sum", "Sub", ["x", "t/draw"], T="float32")
-    m.node("other", "RandomStandardNormal", ["shape"], T="int32", dtype="float32", seed=seed)
-    m.node("y", "Sub", ["t/sum", "other"], T="float32")
-    return m
-
-
-DICE_EDITS: dict[str, Edit] = {
-    "rename": lambda g: rename(g, [("y", "z"), ("t/draw", "d")]),
-    "fuse beside the draw": lambda g: fuse_ops(g, Selection(nodes=("t/sum",)), "f"),
-    "control-edges": lambda g: control_edges(g, add=[("t/draw", "^x")]),
-    "clone-scope": lambda g: clone_scope(g, "t", "u"),
-}
-
-
-@pytest.mark.parametrize("seed", [0, 5], ids=["unseeded", "seeded"])
-@pytest.mark.parametrize("name", DICE_EDITS)
-def test_random_ops_draw_the_same_for_both_graphs(name: str, seed: int, executor: Executor) -> None:
-    proof = proven(executor, dice(seed), DICE_EDITS[name])
-    assert "y" in {o.before for o in proof.compared}
-    error = caught(executor, dice(seed), spoilt(DICE_EDITS[name], exchanged("z" if name == "rename" else "y")))
-    assert error.exit_code == 5
-
-
-@pytest.mark.parametrize("seed", [0, 5], ids=["unseeded", "seeded"])
-def test_a_draw_that_is_fused_has_one_seed_in_both_graphs(seed: int, executor: Executor) -> None:
-    """Inside a function its value cannot be fed."""
-    edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("t/draw", "t/sum")), "f")  # noqa: E731
-    assert "y" in {o.before for o in proven(executor, dice(seed), edit).compared}
-    assert caught(executor, dice(seed), spoilt(edit, exchanged("y"))).exit_code in (5, 7)
-
-
-STATEFUL_EDITS: dict[str, Edit] = {
-    "rename": lambda g: rename(g, [("y", "z"), ("table", "words"), ("init", "start"), ("v", "weights")]),
-    "fuse-ops": lambda g: fuse_ops(g, Selection(nodes=("y",)), "f"),
-    "control-edges": lambda g: control_edges(g, add=[("y", "^key")]),
-    "clone-scope": lambda g: clone_scope(g, "t", "u"),
-    "import": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p"),
-}
-
-
-@pytest.mark.parametrize("name", STATEFUL_EDITS)
-def test_tables_and_variables_are_the_same_for_both_graphs(name: str, executor: Executor) -> None:
-    proof = proven(executor, stateful(), STATEFUL_EDITS[name])
-    assert "y" in {o.before for o in proof.compared}
-    assert any("variable" in warning for warning in proof.warnings)
-    for spoil in (exchanged("t/result"), value("values", [3.5, 4.5])):
-        assert caught(executor, stateful(), spoilt(STATEFUL_EDITS[name], spoil)).exit_code == 5
