@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from gdsurgeon.edits.add_postprocessing import add_postprocessing
+from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value
 from support.substituting import (
@@ -10,8 +12,6 @@ from support.substituting import (
     negative,
 )
 
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.extract import extract
