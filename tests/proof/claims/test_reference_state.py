@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value
 from support.substituting import (
@@ -12,6 +10,7 @@ from support.substituting import (
     negative,
 )
 
+import gdsurgeon as gds
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.extract import extract
@@ -62,8 +61,8 @@ DICE_EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("t/result", "r"), ("t/draw", "d")]),
     "fuse-ops next to a draw": lambda g: fuse_ops(g, named("t/sum"), "f"),
     "control-edges": lambda g: control_edges(g, add=[("t/draw", "^x")]),
-    "add-preprocessing": lambda g: add_preprocessing(g, negative("x", "x_preprocessed", 2).graph("pre.pb")),
-    "add-postprocessing": lambda g: add_postprocessing(g, negative("w", "w_postprocessed", 2).graph("post.pb")),
+    "add-preprocessing": lambda g: gds.add_preprocessing(g, negative("x", "x_preprocessed", 2).graph("pre.pb")),
+    "add-postprocessing": lambda g: gds.add_postprocessing(g, negative("w", "w_postprocessed", 2).graph("post.pb")),
 }
 
 
