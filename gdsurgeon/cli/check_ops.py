@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -62,7 +62,6 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
     assert engine is not None
     if engine not in ENGINES:
         _check_release(model, options["wanted"], engine.removeprefix("tf"), as_json=as_json)
-        return
     from gdsurgeon.cli.hints import HINTS, error_json
     from gdsurgeon.operation.check_ops import CheckOpsRequest, carry_out
     from gdsurgeon.view import check_ops as view
@@ -108,14 +107,12 @@ def _check_options(engine: str | None, options: dict[str, Any]) -> None:
         raise UsageError(line, code="bad-value", option="--device")
 
 
-def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> None:
+def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> NoReturn:
     """Prints what the TensorFlow release NAME does not support. Raises EditError if there is something."""
     from gdsurgeon.analysis.queries.compatibility import told, unknown_to, unknown_version
-    from gdsurgeon.analysis.queries.usage import op_counts
-    from gdsurgeon.cli.hints import error_json
+    from gdsurgeon.cli.edit import Answer
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.compat import known_release
-    from gdsurgeon.view.summary import findings
 
     release = known_release(name)
     graph = open_model(model, wanted).graph
@@ -129,22 +126,10 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
             model=shlex.quote(printable(model)),
             advice="make-older",
         )
-    if as_json:
-        found = {
-            "model": graph.source_name,
-            "target": release.name,
-            "unknown": [each._asdict() for each in unknown],
-            "version": version or None,
-            "error": error_json(error, "check-ops") if error is not None else None,
-            "exit_code": error.exit_code if error is not None else 0,
-        }
-        terminal.answer_json(found)
-    else:
-        entries = [("target", f"TensorFlow {release.name} {'does not support' if error else 'supports'} all nodes")]
-        entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
-        terminal.answer_lines(findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries))
-    if error is not None:
-        raise error
+    entries = [("target", f"TensorFlow {release.name} {'does not support' if error else 'supports'} all nodes")]
+    entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
+    found = {"target": release.name, "unknown": [each._asdict() for each in unknown], "version": version or None}
+    Answer("check-ops", graph).give(entries, error, is_to_do=False, as_json=as_json, **found)
 
 
 def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:

@@ -157,7 +157,7 @@ MOST_DETAILS = 21
 LONGEST_LINE = 4_000
 """Maximum characters of an error, a detail or a warning; TensorFlow's messages may contain long names."""
 PATIENCE = 1.0
-"""Seconds before the line appears. Most commands end before, and never import the code that draws."""
+"""Seconds before the line appears. Most commands end before."""
 INTERVAL = 0.25
 """Seconds between updates of the line."""
 _STYLES = {
@@ -171,81 +171,51 @@ _STYLES = {
 
 
 class ProgressLine:
-    """A context manager that shows the current event and its time after `PATIENCE` seconds.
+    """Shows the current event of a command and its time, `PATIENCE` seconds after the command or other output.
 
     A separate thread draws the line. Signals do not interrupt this thread, so the line is always complete.
-
-    Args:
-        command: returns the name of the command, which is shown before the first event.
-        is_watched: returns whether the line should be drawn; called before each update.
     """
 
-    def __init__(self, command: Callable[[], str], is_watched: Callable[[], bool]) -> None:
-        self._command = command
-        self._is_watched = is_watched
-        self._doing = ""
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
         self._began = time.monotonic()
-        self._over: threading.Event | None = None
+        self._doing = ""
+        self._over = threading.Event()
         self._drawing: threading.Thread | None = None
 
-    def __enter__(self) -> ProgressLine:
-        self._start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def __call__(self, event: Event) -> None:
-        """Shows a new event. After other output, the line appears again below it."""
-        sample = f" sample {event.sample} of {event.samples}" if event.sample else ""
-        self._doing = f"{event.step}{sample}"
-        if self._over is None:
-            self._start()
+    def show(self, event: Event | None = None) -> None:
+        """Shows `event`, or the command before the first event. After other output, the line appears again below it."""
+        if event is not None:
+            self._doing = f"{event.step} sample {event.sample} of {event.samples}" if event.sample else event.step
+        if self._drawing is None:
+            self._over.clear()
+            self._drawing = threading.Thread(target=self._draw, daemon=True)
+            self._drawing.start()
 
     def clear(self) -> None:
         """Erases the line before other output."""
-        if self._over is not None:
-            self._over.set()
         if self._drawing is not None:
+            self._over.set()
             self._drawing.join()
-        self._over = self._drawing = None
+            self._drawing = None
 
-    def _start(self) -> None:
-        self._over = threading.Event()
-        self._drawing = threading.Thread(target=self._draw, args=(self._over,), daemon=True)
-        self._drawing.start()
-
-    def _draw(self, over: threading.Event) -> None:
-        if over.wait(PATIENCE) or not self._is_watched():
+    def _draw(self) -> None:
+        if self._over.wait(PATIENCE) or not self._terminal.is_watched():
             return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        class SteadyConsole(Console):
-            """A console that does not hide the cursor: a killed or stopped process could not show it again."""
-
-            def show_cursor(self, show: bool = True) -> bool:
-                return False
-
-        def line() -> Text:
-            seconds = int(time.monotonic() - self._began)
-            return Text(f"{self._doing or self._command()} ... {seconds} s", no_wrap=True, overflow="ellipsis")
-
         try:
-            with Live(
-                get_renderable=line,
-                console=SteadyConsole(file=sys.stderr),
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            ) as live:
-                live.refresh()
-                while not over.wait(INTERVAL):
-                    live.refresh()
-        except (OSError, MemoryError):
-            pass  # the terminal is closed or too small: the command continues
+            while not self._over.is_set():
+                seconds = int(time.monotonic() - self._began)
+                line = f"{self._doing or self._terminal.command} ... {seconds} s"
+                width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+                print(_ERASED + fitted(line, width - 1), end="", file=sys.stderr, flush=True)
+                self._over.wait(INTERVAL)
+            print(_ERASED, end="", file=sys.stderr, flush=True)
+        except OSError:
+            pass  # the terminal is closed: the command continues
+
+
+_ERASED = "\r\x1b[2K"
+"""Erases the line of the cursor, and moves the cursor to its start."""
 
 
 class Terminal:
@@ -337,17 +307,18 @@ class Terminal:
         if not self.is_watched():
             yield
             return
-        with ProgressLine(lambda: self.command, lambda: self.is_watched()) as self._line:
-            try:
-                yield
-            finally:
-                self._line.clear()
-                self._line = None
+        self._line = ProgressLine(self)
+        self._line.show()
+        try:
+            yield
+        finally:
+            self._line.clear()
+            self._line = None
 
     def tell(self, event: Event) -> None:
         """Shows `event`."""
         if self._line is not None:
-            self._line(event)
+            self._line.show(event)
 
     def clear(self) -> None:
         """Clears the progress line before other output."""

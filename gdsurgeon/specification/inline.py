@@ -18,9 +18,6 @@ from gdsurgeon.specification.rows import Rows, Selecting, selected
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.wire.protos import AttrValue
 
-Resolved = tuple[str, set[str]]
-"""A tensor that is not an output of a replaced call, and the further nodes that must run before its consumers."""
-
 
 def function_of(call: Node) -> tuple[str, Mapping[str, AttrValue]]:
     """Returns the name of the function that a node calls, and the values of its attributes."""
@@ -30,163 +27,127 @@ def function_of(call: Node) -> tuple[str, Mapping[str, AttrValue]]:
     return (value.func.name, dict(value.func.attr)) if value is not None else ("", {})
 
 
-class Inlined:
-    """A call that is replaced by the nodes of its function.
+class Scope:
+    """The graph, or the nodes of a function that replace a call.
 
     Args:
-        calls: all replaced calls.
-        call: the node in the graph or in a function.
-        name: the name that the call has, or would have, in the graph.
-        outer: the replaced call whose function contains this call; None if it is a node of the graph.
+        call: the replaced call; None for the graph.
+        outer: the scope of the call.
+        body: the function.
 
     Attributes:
-        copies: the names in the edited graph, by the nodes of the function.
-        inner: the calls among these nodes.
+        names: the names in the edited graph, by the nodes of the function.
+        inner: the scopes of the replaced calls among the nodes.
         device: the device of nodes that have none.
     """
 
-    def __init__(self, calls: InlinedCalls, call: Node, name: str, outer: Inlined | None) -> None:
-        self.calls, self.call, self.name, self.outer = calls, call, name, outer
-        self.body = calls.body(call)
-        self.device: str = call.device or (outer.device if outer is not None else "")
-        self.copies: dict[Node, str] = {}
-        self.inner: dict[Node, Inlined] = {}
-        self._arguments = {node: number for number, node in enumerate(self.body.arguments)}
+    def __init__(self, call: Node | None = None, outer: Scope | None = None, body: Body | None = None) -> None:
+        self.call, self.outer = call, outer
+        self.device: str = (call.device if call is not None else "") or (outer.device if outer is not None else "")
+        self.names: dict[Node, str] = {}
+        self.inner: dict[Node, Scope] = {}
+        self.nodes, self.arguments, self.results, self.effects = [], {}, [], []
+        if body is not None:
+            self.nodes = [node for node in body.graph.nodes() if node not in body.graph.ends]
+            self.arguments = {node: number for number, node in enumerate(body.arguments)}
+            self.results = [read for node in body.results for read in node.inputs]
+            self.effects = list(body.control_results.values())
+
+    def name(self, node: Node) -> str:
+        """Returns the name of a node in the edited graph."""
+        return self.names.get(node, node.name)
 
     def waits(self) -> set[str]:
         """Returns the nodes that must run before the call. A call without inputs inherits those of its outer call."""
-        at: Inlined | None = self
-        while at is not None and not at.call.inputs and not at.call.controls:
+        at = self
+        while at.call is not None and at.outer is not None:
+            if at.call.inputs or at.call.controls:
+                return awaited((at.outer, control) for control in at.call.controls)
             at = at.outer
-        return set() if at is None else at.calls.awaited(at.outer, at.call.controls)
+        return set()
 
-    def argument(self, node: Node) -> int | None:
-        """Returns the index of the argument that a node of the function is; None if it is not an argument."""
-        return self._arguments.get(node)
-
-    def effects(self) -> set[str]:
+    def side_effects(self) -> list[Place]:
         """Returns the nodes that run because of control outputs, unless they compute results."""
-        ends = {read.node for read in self.results()}
-        return self.calls.awaited(self, (node for node in self.body.control_results.values() if node not in ends))
-
-    def results(self) -> list[Output]:
-        """Returns the results of the function, as tensors of its body."""
-        return [read for node in self.body.results for read in node.inputs]
+        ends = {read.node for read in self.results}
+        return [(self, node) for node in self.effects if node not in ends]
 
 
-class InlinedCalls:
-    """The calls that are replaced by the nodes of their functions, also calls inside these functions.
+Place = tuple[Scope, Node]
 
-    Args:
-        graph: the original.
-        calls: the calls in the graph, in the order of the file.
-        keep_names: whether nodes keep their names of the function if these are unused.
+
+def origin(scope: Scope, read: Output) -> tuple[Scope, Output, list[Place]]:
+    """Returns the tensor that replaces the tensor `read` of `scope`: an argument or the result of a call is replaced.
+
+    Also returns the scope of the tensor, and further nodes that must run before its consumers.
     """
+    waits: list[Place] = []
+    while True:
+        number, inner = scope.arguments.get(read.node), scope.inner.get(read.node)
+        call, outer = scope.call, scope.outer
+        if number is not None and call is not None and outer is not None:
+            waits += [(outer, control) for control in call.controls]
+            scope, read = outer, call.inputs[number]
+        elif inner is not None:
+            waits += inner.side_effects()
+            scope, read = inner, inner.results[read.index]
+        else:
+            return scope, read, waits
 
-    def __init__(self, graph: Graph, calls: Sequence[Node], *, keep_names: bool) -> None:
-        self._graph = graph
-        self._bodies: dict[tuple[str, bytes], Body] = {}
-        unique = UniqueNames(lambda name: name in graph)
-        self.of = {call.name: Inlined(self, call, call.name, None) for call in calls}
-        self.all: list[Inlined] = []
-        for first in self.of.values():
-            pending = [first]
-            while pending:
-                work = pending.pop()
-                self.all.append(work)
-                for node in self.nodes(work):
-                    copy = unique(node.name if keep_names else f"{work.name}/{node.name}")
-                    work.copies[node] = copy
-                    if self.is_call(node):
-                        work.inner[node] = Inlined(self, node, copy, work)
-                pending += work.inner.values()
 
-    def is_call(self, node: Node) -> bool:
-        """Returns whether a node of a function is a call."""
-        return node.op in CALLS or node.op in self._graph.functions
+def awaited(places: Iterable[Place]) -> set[str]:
+    """Returns the nodes of the edited graph that replace control inputs from nodes.
 
-    @staticmethod
-    def nodes(work: Inlined) -> Iterator[Node]:
-        """Returns the nodes of a function without its arguments and results."""
-        return (node for node in work.body.graph.nodes() if node not in work.body.graph.ends)
+    These are, for a call, the nodes of its control outputs and results. If none of them is a node of its function,
+    the inputs and control inputs of the call are added.
+    """
+    out: set[str] = set()
+    pending, seen = list(places), set[Place]()
+    while pending:
+        scope, node = place = pending.pop()
+        if place in seen or node in scope.arguments:
+            continue  # arguments exist before the function runs
+        seen.add(place)
+        inner = scope.inner.get(node)
+        if inner is None:
+            out.add(scope.name(node))
+            continue
+        pending += [(inner, effect) for effect in inner.effects]
+        ends = [origin(inner, read)[:2] for read in inner.results]
+        out |= {where.name(read.node) for where, read in ends}
+        if not inner.effects and all(where is not inner for where, _ in ends):
+            pending += [(scope, control) for control in node.controls]
+            pending += [(where, read.node) for where, read, _ in (origin(scope, given) for given in node.inputs)]
+    return out
 
-    def body(self, call: Node) -> Body:
-        """Returns the body of the called function."""
+
+def inlined(graph: Graph, calls: Sequence[Node], *, keep_names: bool) -> tuple[Scope, list[Scope]]:
+    """Returns the scope of `graph`, and those of all replaced calls: of `calls`, and of the calls in their functions.
+
+    With `keep_names`, nodes keep their names of the function if these are unused.
+    """
+    bodies: dict[tuple[str, str], Body] = {}
+
+    def scope_of(call: Node, outer: Scope) -> Scope:
         name, values = function_of(call)
-        spelt = sorted((key, value.SerializeToString(deterministic=True)) for key, value in values.items())
-        key = name, repr(spelt).encode()
-        if key not in self._bodies:
-            self._bodies[key] = Body(self._graph, name, values)
-        return self._bodies[key]
+        key = name, repr(sorted((key, value.SerializeToString(deterministic=True)) for key, value in values.items()))
+        if key not in bodies:
+            bodies[key] = Body(graph, name, values)
+        return Scope(call, outer, bodies[key])
 
-    def resolved(self, inside: Inlined | None, read: Output) -> Resolved:
-        """Returns the tensor of the edited graph that replaces `read`.
-
-        Args:
-            inside: the call whose function contains `read`; None if it is a tensor of the graph.
-            read: the tensor.
-        """
-        gates: set[str] = set()
-        ways = list(self._ways(inside, read))
-        for where, _, through in ways:
-            if through is not None:
-                is_left = through is not where
-                gates |= self.awaited(where, through.call.controls) if is_left else through.effects()
-        where, tensor, _ = ways[-1]
-        return format_input(self._name(where, tensor.node), tensor.index), gates
-
-    def _ways(self, inside: Inlined | None, read: Output) -> Iterator[tuple[Inlined | None, Output, Inlined | None]]:
-        """Yields `read` and the tensors that it is passed from, up to one that no replaced call returns.
-
-        Yields the call that contains each tensor, the tensor, and the call between it and the previous tensor.
-        """
-        through: Inlined | None = None
-        while True:
-            yield inside, read, through
-            number = inside.argument(read.node) if inside is not None else None
-            if inside is not None and number is not None:
-                through, read = inside, inside.call.inputs[number]
-                inside = through.outer
-                continue
-            through = self._call(inside, read.node)
-            if through is None:
-                return
-            inside, read = through, through.results()[read.index]
-
-    def _call(self, inside: Inlined | None, node: Node) -> Inlined | None:
-        return self.of.get(node.name) if inside is None else inside.inner.get(node)
-
-    @staticmethod
-    def _name(inside: Inlined | None, node: Node) -> str:
-        return node.name if inside is None else inside.copies[node]
-
-    def awaited(self, inside: Inlined | None, nodes: Iterable[Node]) -> set[str]:
-        """Returns the nodes of the edited graph that replace control inputs from `nodes`.
-
-        These are, for a call, the nodes of its control outputs and results. If none of them is a node of its function,
-        the inputs and control inputs of the call are added.
-        """
-        out: set[str] = set()
-        pending = [(inside, node) for node in nodes]
-        seen: set[tuple[int, Node]] = set()
+    unique = UniqueNames(lambda name: name in graph)
+    root, scopes = Scope(), list[Scope]()
+    root.inner = {call: scope_of(call, root) for call in calls}
+    for call, first in root.inner.items():
+        pending = [(call.name, first)]
         while pending:
-            place, node = pending.pop()
-            if (id(place), node) in seen or (place is not None and place.argument(node) is not None):
-                continue  # arguments exist before the function runs
-            seen.add((id(place), node))
-            call = self._call(place, node)
-            if call is None:
-                out.add(self._name(place, node))
-                continue
-            effects = list(call.body.control_results.values())
-            pending += [(call, effect) for effect in effects]
-            ends = [list(self._ways(call, read))[-1] for read in call.results()]
-            out |= {self._name(where, read.node) for where, read, _ in ends}
-            if not effects and not any(where is call for where, _, _ in ends):
-                pending += [(place, control) for control in call.call.controls]
-                pending += [(where, read.node) for given in call.call.inputs
-                            for where, read, _ in list(self._ways(place, given))[-1:]]  # fmt: skip
-        return out
+            prefix, scope = pending.pop()
+            scopes.append(scope)
+            for node in scope.nodes:
+                scope.names[node] = unique(node.name if keep_names else f"{prefix}/{node.name}")
+                if node.op in CALLS or node.op in graph.functions:
+                    scope.inner[node] = scope_of(node, scope)
+            pending += [(scope.names[node], inner) for node, inner in scope.inner.items()]
+    return root, scopes
 
 
 _FORWARDING = frozenset(("Identity", "IdentityN", "NoOp"))
@@ -210,115 +171,114 @@ def inline(
     if nodes is not None:
         names = set(selected(before, nodes))
         chosen = [node for node in chosen if node.name in names]
-    calls = InlinedCalls(before, chosen, keep_names=keep_names)
+    root, scopes = inlined(before, chosen, keep_names=keep_names)
     made = {
         name
-        for work in calls.all
-        for node, name in work.copies.items()
-        if node not in work.inner and (name in comparison.after or not _may_be_left_out(node))
+        for scope in scopes
+        for node, name in scope.names.items()
+        if node not in scope.inner and (name in comparison.after or not _may_be_left_out(node))
     }
-    kept = {name for name in calls.of if name in comparison.after}
+    calls = [call.name for call in root.inner]
+    kept = {name for name in calls if name in comparison.after}
     helpers = kept | {name for name in facts.added if name not in made}
     intent = Intent(
         added=[*made, *helpers],
-        removed=[name for name in calls.of if name not in kept],
-        functions=FunctionChanges(removed=_unused(before, comparison.after, calls)),
+        removed=[name for name in calls if name not in kept],
+        functions=FunctionChanges(removed=_unused(comparison, root, scopes)),
     )
-    seen = _Seen(comparison.after, calls, helpers)
+    edited = _Edited(comparison.after, root, scopes, helpers)
     for name in helpers:
         node = comparison.after.find(name)
         if node is not None and (node.op not in _FORWARDING or node.device):
             yield f"{quoted(name)} was added, but is a {node.op}"
-    for work in calls.all:
-        for node in calls.nodes(work):
-            if node not in work.inner and work.copies[node] in made:
-                yield from seen.copy(work, node)
-    for work in calls.of.values():
-        yield from seen.around(work, before, intent)
+    for scope in scopes:
+        for node in scope.nodes:
+            if node not in scope.inner and scope.names[node] in made:
+                yield from edited.copy(scope, node)
+    for scope in root.inner.values():
+        yield from edited.around(scope, before, intent)
     yield from audit(comparison, intent)
 
 
-class _Seen:
+class _Edited:
     """The graph after the edit. The `helpers` are added nodes that are not copies: they forward tensors and order."""
 
-    def __init__(self, after: Graph, calls: InlinedCalls, helpers: set[str]) -> None:
-        self._after, self._calls, self._helpers = after, calls, helpers
-        self._made = helpers | {name for work in calls.all for name in work.copies.values()}
-        given = (n for w in calls.of.values() for n in (*w.call.controls, *(read.node for read in w.call.inputs)))
-        self._given = {node.name for node in given}
+    def __init__(self, after: Graph, root: Scope, scopes: Sequence[Scope], helpers: set[str]) -> None:
+        self._after, self._root, self._helpers = after, root, helpers
+        self._made = helpers | {name for scope in scopes for name in scope.names.values()}
+        self._given = {node.name for call in root.inner for node in _above(call)}
 
-    def copy(self, work: Inlined, old: Node) -> Iterator[str]:
+    def copy(self, scope: Scope, old: Node) -> Iterator[str]:
         """Yields the faults of the copy of a node of a function body."""
-        name = work.copies[old]
+        name = scope.names[old]
         new = self._after.find(name)
         if new is None:
             yield f"{quoted(name)} is missing"
             return
-        if (new.op, new.device) != (old.op, old.device or work.device):
+        if (new.op, new.device) != (old.op, old.device or scope.device):
             yield f"{quoted(name)} is a {new.op} on {quoted(new.device)}"
         for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
             if key not in (COLOCATION_ATTR, "frame_name") and not is_same_attr(old, new, key):
                 yield f"{quoted(name)} has a different {quoted(key)}"
-        together = {work.copies[o] for o in old.colocated if o in work.copies and o not in work.inner}
+        together = {scope.names[o] for o in old.colocated if o in scope.names and o not in scope.inner}
         if {o.name for o in new.colocated if o.name in self._after} != together:
             yield f"{quoted(name)} is colocated with {sorted(o.name for o in new.colocated)}"
         if len(new.inputs) != len(old.inputs):
             yield f"{quoted(name)} has {len(new.inputs)} inputs"
             return
         for now, read in zip(new.inputs, old.inputs, strict=True):
-            yield from self._read(name, now, work, read)
-        wanted, waits = self._calls.awaited(work, old.controls), self._waits(new.controls)
+            yield from self._read(name, now, scope, read)
+        wanted, waits = awaited((scope, control) for control in old.controls), self._waits(new.controls)
         if not old.inputs and not wanted:
-            wanted = work.waits()
-        if not waits <= wanted and not self._is_gated(new):
+            wanted = scope.waits()
+        if not waits <= wanted and not any(control.name in self._helpers for control in new.controls):
             yield f"{quoted(name)} has the control inputs {sorted(waits)}"
         yield from self._late(name, waits, wanted)
 
-    def _is_gated(self, node: Node) -> bool:
-        return any(control.name in self._helpers for control in node.controls)
-
-    def around(self, work: Inlined, before: Graph, intent: Intent) -> Iterator[str]:
+    def around(self, scope: Scope, before: Graph, intent: Intent) -> Iterator[str]:
         """Yields the faults of the users of a call of the file."""
-        name = work.name
-        users = [before[user] for user in before.store.users(name) if user not in self._calls.of]
-        is_read = False
-        for user in users:
+        root, old = self._root, scope.call
+        assert old is not None
+        name = old.name
+        is_read = any(read.node is old for call in root.inner for read in call.inputs)
+        for user in (user for name in before.store.users(old.name) if (user := before[name]) not in root.inner):
             now = self._after.find(user.name)
-            slots = [slot for slot, read in enumerate(user.inputs) if read.node.name == name]
+            slots = [slot for slot, read in enumerate(user.inputs) if read.node is old]
             is_read = is_read or bool(slots)
             for slot in slots if now is not None and len(now.inputs) == len(user.inputs) else ():
                 assert now is not None
-                yield from self._read(user.name, now.inputs[slot], None, user.inputs[slot])
+                yield from self._read(user.name, now.inputs[slot], root, user.inputs[slot])
                 intent.rewire([(user.name, slot)], user.inputs[slot].name, now.inputs[slot].name)
-            if now is not None and any(control.name == name for control in user.controls):
-                yield from self._late(user.name, self._waits(now.controls), self._calls.awaited(None, user.controls))
-                kept = {control.name for control in user.controls if control.name not in self._calls.of}
+            if now is not None and old in user.controls:
+                wanted = awaited((root, control) for control in user.controls)
+                yield from self._late(user.name, self._waits(now.controls), wanted)
+                kept = {control.name for control in user.controls if control not in root.inner}
                 waits = {control.name for control in now.controls}
                 if not kept <= waits or not waits - kept <= self._made | self._given:
                     yield f"{quoted(user.name)} has the control inputs {sorted(waits)}"
                 intent.alter(user.name, {"controls": tuple(c.name for c in now.controls)})
-        is_read = is_read or any(r.node.name == name for o in self._calls.of.values() for r in o.call.inputs)
         if is_read:
             return
         call = self._after.find(name)
         if call is None:
             yield f"{quoted(name)}, which has no consumers, is missing"
             return
-        for index, read in enumerate(work.results()):
-            yield from self._read(name, Output(call, index), work, read)
-        waits = self._waits([*call.controls, *(read.node for read in call.inputs)])
-        yield from self._late(name, waits, work.effects() if work.results() else self._calls.awaited(None, [work.call]))
+        for index, read in enumerate(scope.results):
+            yield from self._read(name, Output(call, index), scope, read)
+        wanted = awaited(scope.side_effects() if scope.results else [(root, old)])
+        yield from self._late(name, self._waits(_above(call)), wanted)
 
-    def _read(self, name: str, now: Output, inside: Inlined | None, read: Output) -> Iterator[str]:
+    def _read(self, name: str, now: Output, scope: Scope, read: Output) -> Iterator[str]:
         """Yields a line unless the input `now` is the counterpart of `read`, with the same orderings."""
-        wanted, gates = self._calls.resolved(inside, read)
+        where, tensor, gates = origin(scope, read)
         passed: list[Node] = []
         while now.node.name in self._helpers and now.index < len(now.node.inputs):
-            passed += [*now.node.controls, *(handed.node for handed in now.node.inputs)]
+            passed += _above(now.node)
             now = now.node.inputs[now.index]
+        wanted = format_input(where.name(tensor.node), tensor.index)
         if now.name != wanted:
             yield f"{quoted(name)} reads {quoted(now.name)}, not {quoted(wanted)}"
-        yield from self._late(name, self._waits([*passed, now.node]), gates)
+        yield from self._late(name, self._waits([*passed, now.node]), awaited(gates))
 
     def _waits(self, nodes: Iterable[Node]) -> set[str]:
         """Returns the nodes that `nodes` are or forward orderings from."""
@@ -347,13 +307,14 @@ def _above(node: Node) -> list[Node]:
     return [*(read.node for read in node.inputs), *node.controls]
 
 
-def _unused(before: Graph, after: Graph, calls: InlinedCalls) -> list[str]:
+def _unused(comparison: Comparison, root: Scope, scopes: Sequence[Scope]) -> list[str]:
     """Returns the functions that only the inlined calls called, directly or indirectly."""
-    library = before.functions
-    inlined = set(library.reachable((function_of(work.call)[0] for work in calls.all), gradients=True))
-    others = [f.signature.name for f in library if f.signature.name not in inlined]
-    left = [node for node in calling_nodes(before) if node.name not in calls.of]
-    made = (after.find(name) for work in calls.all for node, name in work.copies.items() if node not in work.inner)
+    before, library = comparison.before, comparison.before.functions
+    called = (function_of(scope.call)[0] for scope in scopes if scope.call is not None)
+    lost = set(library.reachable(called, gradients=True))
+    others = [f.signature.name for f in library if f.signature.name not in lost]
+    left = [node for node in calling_nodes(before) if node not in root.inner]
+    made = (comparison.after.find(name) for s in scopes for node, name in s.names.items() if node not in s.inner)
     named = (name for node in (*left, *made) if node is not None for name in named_by_node(node))
     used = set(library.reachable([*named, *others], gradients=True))
-    return [name for name in inlined if name not in used]
+    return [name for name in lost if name not in used]

@@ -256,9 +256,10 @@ def test_a_terminal_that_is_gone_fails_nothing(screen: Screen, monkeypatch: pyte
         tried.set()
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("rich.live.Live.refresh", fail)
     hooked: list[object] = []
     monkeypatch.setattr(threading, "excepthook", hooked.append)
-    with terminal.progress():
-        assert tried.wait(LONG_ENOUGH)
+    with monkeypatch.context() as closed:
+        closed.setattr(screen.stream, "flush", fail)
+        with terminal.progress():
+            assert tried.wait(LONG_ENOUGH)
     assert not hooked
