@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, tolerance_options
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingOption, option, tolerance_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -80,14 +79,13 @@ def _check(
 
     if not (xs or weights):
         line = "--xs or --weights is missing: the tensors with respect to which gradients are computed"
-        raise UsageError(line, code="missing-option", option="--xs")
+        raise MissingOption(line, option="--xs")
     if scope is not None and not scope.strip("/"):
-        raise UsageError("--prefix is empty", code="bad-value", option="--prefix")
+        raise BadValue("--prefix is empty", option="--prefix")
     if budget is not None and checkpoints:
         line = "--budget chooses the checkpoints: give --budget or --checkpoints, not both"
-        raise UsageError(line, code="conflicting-options", option="--budget")
+        raise ConflictingOptions(line, option="--budget")
     if threads is not None and budget is None and checkpoints in ([], ["none"]):
-        raise UsageError("--threads needs --checkpoints or --budget", code="missing-option", option="--threads")
+        raise MissingOption("--threads needs --checkpoints or --budget", option="--threads")
     if len(checkpoints) > 1 and set(checkpoints) & set(MODES):
-        line = f"--checkpoints expects one of {', '.join(MODES)}, or tensors"
-        raise UsageError(line, code="bad-value", option="--checkpoints")
+        raise BadValue(f"--checkpoints expects one of {', '.join(MODES)}, or tensors", option="--checkpoints")

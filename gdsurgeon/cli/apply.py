@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_options
-from gdsurgeon.cli.options import Pairs, option
+from gdsurgeon.cli.options import ConflictingOptions, MissingArgument, Pairs, option
 from gdsurgeon.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Apply(Command):
             missing = "SCRIPT is missing: apply --check SCRIPT"
             if not is_checked:
                 missing = "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
-            raise UsageError(missing, code="missing-argument", hint="gdsurgeon apply --help") from error
+            raise MissingArgument(missing, hint="gdsurgeon apply --help") from error
 
 
 @click.command("apply", cls=_Apply)
@@ -62,10 +62,10 @@ def command(
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
-        raise UsageError("apply expects MODEL and SCRIPT, or --check SCRIPT", code="missing-argument")
+        raise MissingArgument("apply expects MODEL and SCRIPT, or --check SCRIPT")
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
-        raise UsageError("only one of MODEL and SCRIPT can be read from standard input", code="conflicting-options")
+        raise ConflictingOptions("only one of MODEL and SCRIPT can be read from standard input")
     edits = ScriptEdits(path, request, context)
     given = Variables(variables)
     try:

@@ -10,9 +10,9 @@ import click
 
 from gdsurgeon.cli.command import Command, validate_options
 from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.options import option, tolerance_options, unnamed
+from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingOption, option, tolerance_options, unnamed
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, ValidationError, printable
+from gdsurgeon.errors import EditError, GdsurgeonError, ValidationError, printable
 from gdsurgeon.text import nearest, suggestion
 
 if TYPE_CHECKING:
@@ -88,23 +88,23 @@ def _check_options(engine: str | None, options: dict[str, Any]) -> None:
     """Raises UsageError if an option is missing or has no effect."""
     if engine is None:
         line = f"--for is missing: {', '.join(ENGINES)}, or a TensorFlow release such as tf1.15"
-        raise UsageError(line, code="missing-option", option="--for")
+        raise MissingOption(line, option="--for")
     if engine not in ENGINES and not re.match(r"tf[0-9]", engine):
         near = nearest(engine, ENGINES)
         known = f"neither an engine ({', '.join(ENGINES)}) nor a TensorFlow release such as tf1.15"
         line = f"--for {printable(engine)} is {known}.{suggestion(near)}"
-        raise UsageError(line, code="bad-value", option="--for", value=engine, near=near)
+        raise BadValue(line, option="--for", value=engine, near=near)
     if not options["run"]:
         for name in ("run_in", "outputs", "rtol", "atol"):
             if options[name] not in (None, []):
                 option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} needs --run", code="missing-option", option=option)
+                raise MissingOption(f"{option} needs --run", option=option)
     elif engine not in ENGINES:
         line = "--run is for engines; compat --for {} --run-in WHEEL runs the converted model in this release"
-        raise UsageError(line.format(engine), code="conflicting-options", option="--run")
+        raise ConflictingOptions(line.format(engine), option="--run")
     elif len(options["devices"]) > 1 or options["settings"].device != "cpu":
         line = "--device: an engine runs on the CPU and is compared with TensorFlow on the CPU"
-        raise UsageError(line, code="bad-value", option="--device")
+        raise BadValue(line, option="--device")
 
 
 def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> NoReturn:

@@ -9,9 +9,9 @@ import click
 
 from gdsurgeon.cli.command import Command, answer_options, output_option
 from gdsurgeon.cli.complete import checkpoint_keys, paired
-from gdsurgeon.cli.options import Pairs, not_a_pair, once, option, pairs_of_file
+from gdsurgeon.cli.options import ConflictingOptions, MissingOption, Pairs, not_a_pair, once, option, pairs_of_file
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import InputError, UsageError, printable
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.text import counted, first_lines, size
 
 if TYPE_CHECKING:
@@ -67,11 +67,10 @@ def command(
     renames = once([*renames, *pairs_of_file(map_file)])
     edits = bool(renames or scopes or patterns or drops or values)
     if listing + verify + edits > 1:
-        raise UsageError("give only one of --list, --verify and edits", code="conflicting-options")
+        raise ConflictingOptions("give only one of --list, --verify and edits")
     if not edits:
         if any(value not in (None, False) for value in output.values()):
-            line = "nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set"
-            raise UsageError(line, code="missing-option")
+            raise MissingOption("nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set")
         _look(model, as_json, verify)
         return
     from gdsurgeon.operation.checkpoint import CheckpointRequest, operate_checkpoint

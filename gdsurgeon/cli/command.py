@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import click
 
 from gdsurgeon.cli.complete import files, nodes
-from gdsurgeon.cli.options import HEADINGS, Option, lines_of, names_in, once, option, pairs
+from gdsurgeon.cli.options import (
+    HEADINGS,
+    BadValue,
+    ConflictingOptions,
+    Option,
+    lines_of,
+    names_in,
+    once,
+    option,
+    pairs,
+)
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, printable
 from gdsurgeon.text import suggestion
@@ -343,7 +353,7 @@ def validate_options(command: F) -> F:
 
 
 def _bad_value(option: str, value: str, expected: str) -> UsageError:
-    return UsageError(f"{option} {value}: {expected}", code="bad-value", option=option, value=value)
+    return BadValue(f"{option} {value}: {expected}", option=option, value=value)
 
 
 def wanted(options: dict[str, Any]) -> Wanted:
@@ -366,9 +376,7 @@ def running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ..
     take = options.pop
     timeout, libraries, archive = take("timeout"), take("op_libraries"), take("archive")
     if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
-        raise UsageError(
-            f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", code="bad-value", option="--timeout"
-        )
+        raise BadValue(f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", option="--timeout")
     for library in libraries:
         if not os.path.isfile(library):
             line = f"--op-lib {printable(library)} does not exist"
@@ -462,7 +470,7 @@ def _selection(options: dict[str, Any]) -> Selection:
     nodes, file = (*take("chosen", ()), *take("nodes")), take("file")
     model = click.get_current_context().params.get("model")
     if file == "-" == model:
-        raise UsageError("only one of MODEL and --nodes can be read from standard input", code="conflicting-options")
+        raise ConflictingOptions("only one of MODEL and --nodes can be read from standard input")
     kept: dict[str, Any] = {
         name: take(name) for name in ("regexes", "ops", "scopes", "exclude", "control", "constants")
     }

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, tolerance_options
+from gdsurgeon.cli.options import ConflictingOptions, option, tolerance_options
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(request: Request, target: str, run_in: str | None, **arguments: obje
         if not os.path.exists(run_in):
             raise UsageError(f"--run-in {printable(run_in)}: no such wheel or folder", code="no-such-file")
         if request.level not in ("load", "run"):
-            raise UsageError(f"--run-in needs --validate run or load, not {request.level}", code="conflicting-options")
+            raise ConflictingOptions(f"--run-in needs --validate run or load, not {request.level}")
         request.run_in, request.target = run_in, target
         request.others = (*request.others, run_in)
     return {"target": target, **arguments}

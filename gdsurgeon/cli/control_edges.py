@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import in_functions, selection_options
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import not_a_pair, option
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.cli.options import BadValue, MissingOption, not_a_pair, option
+from gdsurgeon.errors import quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -37,11 +37,11 @@ def command(selection: Selection, add: tuple[str, ...], remove: tuple[str, ...])
       gdsurgeon control-edges model.pb --op Conv2D --remove '^*'
     """
     if not add and not remove:
-        raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE", code="missing-option")
+        raise MissingOption("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE")
     added = [_edge(text, "--add", selection) for text in add]
     removed = [_edge(text, "--remove", selection) for text in remove]
     if not selection.names_nothing and all(node for node, _ in (*added, *removed)):
-        raise UsageError("nodes are selected, but no edge ^BEFORE is given for them", code="missing-option")
+        raise MissingOption("nodes are selected, but no edge ^BEFORE is given for them")
 
     def edit(graph: Graph) -> EditResult:
         from gdsurgeon.edits.control_edges import control_edges
@@ -77,5 +77,5 @@ def _edge(text: str, option: str, selection: Selection) -> tuple[str, str]:
         raise not_a_pair(text, option, "NODE=^BEFORE" if selection.names_nothing else "[NODE=]^BEFORE")
     if not before.startswith("^"):
         line, near = f"{option} {quoted(text)}: a control input is written ^node", f"{node}=^{before}"
-        raise UsageError(line, code="bad-value", hint=f"{option} {quoted(near)}", option=option, value=text, near=near)
+        raise BadValue(line, hint=f"{option} {quoted(near)}", option=option, value=text, near=near)
     return node, before

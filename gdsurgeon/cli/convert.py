@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from gdsurgeon.cli.command import Command, answer_options, output_option
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import ConflictingOptions, option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError
 
 
 @click.command("convert", cls=Command)
@@ -35,8 +34,7 @@ def command(model: str, as_json: bool, form: str | None, out: str | None, dry_ru
     from gdsurgeon.wire.output import STANDARD_OUTPUT
 
     if as_json and (model if out is None else out) in STANDARD_OUTPUT:
-        line = "--json and the result cannot both be written to standard output"
-        raise UsageError(line, code="conflicting-options", option="--json")
+        raise ConflictingOptions("--json and the result cannot both be written to standard output", option="--json")
     text = None if form is None else form == "text"
     done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=terminal.settle)
     summary = converted_summary(done, model, dry_run=dry_run)

@@ -10,7 +10,7 @@ import click
 from gdsurgeon.cli.command import Query, output_option, query_command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingArgument, option
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
 from gdsurgeon.wire.output import STANDARD_OUTPUT
@@ -64,18 +64,18 @@ def command(
       gdsurgeon diff old.pb new.pb --map-file pairs.txt
     """
     if sum((query.as_json, stat, markdown, textconv)) > 1:
-        raise UsageError("give only one of --json, --stat, --markdown and --textconv", code="conflicting-options")
+        raise ConflictingOptions("give only one of --json, --stat, --markdown and --textconv")
     from gdsurgeon.compare.diff import diff_models
     from gdsurgeon.compare.difference import IGNORABLE
 
     unknown = sorted({*ignored}.difference(IGNORABLE))
     if unknown:
         line = f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}"
-        raise UsageError(line, code="bad-value", option="--ignore", value=unknown[0])
+        raise BadValue(line, option="--ignore", value=unknown[0])
     ignore = frozenset(ignored)
     if textconv:
         if others:
-            raise UsageError("--textconv expects one model", code="conflicting-options", option="--textconv")
+            raise ConflictingOptions("--textconv expects one model", option="--textconv")
         from gdsurgeon.view.text import graph_lines
 
         terminal.answer("\n".join(graph_lines(query.open().graph)))
@@ -100,10 +100,10 @@ def command(
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
     """Raises UsageError if an output would replace one of `models`, or if two outputs are standard output."""
     if out == "-":
-        raise UsageError("-o expects a file: the answer is printed to standard output", code="bad-value", option="-o")
+        raise BadValue("-o expects a file: the answer is printed to standard output", option="-o")
     if mapping in STANDARD_OUTPUT and is_answered:
         line = "--map-file - prints only the pairs: leave out --json, --stat and --markdown"
-        raise UsageError(line, code="conflicting-options", option="--map-file")
+        raise ConflictingOptions(line, option="--map-file")
     written = [(option, path) for option, path in (("--map-file", mapping), ("-o", out)) if path is not None]
     if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
@@ -114,12 +114,12 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
 def _check_models(model: str, others: tuple[str, ...]) -> None:
     """Raises UsageError if there is not one OTHER, or if both models are standard input."""
     if not others:
-        raise UsageError("diff expects two models: OTHER is missing", code="missing-argument", name="OTHER")
+        raise MissingArgument("diff expects two models: OTHER is missing", name="OTHER")
     if len(others) > 1:
         line = f"diff expects two models, got a third: {quoted(others[1])}"
         raise UsageError(line, code="extra-argument", value=others[1])
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise UsageError("only one of the models can be read from standard input", code="conflicting-options")
+        raise ConflictingOptions("only one of the models can be read from standard input")
 
 
 def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:

@@ -11,7 +11,7 @@ import click
 import gdsurgeon
 from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
 from gdsurgeon.cli.hints import error_json, word_proof, worded
-from gdsurgeon.cli.options import ListedTensor, option
+from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, MissingOption, option
 from gdsurgeon.cli.terminal import terminal, whole
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
 from gdsurgeon.registry import COMMANDS
@@ -244,10 +244,9 @@ def check_option(command: F) -> F:
 def refuse_options(request: Request, *, only_check: bool, as_json: bool, option: str = "--check") -> None:
     """Raises UsageError if `option`, which writes nothing, is given with an output, or --json without it."""
     if as_json and not only_check:
-        line = f"--json needs {option}; --report FILE writes the report of an edit"
-        raise UsageError(line, code="missing-option", option=option)
+        raise MissingOption(f"--json needs {option}; --report FILE writes the report of an edit", option=option)
     if only_check and (request.out is not None or request.in_place):
-        raise UsageError(f"{option} writes nothing: leave out -o and -i", code="conflicting-options", option=option)
+        raise ConflictingOptions(f"{option} writes nothing: leave out -o and -i", option=option)
 
 
 def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, as_json: bool) -> NoReturn:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command, named_edit
-from gdsurgeon.cli.options import ListedTensor, option
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import ListedTensor, MissingOption, option
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -31,7 +30,6 @@ def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTe
     from gdsurgeon.edits.extract import extract
 
     if not outputs:
-        line = "--outputs is missing: give the tensors that the result must compute"
-        raise UsageError(line, code="missing-option", option="--outputs")
+        raise MissingOption("--outputs is missing: give the tensors that the result must compute", option="--outputs")
     starts, ends = ([each.tensor for each in listed] for listed in (inputs, outputs))
     return named_edit(request, lambda graph: extract(graph, starts, ends), [*inputs, *outputs])

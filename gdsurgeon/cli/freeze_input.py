@@ -10,7 +10,7 @@ import click
 from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.complete import inputs_and_constants, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, pair
+from gdsurgeon.cli.options import MissingArgument, option, pair
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def command(
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing == (value is not None):
         message = "--value needs nodes: NODE ..., or a selection" if value is not None else "the nodes have no value"
-        raise UsageError(message, code="missing-argument", hint="NODE=VALUE, or --value", option="--value")
+        raise MissingArgument(message, hint="NODE=VALUE, or --value", option="--value")
     if not values and weights is None and value is None:
-        raise UsageError("nothing to freeze: give NODE=VALUE or --values FILE.npz", code="missing-argument")
+        raise MissingArgument("nothing to freeze: give NODE=VALUE or --values FILE.npz")
     request.others += (weights,) if weights is not None else ()
     shared = None if value is None else _read(value, request)
 

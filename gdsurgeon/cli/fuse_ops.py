@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, tolerance_options
+from gdsurgeon.cli.options import MissingOption, option, tolerance_options
 from gdsurgeon.cli.parts import load_part
-from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -36,5 +35,5 @@ def command(request: Request, body: str | None, **arguments: object) -> dict[str
       gdsurgeon fuse-ops model.pb --between conv1/Conv2D=conv1/Relu --with-consts --name conv1_block
     """
     if arguments["mapped"] and body is None:
-        raise UsageError("--map needs --with BODY", code="missing-option", option="--with")
+        raise MissingOption("--map needs --with BODY", option="--with")
     return {"body": load_part(body, request) if body is not None else None, **arguments}

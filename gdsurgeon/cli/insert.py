@@ -11,9 +11,8 @@ import click
 from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import ConflictingOptions, MissingOption, option
 from gdsurgeon.cli.parts import PartOptions, part_of, part_options
-from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -56,12 +55,10 @@ def command(
         body, names = None, words
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing and tensor is None:
-        raise UsageError("give --at TENSOR, or name or select nodes", code="missing-option", option="--at")
+        raise MissingOption("give --at TENSOR, or name or select nodes", option="--at")
     for name, value in {"--at": tensor, "--emit": own.emit, "--against": own.against}.items():
         if value is not None and not selection.names_nothing:
-            raise UsageError(
-                f"{name} is for one tensor, but nodes are selected", code="conflicting-options", option=name
-            )
+            raise ConflictingOptions(f"{name} is for one tensor, but nodes are selected", option=name)
     part = part_of(request, "BODY", body, own, inserted)
 
     def edit(graph: Graph) -> EditResult:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import Query, query_command
 from gdsurgeon.cli.hints import HINTS, worded
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import MissingOption, option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError
+from gdsurgeon.errors import GdsurgeonError
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem
@@ -35,7 +35,7 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
       gdsurgeon inspect model.pb --strings --json | jq -r '.strings[].paths[]'
     """
     if top is not None and not (parts["sizes"] or parts["strings"]):
-        raise UsageError("--top needs --sizes or --strings", code="missing-option", option="--top")
+        raise MissingOption("--top needs --sizes or --strings", option="--top")
     from gdsurgeon.analysis.checks.check import check
     from gdsurgeon.analysis.queries.signature import inferred_signature, signature
     from gdsurgeon.view import inspection

@@ -35,6 +35,30 @@ Parser = Callable[[Any, str], Any]
 """Converts the value of an option, whose name is the second argument. It raises UsageError for a wrong value."""
 
 
+class ConflictingOptions(UsageError):
+    """Options exclude each other."""
+
+    code = "conflicting-options"
+
+
+class MissingOption(UsageError):
+    """An option is missing, or the option that a given option needs."""
+
+    code = "missing-option"
+
+
+class MissingArgument(UsageError):
+    """An argument is missing."""
+
+    code = "missing-argument"
+
+
+class BadValue(UsageError):
+    """The value of an option is wrong."""
+
+    code = "bad-value"
+
+
 # -- parsing -----------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +76,7 @@ def names_in(texts: Texts, option: str) -> list[str]:
     """
     lists = [[name for part in text.split(",") if (name := part.strip())] for text in texts]
     if not all(lists):
-        raise UsageError(f"{option} is empty", code="bad-value", option=option)
+        raise BadValue(f"{option} is empty", option=option)
     return [name for names in lists for name in names]
 
 
@@ -181,7 +205,7 @@ def unnamed(texts: Texts, option: str) -> list[str]:
         if name:
             text = f"{name}={tensor}"
             line = f"{option} {quoted(text)}: this command does not accept NAME=; write {quoted(tensor)}"
-            raise UsageError(line, code="bad-value", option=option, value=text, near=tensor)
+            raise BadValue(line, option=option, value=text, near=tensor)
     return [tensor for tensor, _ in tensors]
 
 

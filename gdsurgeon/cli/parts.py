@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.cli.command import collected, current_script
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingArgument, MissingOption, option
 from gdsurgeon.errors import InputError, Remark, UsageError, printable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def load_part(path: str, request: Request) -> Graph:
     from gdsurgeon.container.load import load, reads_of
 
     if path == "-" and request.model == "-":
-        raise UsageError("only one of the graphs can be read from standard input", code="conflicting-options")
+        raise ConflictingOptions("only one of the graphs can be read from standard input")
     request.others += (path,)
     reads = map(os.path.abspath, reads_of(path))
     request.settings = request.settings._replace(reads=(*request.settings.reads, *reads))
@@ -138,23 +138,21 @@ def _check_agree(
     """Raises UsageError if options of the graph conflict."""
     if mapped and own.steps is not None:
         line = f"--map needs {called}: a graph built from --steps already has the right names"
-        raise UsageError(line, code="conflicting-options", option="--map")
+        raise ConflictingOptions(line, option="--map")
     if path is not None and own.steps is not None:
-        raise UsageError(f"give {printable(path)} or --steps, not both", code="conflicting-options", option="--steps")
+        raise ConflictingOptions(f"give {printable(path)} or --steps, not both", option="--steps")
     if path is None and own.steps is None:
-        line = f"{called} is missing: give a graph, or --steps to build one"
-        raise UsageError(line, code="missing-argument", name=called)
+        raise MissingArgument(f"{called} is missing: give a graph, or --steps to build one", name=called)
     for name, value in {"emit": own.emit, **others}.items():
         if value is not None and own.steps is None:
-            raise UsageError(f"--{name} needs --steps", code="missing-option", option="--steps")
+            raise MissingOption(f"--{name} needs --steps", option="--steps")
     for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
         if tolerance is not None and own.against is None:
-            raise UsageError(f"--{name} needs --against", code="missing-option", option="--against")
+            raise MissingOption(f"--{name} needs --against", option="--against")
     if own.against is None:
         return
     if request.level != "run":
-        line = f"--against needs --validate run, not {request.level}"
-        raise UsageError(line, code="conflicting-options", option="--against")
+        raise ConflictingOptions(f"--against needs --validate run, not {request.level}", option="--against")
     from gdsurgeon.feeds.archive import Archive
 
     with Archive(own.against, "the reference"):
@@ -170,8 +168,7 @@ def _check_emitted(request: Request, emit: str) -> None:
         line = "--emit cannot be used in a script: the lines of a script write no files"
         raise UsageError(line, code="not-in-a-script", option="--emit")
     if emit in STANDARD_OUTPUT:
-        line = "--emit expects a file: the edited model is written to standard output"
-        raise UsageError(line, code="bad-value", option="--emit")
+        raise BadValue("--emit expects a file: the edited model is written to standard output", option="--emit")
     out = output_path(
         request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
     )

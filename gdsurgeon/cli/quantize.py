@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, tensor_tolerance
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import MissingOption, option, tensor_tolerance
 
 
 @edit_command("quantize")
@@ -27,5 +26,5 @@ def command(**arguments: object) -> dict[str, object]:
       gdsurgeon quantize model.pb --dtype int8 --keep '^box_head' --tolerance 0.05 -o small.pb
     """
     if arguments["dtype"] is None:
-        raise UsageError("--dtype is missing: float16, bfloat16 or int8", code="missing-option", option="--dtype")
+        raise MissingOption("--dtype is missing: float16, bfloat16 or int8", option="--dtype")
     return arguments

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.cli.command import in_functions, selecting
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import ConflictingOptions, MissingOption, option
 
 
 @edit_command("remove")
@@ -31,7 +30,7 @@ def command(**arguments: object) -> dict[str, object]:
       gdsurgeon remove model.pb --op Assert --orphans -o out.pb
     """
     if arguments["bypass_input"] is not None and not arguments["bypass"]:
-        raise UsageError("--bypass-input needs --bypass", code="missing-option", option="--bypass")
+        raise MissingOption("--bypass-input needs --bypass", option="--bypass")
     if arguments["bypass"] and arguments["dangling"] is not None:
-        raise UsageError("give --bypass or --dangling, not both", code="conflicting-options")
+        raise ConflictingOptions("give --bypass or --dangling, not both")
     return arguments

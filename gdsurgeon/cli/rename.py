@@ -5,8 +5,7 @@ from __future__ import annotations
 from gdsurgeon.cli.command import in_functions, pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import MissingArgument, option
 
 
 @edit_command("rename")
@@ -27,7 +26,5 @@ def command(**renames: object) -> dict[str, object]:
       gdsurgeon rename model.pb image_tensor=image detection_classes=classes -o renamed.pb
     """
     if not any(renames.values()):
-        raise UsageError(
-            "nothing to rename: give OLD=NEW, --rename-scope, --regex or --map-file", code="missing-argument"
-        )
+        raise MissingArgument("nothing to rename: give OLD=NEW, --rename-scope, --regex or --map-file")
     return renames

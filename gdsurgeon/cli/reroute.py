@@ -5,8 +5,7 @@ from __future__ import annotations
 from gdsurgeon.cli.command import in_functions, pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import MissingArgument, option
 
 
 @edit_command("reroute")
@@ -26,5 +25,5 @@ def command(**arguments: object) -> dict[str, object]:
       gdsurgeon reroute model.pb conv1/BiasAdd=conv1/Relu --except '^aux/' -o out.pb
     """
     if not arguments["pairs"]:
-        raise UsageError("nothing to reroute: give OLD=NEW or --map-file", code="missing-argument")
+        raise MissingArgument("nothing to reroute: give OLD=NEW or --map-file")
     return arguments

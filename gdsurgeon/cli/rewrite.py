@@ -11,10 +11,10 @@ import click
 from gdsurgeon.cli.command import in_functions
 from gdsurgeon.cli.edit import check_edit, check_option, edit_command, refuse_options
 from gdsurgeon.cli.hints import HINTS
-from gdsurgeon.cli.options import option, tensor_tolerance
+from gdsurgeon.cli.options import ConflictingOptions, MissingArgument, option, tensor_tolerance
 from gdsurgeon.cli.parts import load_part
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable
+from gdsurgeon.errors import GdsurgeonError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,19 +65,17 @@ def command(
     from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
 
     if rule is None and not sources:
-        raise UsageError("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
+        raise MissingArgument("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")
     if rule is not None and sources:
-        raise UsageError("give a rule or --rules, not both: add the rule to the file", code="conflicting-options")
+        raise ConflictingOptions("give a rule or --rules, not both: add the rule to the file")
     if only_list and only_check:
-        raise UsageError("give --list or --check, not both", code="conflicting-options", option="--check")
+        raise ConflictingOptions("give --list or --check, not both", option="--check")
     looks = only_list or only_check
     refuse_options(request, only_check=looks, as_json=as_json, option="--list" if only_list else "--check")
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
-        raise UsageError(
-            "--with BODY replaces the matches: give only the pattern, without '->'", code="conflicting-options"
-        )
+        raise ConflictingOptions("--with BODY replaces the matches: give only the pattern, without '->'")
     if only_list:
         with _hinting(rule):
             count = _list(request, rules, as_json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gdsurgeon.cli.command import common_options, usage_error
-from gdsurgeon.cli.options import Pairs
+from gdsurgeon.cli.options import ConflictingOptions, Pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import meta_of
@@ -498,7 +498,7 @@ class ScriptEdits:
             raise UsageError(message, code="not-the-last-line")
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
             message = f"standard input is already read by {printable(self._reads_input)}"
-            raise UsageError(message, code="conflicting-options")
+            raise ConflictingOptions(message)
         self._taken.clear()
         settings = terminal.quiet, terminal.verbose, terminal.colour, terminal.debug
         try:

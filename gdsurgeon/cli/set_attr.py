@@ -10,7 +10,7 @@ import click
 from gdsurgeon.cli.command import in_functions, required, selecting
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import once, option
+from gdsurgeon.cli.options import MissingArgument, once, option
 from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def command(selection: Selection, words: tuple[str, ...], remove: tuple[str, ...
         raise UsageError(f"{quoted(wrong)} is not a pair KEY=VALUE", code="not-a-pair", value=wrong)
     values = once([(key, value) for key, equals, value in (word.partition("=") for word in words) if equals])
     if not values and not remove:
-        raise UsageError("nothing to do: give KEY=VALUE or --unset KEY", code="missing-argument")
+        raise MissingArgument("nothing to do: give KEY=VALUE or --unset KEY")
     selection = replace(selection, nodes=(*named, *selection.nodes))
     required(selection)
     return {"nodes": selection, "values": values, "remove": remove}

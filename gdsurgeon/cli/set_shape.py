@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import paired, placeholders
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import Pairs, option
+from gdsurgeon.cli.options import MissingArgument, Pairs, option
 from gdsurgeon.errors import EditError, UsageError
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ def command(pairs: Pairs, fix_batch: bool, no_batch_check: bool) -> dict[str, ob
         except EditError as error:
             raise UsageError(error.message, code=error.code, facts=error.facts) from error
     if not shapes:
-        raise UsageError("nothing to do: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
+        raise MissingArgument("nothing to do: give INPUT=SHAPE or --map-file FILE")
     return {"shapes": shapes, "fix_batch": fix_batch, "batch_check": not no_batch_check}

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Query, query_command, selecting
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import ConflictingOptions, option
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
 
@@ -124,9 +124,7 @@ def _save(query: Query, path: str, shown: list[Node]) -> None:
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if query.as_json and path in STANDARD_OUTPUT:
-        raise UsageError(
-            "--json and --save - cannot both write to standard output", code="conflicting-options", option="--save"
-        )
+        raise ConflictingOptions("--json and --save - cannot both write to standard output", option="--save")
     check_replaces_nothing([("--save", path)], [query.path])
     if len(shown) != 1:
         raise EditError(

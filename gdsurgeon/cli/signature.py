@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import option, signature_entries
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import MissingOption, option, signature_entries
 
 
 @edit_command("signature")
@@ -29,5 +28,5 @@ def command(**changes: object) -> dict[str, object]:
     """
     if not any(changes.values()):
         message = "nothing to do: give --rename, --delete, --inputs or --outputs (inspect lists signatures)"
-        raise UsageError(message, code="missing-option")
+        raise MissingOption(message)
     return changes

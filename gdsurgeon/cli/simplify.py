@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.edit import check_edit, check_option, edit_command, named_edit, refuse_options
-from gdsurgeon.cli.options import ListedTensor, option, tensor_tolerance
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, MissingOption, option, tensor_tolerance
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -60,12 +59,11 @@ def command(
 
     if tolerance is not None:
         if not arguments["fold_bn"]:
-            line = "--tolerance needs --fold-bn: other passes are bit-identical"
-            raise UsageError(line, code="missing-option", option="--fold-bn")
+            raise MissingOption("--tolerance needs --fold-bn: other passes are bit-identical", option="--fold-bn")
         arguments["tolerance"] = tolerance
     if keep_checks and not arguments["fold_bn"] and {*arguments["passes"]} - {*skip} == {"checks"}:
         line = "nothing to do: --passes checks and --keep-checks exclude each other"
-        raise UsageError(line, code="conflicting-options", option="--keep-checks")
+        raise ConflictingOptions(line, option="--keep-checks")
     refuse_options(request, only_check=only_check, as_json=as_json)
     settings = request.settings
     evaluator = Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import Query, query_command
-from gdsurgeon.cli.options import option
+from gdsurgeon.cli.options import BadValue, ConflictingOptions, option
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError, printable
 
@@ -60,16 +60,14 @@ def command(
     from gdsurgeon.wire.output import OutputFile
 
     if query.as_json and (out is not None or form is not None):
-        raise UsageError(
-            "--json prints the tree: leave out -o and --format", code="conflicting-options", option="--json"
-        )
+        raise ConflictingOptions("--json prints the tree: leave out -o and --format", option="--json")
     if len(scopes) > 1:
         raise UsageError("view shows one scope: give --scope once", code="given-twice", option="--scope")
     scope = scopes[0] if scopes else None
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
         line = "an HTML page shows the whole model: --scope and --depth are for the tree and the other pictures"
-        raise UsageError(line, code="conflicting-options")
+        raise ConflictingOptions(line)
     if out is not None:
         from gdsurgeon.operation.paths import check_replaces_nothing
 
@@ -102,8 +100,7 @@ def _form(out: str | None, form: str | None) -> str:
     by_name = os.path.splitext(out or "")[1][1:].lower()
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
-        line = f"-o {printable(out or '')}: expected the suffix {names}, or --format"
-        raise UsageError(line, code="bad-value", option="-o", value=out)
+        raise BadValue(f"-o {printable(out or '')}: expected the suffix {names}, or --format", option="-o", value=out)
     return form or by_name
 
 
