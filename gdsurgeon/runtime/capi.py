@@ -17,6 +17,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
+from functools import partial
 from math import prod
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
@@ -32,8 +33,8 @@ _SLOT = 24  # bytes of a TF_TString, which releases before 2.4 have not got: see
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
 
 
-class CApiRuntime(Runtime):
-    """`gdsurgeon.runtime.checked.Runtime` over the C API.
+def open_capi(folder: str = "") -> Runtime:
+    """Returns TensorFlow over the C API.
 
     Args:
         folder: of the libraries of a release; '' for the TensorFlow that is installed.
@@ -41,18 +42,12 @@ class CApiRuntime(Runtime):
     Raises:
         TensorFlowMissing, LibraryUnusable, TensorFlowError: see `gdsurgeon.runtime.library.load`.
     """
+    library = load_release(folder) if folder else load_library()
 
-    name = "capi"
+    def load_op_library(path: str) -> None:
+        library.check(library.TF_LoadLibrary, os.fsencode(path))
 
-    def __init__(self, folder: str = "") -> None:
-        self._library = load_release(folder) if folder else load_library()
-        self.version = self._library.TF_Version().decode()
-
-    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> CApiGraph:
-        return CApiGraph(self._library, data, default_device, options)
-
-    def load_op_library(self, path: str) -> None:
-        self._library.check(self._library.TF_LoadLibrary, os.fsencode(path))
+    return Runtime("capi", library.TF_Version().decode(), partial(CApiGraph, library), load_op_library)
 
 
 class CApiGraph(TensorFlowGraph):

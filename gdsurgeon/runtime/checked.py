@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
@@ -15,18 +15,26 @@ TensorName: TypeAlias = "tuple[str, int]"
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
-class Runtime(ABC):
+class Runtime:
     """TensorFlow or a different engine, loaded into this process.
 
-    Attributes:
+    Args:
         name: 'capi', 'python', or the name of an engine.
         version: its version.
+        load: imports a serialised GraphDef, see `load`.
+        load_op_library: loads a library of custom ops and kernels (.so); None if the runtime cannot do that.
     """
 
-    name: str
-    version: str
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        load: Callable[[Bytes, str, SessionOptions], LoadedGraph],
+        load_op_library: Callable[[str], object] | None = None,
+    ) -> None:
+        self.name, self.version = name, version
+        self._load, self._load_op_library = load, load_op_library
 
-    @abstractmethod
     def load(self, data: Bytes, default_device: str, options: SessionOptions) -> LoadedGraph:
         """Imports a serialised GraphDef.
 
@@ -38,6 +46,7 @@ class Runtime(ABC):
         Raises:
             TensorFlowError: the graph is refused (a malformed graph can also kill the process).
         """
+        return self._load(data, default_device, options)
 
     def load_op_library(self, path: str) -> None:
         """Loads a library of custom ops and kernels (.so).
@@ -45,7 +54,9 @@ class Runtime(ABC):
         Raises:
             TensorFlowError: it cannot be loaded.
         """
-        raise TensorFlowError("unimplemented", f"{path}: {self.name} cannot load TensorFlow op libraries")
+        if self._load_op_library is None:
+            raise TensorFlowError("unimplemented", f"{path}: {self.name} cannot load TensorFlow op libraries")
+        self._load_op_library(path)
 
 
 class LoadedGraph(ABC):

@@ -10,15 +10,15 @@ import os
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.releases import TITLES
-from gdsurgeon.runtime.base import RunResult, SessionOptions
-from gdsurgeon.runtime.checked import Bytes, LoadedGraph, Runtime, parse_name
+from gdsurgeon.runtime.base import RunResult
+from gdsurgeon.runtime.checked import LoadedGraph, Runtime, parse_name
 from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.process import unnamed_file
 from gdsurgeon.runtime.python_tf import PythonRuntime, first_line, prepare_import
@@ -41,17 +41,6 @@ def open_engine(name: str, folder: str) -> Runtime:
         raise
     except Exception as error:  # a broken installation fails with more than ImportError
         raise TensorFlowMissing(f"{TITLES[name]} cannot be imported: {first_line(error)}") from error
-
-
-class EngineRuntime(Runtime):
-    """An engine: its name, its version, and the function that loads a graph."""
-
-    def __init__(self, name: str, version: str, load: Callable[[bytes], EngineGraph]) -> None:
-        self.name, self.version, self._load = name, version, load
-
-    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> EngineGraph:
-        """Loads the graph for the CPU, for every `default_device`."""
-        return self._load(bytes(data))
 
 
 class _Node(NamedTuple):
@@ -143,7 +132,7 @@ _MERGED = ("BiasAdd", "Identity")
 def _opencv() -> Runtime:
     import cv2
 
-    return EngineRuntime("opencv", str(cv2.__version__), lambda data: OpenCvGraph(cv2, data))
+    return Runtime("opencv", str(cv2.__version__), lambda data, *_: OpenCvGraph(cv2, bytes(data)))
 
 
 class OpenCvGraph(EngineGraph):
@@ -217,7 +206,7 @@ def _openvino() -> Runtime:
     core, manager = openvino.Core(), FrontEndManager()
     frontend = manager.load_by_framework("tf")
     version = str(openvino.__version__).partition("-")[0]
-    return EngineRuntime("openvino", version, lambda data: OpenVinoGraph(core, frontend, data))
+    return Runtime("openvino", version, lambda data, *_: OpenVinoGraph(core, frontend, bytes(data)))
 
 
 class OpenVinoGraph(EngineGraph):
@@ -288,7 +277,7 @@ def _tflite() -> Runtime:
     version = PythonRuntime().version
     import tensorflow
 
-    return EngineRuntime("tflite", version, lambda data: TfLiteGraph(tensorflow, data))
+    return Runtime("tflite", version, lambda data, *_: TfLiteGraph(tensorflow, bytes(data)))
 
 
 class TfLiteGraph(EngineGraph):

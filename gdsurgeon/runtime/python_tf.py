@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -59,16 +60,13 @@ class PythonRuntime(Runtime):
             self._tf = self._imported()
         except Exception as error:  # a broken installation fails with more than ImportError
             raise TensorFlowMissing(f"TensorFlow cannot be imported: {first_line(error)}") from error
-        self.version = str(self._tf.__version__)
+        super().__init__(self.name, str(self._tf.__version__), partial(PythonGraph, self._tf))
 
     def _imported(self) -> ModuleType:
         """Returns the package."""
         import tensorflow
 
         return cast("ModuleType", tensorflow)
-
-    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> PythonGraph:
-        return PythonGraph(self._tf, data, default_device, options)
 
     def load_op_library(self, path: str) -> None:
         with _translated(self._tf):

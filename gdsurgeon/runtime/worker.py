@@ -552,11 +552,11 @@ def open_runtime(name: str | None = None) -> Runtime:
         from gdsurgeon.runtime.engines import open_engine
 
         return open_engine(engine, place)
-    from gdsurgeon.runtime.capi import CApiRuntime
+    from gdsurgeon.runtime.capi import open_capi
     from gdsurgeon.runtime.library import LibraryUnusable
 
     try:
-        return CApiRuntime(folder)
+        return open_capi(folder)
     except LibraryUnusable as error:
         if folder or wanted == "capi":
             what = "the release" if folder else "TensorFlow's C API"

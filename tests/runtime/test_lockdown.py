@@ -166,7 +166,7 @@ def attempts(opening: str, *statements: str) -> list[str]:
     script = textwrap.dedent("""
         import ctypes, errno, fcntl, mmap, os, resource, signal, socket, sys, threading
         from gdsurgeon.runtime.lockdown import Opening, lock_in, seccomp
-        from gdsurgeon.runtime.lockdown.kernel import system_call
+        from gdsurgeon.runtime.lockdown.landlock import system_call
         def call(name, *arguments):
             return system_call(NUMBERS[name], *arguments)
         NUMBERS = {{**seccomp._NEW_CALLS, **seccomp._CALLS[os.uname().machine][1]}}

@@ -69,8 +69,9 @@ class Importer:
 
 def _serve() -> None:
     from gdsurgeon.runtime.base import SessionOptions
-    from gdsurgeon.runtime.capi import CApiGraph, CApiRuntime
+    from gdsurgeon.runtime.capi import CApiGraph
     from gdsurgeon.runtime.failures import TensorFlowError
+    from gdsurgeon.runtime.library import load
 
     class Imported(CApiGraph):
         """A graph without a session, which takes longer to open than the graph to import."""
@@ -78,7 +79,7 @@ def _serve() -> None:
         def _open_session(self, options: SessionOptions) -> int:
             return super()._open_session(options) if is_called else 0
 
-    runtime = CApiRuntime()
+    library = load()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what TensorFlow prints is no answer
     while head := sys.stdin.buffer.read(8):
@@ -86,7 +87,7 @@ def _serve() -> None:
         data, call = sys.stdin.buffer.read(size), sys.stdin.buffer.read(is_called).decode()
         said = ""
         try:
-            graph = Imported(runtime._library, data, "", SessionOptions())
+            graph = Imported(library, data, "", SessionOptions())
             try:
                 if call:
                     graph.run({}, [], [call])

@@ -33,7 +33,7 @@ class Opening(NamedTuple):
 
 
 def lock_in(opening: Opening) -> list[str]:
-    """Restricts this process permanently. Files that it loads later must be among `places`.
+    """Restricts this process permanently. Files that it loads later must be among `landlock.readable`.
 
     Call it while there is only one thread: other existing threads are not restricted.
 
@@ -46,8 +46,7 @@ def lock_in(opening: Opening) -> list[str]:
     set_limits(opening)
     if sys.platform != "linux":
         return [f"{sys.platform} has neither Landlock nor seccomp"]
-    from gdsurgeon.runtime.lockdown.kernel import Refusal
-    from gdsurgeon.runtime.lockdown.landlock import restrict_files
+    from gdsurgeon.runtime.lockdown.landlock import Refusal, restrict_files
     from gdsurgeon.runtime.lockdown.seccomp import restrict_calls
 
     missing = []

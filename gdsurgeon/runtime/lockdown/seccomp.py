@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.runtime.lockdown.kernel import Refusal, control, gain_no_privileges
+from gdsurgeon.runtime.lockdown.landlock import Refusal, control, gain_no_privileges
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.lockdown import Opening
