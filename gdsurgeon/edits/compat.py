@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
+from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.shapes.inference import called_shapes, given_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, claims_apart
-from gdsurgeon.edits.claims import Site as ClaimedSite
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Site, Stage, claims_apart
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.downgrade import control_flow, tensor_lists
 from gdsurgeon.edits.downgrade.candidate import ROUNDING, Analysis, Candidate, Rule
 from gdsurgeon.edits.downgrade.forms import HARMLESS, RULES
+from gdsurgeon.edits.rewriting.rounds import PlannedRewrite, RewriteLog
+from gdsurgeon.edits.simplifying.functions import written
+from gdsurgeon.edits.simplifying.passes import served_nodes
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
@@ -23,12 +27,13 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
-from gdsurgeon.ops.op_defs import AttrDef
+from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
+from gdsurgeon.patterns.terms import Replaced
+from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, nearest, suggestion
 from gdsurgeon.wire.protos import VersionDef
-from gdsurgeon.wire.write import ChunkSource
 
 MOST_STEPS = 8
 """The largest number of replacements of one node in sequence; each is an older form of the previous one."""
@@ -54,15 +59,11 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
         EditError: some ops or attrs have no older form; the details list them, and the graph is unchanged.
         NothingToDo: the release can load the graph.
     """
-    wanted = known_release(target)
-    _Work(_copy(graph), wanted).carry_out()
-    work = _Work(graph, wanted)
-    work.carry_out()
+    work = _Work(graph, known_release(target))
+    result = work.carry_out()
     if not graph.is_changed:
-        raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} can already load the graph")
-    relative, absolute = (work.tolerance if given is None else given for given in (rtol, atol))
-    outputs = SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered, finite=work.finite)
-    return work.result((outputs, *work.claims_of_sites(relative)))
+        raise NothingToDo(f"nothing would change: TensorFlow {work.release.name} can already load the graph")
+    return replace(result, claims=tuple(work.claims(rtol, atol)))
 
 
 def _tolerance(rule: Rule) -> float:
@@ -86,48 +87,42 @@ def known_release(target: str) -> Release:
     return found
 
 
-def _copy(graph: Graph) -> Graph:
-    """Returns a copy of the graph."""
-    out = Graph(ChunkSource(graph.chunks(), graph.source_name))
-    out.serving = graph.serving
-    return out
-
-
 class _Work:
     """Converts a graph.
 
     Attributes:
-        bodies: the changed functions, by name.
-        lowered: whether loops, conditionals and calls were replaced by their nodes.
         tolerance: the largest difference that the older forms may cause.
+        lowering: the stage that replaced loops, conditionals and calls by their nodes, if that was needed.
+        inside: the changed functions, by name: the body, and the result.
     """
 
     def __init__(self, graph: Graph, wanted: Release) -> None:
         self.graph = graph
         self.release = wanted
         self.newest = releases()[-1]
-        self.bodies: dict[str, Body] = {}
+        self.tolerance = 0.0
+        self.lowering: Stage | None = None
+        self.inside: dict[str, tuple[Graph, EditResult]] = {}
+        self._before = graph.pristine()
         self._versions: bytes | None = None
         self._replaced: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
-        self.lowered = False
-        self.tolerance = 0.0
+        self._records: dict[str, list[Replaced]] = {}  # by function; '' for the graph
         self._sites: dict[str, tuple[list[str], Rule]] = {}  # the inputs of each replaced node, and the rule
-        self._functions = [function.signature.name for function in graph.functions]
         self._reasons: list[EditError] = []
-        self._refused: dict[tuple[str, str], str] = {}  # by function and node
+        self._refused: dict[tuple[str, str], Remark] = {}  # by function and node
 
-    def carry_out(self) -> None:
-        """Converts the graph. Raises EditError; the graph is changed then."""
+    def carry_out(self) -> EditResult:
+        """Converts the graph; returns the changes. Raises EditError; the graph is changed then."""
         if control_flow.is_needed(self.graph, self.release) or tensor_lists.is_needed(self.graph, self.release):
             self._lower()
         called = called_shapes(self.graph) if len(self.graph.functions) else {}
-        self._mend(self.graph, "", {})
+        intent = self._convert(self.graph, "", {})
         for name in sorted(used_functions(self.graph)):
             if name in self.graph.functions:
-                self._mend_function(name, called)
-        self._say_versions()
+                self._convert_function(name, called)
+        self._set_versions()
         left = unknown_to(self.graph, self.release)
         if left or self._reasons:
             raise EditError(
@@ -143,11 +138,17 @@ class _Work:
                     "reasons": [{"code": error.code, **error.facts} for error in self._reasons],
                 },
             )
+        intent.functions.changed = [*self.inside]
+        if self._versions is not None:
+            intent.graph_fields["versions"] = self._versions
+        return self._result(intent)
 
     def _lower(self) -> None:
         """Converts loops, conditionals and calls to version 1; the reason is recorded if that is impossible."""
+        functions = [function.signature.name for function in self.graph.functions]
         inner = {node.op for name in used_functions(self.graph) if name in self.graph.functions
                  for node in self.graph.functions[name].node_def}  # fmt: skip
+        spare = written(self.graph)
         try:
             for op, count in control_flow.lower(self.graph).items():
                 self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
@@ -155,12 +156,24 @@ class _Work:
                 self._replaced["lists of tensors  ->  TensorArrayV3"] += tensor_lists.make_arrays(
                     self.graph, self.release
                 )
-            self.lowered = True
-            if inner & (PRODUCTS | CONVOLUTIONS):
-                self.tolerance = ROUNDING
         except EditError as error:
             self._reasons.append(error)
-            self.graph = _copy(self.graph.pristine())
+            self.graph = spare
+            return
+        if inner & (PRODUCTS | CONVOLUTIONS):
+            self.tolerance = ROUNDING
+        touched = self.graph.touched()
+        added = [node.name for node in touched if node.base_name is None]
+        gone = [node.base_name for node in self.graph.removed() if node.base_name is not None]
+        intent = Intent(
+            added=added,
+            removed=[name for name in gone if name not in {*added}],
+            changed=[node.name for node in touched if node.base_name is not None],
+            functions=FunctionChanges(removed=[name for name in functions if name not in self.graph.functions]),
+        )
+        asked = Asked("lower_control_flow", {"target": self.release.name})
+        self.lowering = Stage(self._before, EditResult(intent, asked=asked))
+        self._before = written(self.graph)
 
     def _with_reason(self, unknown: Unknown) -> Unknown:
         """Adds the reason why a node has no older form."""
@@ -170,39 +183,53 @@ class _Work:
     def _as_json(self, unknown: Unknown) -> Json:
         """Returns a remaining node, and the reason, as JSON."""
         why = self._refused.get((unknown.function, unknown.node))
-        reason = why.as_json() if isinstance(why, Remark) else None
+        reason = why.as_json() if why is not None else None
         _, node, op, kind, key, _ = unknown
         return {"function": unknown.function, "node": node, "op": op, "kind": kind, "attr": key, "reason": reason}
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
-    def _mend(self, graph: Graph, function: str, given: Mapping[Output, Shape]) -> None:
-        """Replaces the nodes of a graph, or of the body of `function`, by older forms; `given` has known shapes."""
-        analysis = Analysis(graph, self.release, given)
-        for node in _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op)):
-            self._mend_node(analysis, node, function)
-        for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
-            self._mend_attrs(graph, node)
-        self._notes.update(analysis.notes)
+    def _convert(self, graph: Graph, function: str, given: Mapping[Output, Shape]) -> Intent:
+        """Replaces the nodes of a graph, or of the body of `function`, by older forms; returns the changes.
 
-    def _mend_node(self, analysis: Analysis, node: Node, function: str) -> None:
-        read = [tensor.name for tensor in node.inputs]
-        for _ in range(MOST_STEPS):
-            rule = RULES.get(node.op)
-            if rule is None or not self._is_wanting(node):
-                return
-            old = node.op
-            why = rule.apply(Candidate(analysis, node))
-            if why is None:
-                return
-            if why:
-                self._refused[function, node.name] = why
-                return
-            self._replaced[f"{old}  ->  {rule.to}"] += 1
-            if not function and node.base_name is not None:
-                known = self._sites.get(node.name)
-                self._sites[node.name] = read, rule if known is None else max(rule, known[1], key=_tolerance)
-            self.tolerance = max(self.tolerance, rule.tolerance)
+        Args:
+            graph: changed in place.
+            function: the name of the function, or ''.
+            given: known shapes.
+        """
+        changed = self._convert_attrs(graph)
+        analysis, log = Analysis(graph, self.release, given), RewriteLog(graph)
+        named = {*output_nodes(graph), *served_nodes(graph), *graph.ends}
+        nodes = _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op))
+        for round_ in range(MOST_STEPS):
+            planned = [plan for node in nodes if (plan := self._planned(analysis, node, function)) is not None]
+            log.carry_out(planned, named, 0, round_)
+            nodes = [plan.roots[0].node for plan in planned]
+        if log.made:
+            changed += self._convert_attrs(graph, log.made)
+        self._notes.update(analysis.notes)
+        self._records[function] = log.replaced
+        intent = log.intent()
+        new = {*intent.added}
+        intent.changed = [*dict.fromkeys([*intent.changed, *(name for name in changed if name not in new)])]
+        return intent
+
+    def _planned(self, analysis: Analysis, node: Node, function: str) -> PlannedRewrite | None:
+        """Returns the plan for the older form of a node; None if it needs none, or has none."""
+        rule = RULES.get(node.op)
+        if rule is None or not self._is_wanting(node):
+            return None
+        form = rule.form if isinstance(rule.form, str) else rule.form(Candidate(analysis, node))
+        if isinstance(form, Remark):
+            self._refused[function, node.name] = form
+        if form is None or isinstance(form, Remark):
+            return None
+        self._replaced[f"{node.op}  ->  {rule.to}"] += 1
+        if not function and node.base_name is not None:
+            read, earlier = self._sites.get(node.name, ([tensor.name for tensor in node.inputs], rule))
+            self._sites[node.name] = read, max(rule, earlier, key=_tolerance)
+        self.tolerance = max(self.tolerance, rule.tolerance)
+        return analysis.planned(node, form)
 
     def _takes_all(self, op: str) -> bool:
         """Returns whether the release supports an op as the newest release does."""
@@ -221,49 +248,59 @@ class _Work:
             if not key.startswith("_")
         )
 
-    def _mend_attrs(self, graph: Graph, node: Node) -> None:
-        """Removes attrs that the release lacks and that have no effect, and adds attrs with different defaults."""
-        if self.release.knows_as(node.op, self.newest):
-            return
-        old, new = self.release.op_def(node.op), self.newest.op_def(node.op)
-        if old is None or new is None:
-            return
-        for key in node.attr_keys:
-            if key in old.attrs or key.startswith("_"):
+    def _convert_attrs(self, graph: Graph, made: Collection[Node] | None = None) -> list[str]:
+        """Removes attrs that the release lacks and that have no effect, and adds attrs with different defaults.
+
+        Args:
+            graph: changed in place.
+            made: only these nodes, which are not counted, because they replace others; None for all nodes.
+
+        Returns:
+            the names of the changed nodes.
+        """
+        changed = []
+        for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
+            old, new = self.release.op_def(node.op), self.newest.op_def(node.op)
+            if old is None or new is None or (made is not None and node not in made):
                 continue
-            if self._says_nothing(node, key, new.attrs.get(key)):
-                graph.set_attr(node, key, None)
-                why = "does not affect values" if key in HARMLESS.get(node.op, ()) else "has its default value"
-                self._dropped[f"{node.op}.{key}, which {why}"] += 1
-        for attr in old.attrs.values():
-            newer = new.attrs.get(attr.name)
-            if newer is None or not newer.has_default or node.has_attr(attr.name):
-                continue
-            if not attr.has_default or attr.default != newer.default:
-                graph.set_attr(node, attr.name, default_of(newer))
+            attrs: dict[str, bytes | None] = {}
+            for key in node.attr_keys:
+                if key not in old.attrs and not key.startswith("_") and self._has_no_effect(node, key, new):
+                    attrs[key] = None
+                    why = "does not affect values" if key in HARMLESS.get(node.op, ()) else "has its default value"
+                    self._dropped[f"{node.op}.{key}, which {why}"] += made is None
+            for attr in old.attrs.values():
+                newer = new.attrs.get(attr.name)
+                if newer is None or not newer.has_default or node.has_attr(attr.name):
+                    continue
+                if not attr.has_default or attr.default != newer.default:
+                    attrs[attr.name] = default_of(newer)
+            for key, data in attrs.items():
+                graph.set_attr(node, key, data)
+            changed += [node.name] if attrs else []
+        return changed
 
     @staticmethod
-    def _says_nothing(node: Node, key: str, newer: AttrDef | None) -> bool:
+    def _has_no_effect(node: Node, key: str, newest: OpDef) -> bool:
         if key in HARMLESS.get(node.op, ()):
             return True
-        if key == OTHERWISE.get(node.op):
-            return False
-        return newer is not None and same_value(node.attr_bytes(key), newer)
+        is_default = key in newest.attrs and same_value(node.attr_bytes(key), newest.attrs[key])
+        return is_default and key != OTHERWISE.get(node.op)
 
-    def _mend_function(self, name: str, called: dict[str, list[Shape]]) -> None:
+    def _convert_function(self, name: str, called: dict[str, list[Shape]]) -> None:
         """Replaces the nodes of a function by older forms."""
         try:
             body = Body(self.graph, name)
         except EditError:
             return  # its dtypes depend on its calls; faults are reported
-        self._mend(body.graph, name, given_shapes(body, called))
+        intent = self._convert(body.graph, name, given_shapes(body, called))
         if body.graph.is_edited:
             self.graph.functions.replace(body.function_def())
-            self.bodies[name] = body
+            self.inside[name] = body.graph, EditResult(intent)
 
     # -- versions ------------------------------------------------------------------------------------------
 
-    def _say_versions(self) -> None:
+    def _set_versions(self) -> None:
         versions = VersionDef()
         versions.CopyFrom(self.graph.store.versions)
         versions.producer = min(versions.producer, self.release.version)
@@ -278,46 +315,50 @@ class _Work:
 
     # -- results ------------------------------------------------------------------------------------------
 
-    def claims_of_sites(self, tolerance: float) -> Iterator[SameSites]:
-        """Yields the claims that replaced nodes compute the same values in isolation.
+    def claims(self, rtol: float | None, atol: float | None) -> Iterator[Claim]:
+        """Yields the claims that outputs are the same, and that replaced nodes compute the same values in isolation.
 
         If there are very many, the first of each op are run. Nodes in functions are compared only by the outputs.
         """
+        relative, absolute = (self.tolerance if given is None else given for given in (rtol, atol))
+        is_called = bool(self.inside) or self.lowering is not None
+        # Some forms need finite tensors for equal values.
+        finite = tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
+        yield SameOutputs(relative, absolute, as_written=is_called, finite=finite)
         turns: Counter[str] = Counter()
-        found: list[tuple[int, float, ClaimedSite]] = []
+        found: list[tuple[int, float, Site]] = []
         for name, (read, rule) in self._sites.items():
             node, before = self.graph[name], self.graph.pristine()[name]
             returned = min(each.output_count or 0 for each in (node, before))
             pairs = [(format_input(name, index),) * 2 for index in range(returned)]
             if pairs and all(parse_tensor(tensor).node in self.graph for tensor in read):
-                allowed = max(rule.tolerance, tolerance) if rule.tolerance else 0.0
-                found.append((turns[before.op], allowed, ClaimedSite(tuple(read), tuple(pairs))))
+                allowed = max(rule.tolerance, relative) if rule.tolerance else 0.0
+                found.append((turns[before.op], allowed, Site(tuple(read), tuple(pairs))))
                 turns[before.op] += 1
         found.sort(key=lambda each: each[0])
         for allowed in sorted({each[1] for each in found}):
             yield from claims_apart([site for _, its, site in found if its == allowed], allowed, MOST_GROUPS)
 
-    @property
-    def finite(self) -> tuple[str, ...]:
-        """The tensors that must be finite for equal values."""
-        return tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
-
-    def result(self, claims: tuple[Claim, ...]) -> EditResult:
-        """Returns the changes and claims."""
-        intent = _intent(self.graph)
-        gone = [name for name in self._functions if name not in self.graph.functions]
-        intent.functions = FunctionChanges(changed=list(self.bodies), removed=gone)
-        if self._versions is not None:
-            intent.graph_fields["versions"] = self._versions
-        inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in self.bodies.items()}
+    def _result(self, intent: Intent) -> EditResult:
+        """Returns the changes, without claims."""
         facts: dict[str, Json] = {
             "target": self.release.name,
             "replaced": dict(self._replaced),
             "dropped": dict(self._dropped),
             "producer": min(self.graph.store.producer, self.release.version),
         }
-        told_of = [*self._told()]
-        return EditResult(intent, claims, notes=list(self._notes), told=told_of, facts=facts, inside=inside)
+        result = EditResult(
+            intent,
+            notes=list(self._notes),
+            told=[*self._told()],
+            facts=facts,
+            inside=self.inside,
+            decided={"replaced": self._records},
+        )
+        if self.lowering is None:
+            return result
+        stages = (self.lowering, Stage(self._before, replace(result)))
+        return replace(result, intent=self.lowering.result.intent.then(intent), stages=stages)
 
     def _told(self) -> Iterator[Entry]:
         for what, count in self._replaced.items():
@@ -339,11 +380,3 @@ def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:
     topology = topology_of(graph)
     nodes = map(topology.node, topology.with_ops(op for op in topology.ops() if is_meant(op)))
     return [node for node in nodes if node not in graph.ends]
-
-
-def _intent(graph: Graph) -> Intent:
-    """Returns the changes of the nodes of a graph."""
-    added = [node.name for node in graph.touched() if node.base_name is None]
-    gone = [node.base_name for node in graph.removed() if node.base_name is not None]
-    changed = [node.name for node in graph.touched() if node.base_name is not None]
-    return Intent(added=added, removed=[name for name in gone if name not in added], changed=changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from gdsurgeon.errors import UsageError, quoted
@@ -35,6 +36,7 @@ def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: 
     return Rule(name, pattern, sides.replacement, text, place)
 
 
+@lru_cache(1 << 8)
 def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
     """Returns the terms of a replacement for the pattern of `rule`. Raises UsageError; see `rule_of`."""
     place = "replacement, column "

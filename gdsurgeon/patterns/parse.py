@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_>]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"[a-z][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])", re.ASCII)
+_TEXT = re.compile(r"""b'(?:[^'\\]|\\.)*'|b"(?:[^"\\]|\\.)*\"""", re.ASCII)
 _LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)  # longer ones are of no type of integers
 _INDEX = re.compile(r"\d{1,6}(?![\w.])", re.ASCII)
@@ -64,9 +66,13 @@ def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False)
 
 
 def parse_replacement(text: str, labels: Iterable[str], place: str = "replacement, column ") -> tuple[Term, ...]:
-    """Returns the terms of a replacement for a pattern with `labels`. Raises UsageError; see `parse_rule`."""
+    """Returns the terms of a replacement for a pattern with `labels`. Raises UsageError; see `parse_rule`.
+
+    Literals of bytes, as Python writes them, are constants of texts.
+    """
     parser = _RuleParser(text, place)
     parser.labels.update(labels)
+    parser.allows_texts = True
     out = parser.side()
     parser.end()
     return out
@@ -86,6 +92,7 @@ class _RuleParser(Parser):
         self.place = place
         self.terms = 0
         self.labels: set[str] = set()
+        self.allows_texts = False
 
     # -- the rule ------------------------------------------------------------------------------------------
 
@@ -124,6 +131,9 @@ class _RuleParser(Parser):
         if here == "[" or _NUMBER.match(self.text, start):
             shape, values = self._numbers()
             return Value(shape, tuple(values), column)
+        text = self.match(_TEXT) if self.allows_texts else ""
+        if text:
+            return Value((), (literal_eval(text),), column)
         for word in ("true", "false"):
             if self._skip_word(word):
                 return Value((), (word == "true",), column)

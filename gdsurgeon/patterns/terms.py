@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.node import Node, Output
@@ -82,18 +82,23 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A number or nested lists: a constant.
+    """A number, nested lists, or in a replacement a text: a constant.
 
     Attributes:
         shape: the shape of the lists; () for a number, which in a pattern matches constants of any shape with only that
             number.
-        values: the elements in row-major order.
+        values: the elements in row-major order: numbers, booleans, or one text.
         column: the position in the rule, from 1.
     """
 
     shape: tuple[int, ...]
-    values: tuple[float | int | bool, ...]
+    values: tuple[Any, ...]
     column: int
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text, whose dtype is string; the dtype of numbers depends on the other inputs."""
+        return isinstance(self.values[0] if self.values else 0, bytes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ all nodes of the result with the written graph. Whether other matches were misse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import inf
@@ -113,12 +113,22 @@ class NotAMatch(Exception):
 class Replay:
     """Replaces the recorded matches of rules once more.
 
+    Args:
+        comparison: of the graphs before and after.
+        rules: the rules.
+        match: verifies a record; `VerifiedMatch` by default.
+
     Attributes:
         draft: the graph with the replacements so far.
     """
 
-    def __init__(self, comparison: Comparison, rules: Sequence[Rule]) -> None:
-        self.comparison, self.rules = comparison, rules
+    def __init__(
+        self,
+        comparison: Comparison,
+        rules: Sequence[Rule],
+        match: Callable[[Replay, Rule, Replaced], VerifiedMatch] | None = None,
+    ) -> None:
+        self.comparison, self.rules, self._verified = comparison, rules, match or VerifiedMatch
         self.draft = Draft(comparison.before)
         self.named = named_nodes(comparison.before)
         self.written: set[str] = set()  # nodes whose memory an op may write into
@@ -129,7 +139,7 @@ class Replay:
         """Replaces the matches, round by round. Raises NotAMatch."""
         for _, records in groupby(replaced, lambda record: (record.rule, record.round)):
             self.written = overwritten(self.draft)
-            matches = [_Match(self, self.rules[record.rule], record) for record in records]
+            matches = [self._verified(self, self.rules[record.rule], record) for record in records]
             members = [name for match in matches for name in match.members]
             if len(members) > len({*members}):
                 raise NotAMatch("two replaced matches share a node")
@@ -162,7 +172,7 @@ class Replay:
         )
         return name not in self.named and not draft.node(name).controls and not has_control_outputs and not is_colocated
 
-    def _replace(self, matches: Sequence[_Match]) -> None:
+    def _replace(self, matches: Sequence[VerifiedMatch]) -> None:
         draft = self.draft
         going: list[str] = []
         loose: dict[str, None] = {}
@@ -190,7 +200,7 @@ class Replay:
         draft.drop(name)
         return dict.fromkeys(node.producers())
 
-    def _put(self, match: _Match) -> list[str]:
+    def _put(self, match: VerifiedMatch) -> list[str]:
         """Puts the replacement of a match; returns the nodes of results that are removed."""
         draft, first = self.draft, match.roots[0][0]
 
@@ -234,7 +244,7 @@ class Replay:
             self.became.add(name)
 
 
-class _Match:
+class VerifiedMatch:
     """A recorded match, verified, and its replacement.
 
     Attributes:
@@ -294,9 +304,9 @@ class _Match:
         """Returns the control inputs of new constants: in a loop, the recorded ones among the tensors read."""
         if not any(op in CONTROL_FLOW for op in self._draft.graph.store.table.op_names):
             return []
-        after, first = self._replay.comparison.after, self.roots[0][0]
-        name = next((name for name in (f"{first}/Const", first) if name in after), None)
-        controls = [] if name is None else [control.name for control in after[name].controls]
+        names = [name for new, name in zip(self.new, self.record.made, strict=True) if not new.inputs]
+        made = self._replay.comparison.after.find(names[0]) if names else None
+        controls = [] if made is None else [control.name for control in made.controls]
         return [control for control in controls if control in {name for name, _ in self._read}]
 
     def _bound(self, term: Term) -> list[Tensor]:
@@ -493,7 +503,7 @@ class _Match:
             found += self._bound(each) if isinstance(each, InputOf) else [] if found else [self._tensor(each)]
             terms += [each] * len(found)
             tensors += found
-        args = _args(definition, len(terms))
+        args = _args(definition, len(terms), AttrReader({**attrs, **given}))
         types = {a.type_attr: base_dtype(self._dtype(t)) for a, t in zip(args, tensors, strict=True) if t is not None}
         inputs: list[NewTensor] = []
         for arg, each, tensor in zip(args, terms, tensors, strict=True):
@@ -502,7 +512,13 @@ class _Match:
                 continue
             held = AttrReader({**attrs, **given})(arg.type_attr)
             default = definition.attrs[arg.type_attr].default if arg.type_attr else 0
-            dtype = arg.dtype or types.get(arg.type_attr) or held or default or self._wanted
+            dtype = (
+                (STRING if isinstance(each, Value) and each.is_text else arg.dtype)
+                or types.get(arg.type_attr)
+                or held
+                or default
+                or self._wanted
+            )
             assert isinstance(each, Value)
             inputs.append(self._constant(each, dtype if isinstance(dtype, int) else 0))
         said = said_by_inputs(definition, [base_dtype(self._dtype(tensor)) for tensor in inputs])
@@ -530,11 +546,15 @@ class _Match:
         return spelt(definition.attrs[key], value)
 
 
-def _args(definition: OpDef, count: int) -> list[Arg]:
-    """Returns the argument of each of `count` inputs."""
+def _args(definition: OpDef, count: int, read: AttrReader) -> list[Arg]:
+    """Returns the argument of each of `count` inputs; the attrs have the lengths of several lists."""
     lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-    each = (count - len(definition.inputs) + len(lists)) // len(lists) if lists else 1
-    return [arg for arg in definition.inputs for _ in range(each if arg in lists else 1)]
+    left = count - len(definition.inputs) + len(lists)
+    sizes = {arg.name: left // len(lists) for arg in lists}
+    for arg in lists if len(lists) > 1 else ():
+        held = read(arg.number_attr or arg.list_attr)
+        sizes[arg.name] = len(held) if isinstance(held, list) else held if isinstance(held, int) else sizes[arg.name]
+    return [arg for arg in definition.inputs for _ in range(sizes.get(arg.name, 1))]
 
 
 def satisfies(test: AttrTest, have: object) -> bool:

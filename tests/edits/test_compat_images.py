@@ -14,9 +14,11 @@ from support.running import run
 
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
-from gdsurgeon.edits.downgrade.candidate import Candidate
+from gdsurgeon.edits.downgrade.candidate import Analysis
+from gdsurgeon.edits.rewriting.rounds import PlannedRewrite
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.node import Node
 from gdsurgeon.operation.library import prove
 from gdsurgeon.proof.accounting import check_accounted
 
@@ -65,12 +67,12 @@ def test_of_which_the_least_is_not_spelt_is_refused() -> None:
 @pytest.mark.tensorflow
 def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a Relu, no output shows that the padding is 0 in the place of the least number."""
-    become = Candidate.become
+    planned = Analysis.planned
 
-    def zero(site: Candidate, text: str, *args: Any, **named: Any) -> str:
-        return become(site, text.replace("-inf", "0"), *args, **named)
+    def zero(analysis: Analysis, node: Node, text: str) -> PlannedRewrite:
+        return planned(analysis, node, text.replace("-inf", "0"))
 
-    monkeypatch.setattr(Candidate, "become", zero)
+    monkeypatch.setattr(Analysis, "planned", zero)
     pool = node("m", "MaxPool", ["r"], T=FLOAT, **EXPLICIT, ksize=[1, 4, 4, 1])
     found = graph(placeholder("x", shape=(1, 5, 6, 2)), node("r", "Relu", ["x"], T=FLOAT), pool)
     result = compat(found, "1.15")

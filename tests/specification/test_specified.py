@@ -16,7 +16,15 @@ from gdsurgeon.specification.specify import specification_of
 
 EDITS = {entry.function for entry in COMMANDS.values() if HOMES.get(entry.function, "").startswith("edits.")}
 
-STAGES = {"fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "simplify_bodies", "spelt_constants"}
+STAGES = {
+    "fold_batch_norms",
+    "decide_calls",
+    "fold_constants",
+    "same_shape",
+    "simplify_bodies",
+    "spelt_constants",
+    "lower_control_flow",
+}
 """The stages of edits that have a specification of their own."""
 
 

@@ -10,7 +10,6 @@ from gdsurgeon.edits.downgrade.candidate import ROUNDING, Candidate, Rule
 from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import Constant
-from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, dtype_name
 from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
 
@@ -30,10 +29,6 @@ def _is_known(shape: Shape) -> bool:
 # -- arithmetic -----------------------------------------------------------------------------------------------
 
 
-def _add(site: Candidate) -> str:
-    return site.become("Add{=n}(n.*)")  # AddV2 has no strings, for which the order matters
-
-
 def _leaky_relu(site: Candidate) -> str:
     alpha, dtype = site.node.setting("alpha"), site.dtype(0)
     if not isinstance(alpha, float) or not 0 <= alpha <= 1:
@@ -41,13 +36,13 @@ def _leaky_relu(site: Candidate) -> str:
     if dtype != FLOAT32:
         text = f"it is {dtype_name(dtype)}, and only float32 has an older equivalent"
         return Remark(text, "unsupported-dtype", dtype=dtype_name(dtype))
-    return site.become(f"Maximum(n.0, Mul(n.0, {alpha!r}))")
+    return f"Maximum(n.0, Mul(n.0, {alpha!r}))"
 
 
 def _batch_mat_mul_v3(site: Candidate) -> str:
     if len({site.node.setting(key) for key in ("Ta", "Tb", "Tout")}) != 1:
         return Remark("its dtypes differ: add a Cast before it so that they are equal", "dtype-mismatch")
-    return site.become("BatchMatMulV2{=n}(n.*)")
+    return "BatchMatMulV2{=n}(n.*)"
 
 
 def _batch_mat_mul(site: Candidate) -> str:
@@ -55,27 +50,27 @@ def _batch_mat_mul(site: Candidate) -> str:
     a, b = (site.shape(slot) for slot in (0, 1))
     is_flat = a is not None and b is not None and len(a) == len(b) == 2
     if is_flat or (a is not None and b is not None and a[:-2] == b[:-2] and _is_known(a[:-2])):
-        return site.become("BatchMatMul{=n}(n.*)")
+        return "BatchMatMul{=n}(n.*)"
     batch = "Slice{{Index=int32}}(s{0}=Shape(n.{0}), [0], r{0}=Reshape(Sub(Size(s{0}), 2), [1]))"
     shapes = [
         f"t{slot}=ConcatV2({common}, Slice(s{slot}, r{slot}, [2]), 0)"
         for slot, common in ((0, f"c=BroadcastArgs({batch.format(0)}, {batch.format(1)})"), (1, "c"))
     ]
     both = [_broadcast(f"n.{slot}", shape, f"t{slot}", f"x{slot}") for slot, shape in enumerate(shapes)]
-    return site.become(f"BatchMatMul{{=n}}({', '.join(both)})")
+    return f"BatchMatMul{{=n}}({', '.join(both)})"
 
 
 def _batch_norm(site: Candidate) -> str:
     if any(index > 4 for index in site.used_outputs()):
         text = "its output 5, which exists only for gradients, is used: remove the gradients with extract"
         return Remark(text, "output-read")
-    return site.become("FusedBatchNormV2{=n}(n.*)")
+    return "FusedBatchNormV2{=n}(n.*)"
 
 
 def _equal(site: Candidate) -> str:
     """At run time shapes are checked; if the known shapes broadcast, the check is not needed."""
     if site.node.setting("incompatible_shape_error") or _broadcasts(site.shape(0), site.shape(1)):
-        return site.drop(["incompatible_shape_error"])
+        return f"{site.node.op}{{=n, incompatible_shape_error=true}}(n.*)"
     text = "it compares tensors whose shapes may not broadcast: set the input shapes with set-shape"
     return Remark(text, "shape-unknown")
 
@@ -102,16 +97,16 @@ def _broadcast(read: str, shape: str, label: str, scope: str) -> str:
 def _select(site: Candidate) -> str:
     condition, one, other = (site.shape(slot) for slot in range(3))
     if one == other and _is_known(one) and condition in (one, ()):
-        return site.become("Select{=n}(n.*)")
+        return "Select{=n}(n.*)"
     common = "c=BroadcastArgs(BroadcastArgs(Shape(n.0), Shape(n.1)), Shape(n.2))"
     inputs = [_broadcast(f"n.{slot}", "c" if slot else common, "c", f"x{slot}") for slot in range(3)]
-    return site.become(f"Select({', '.join(inputs)})")
+    return f"Select({', '.join(inputs)})"
 
 
 def _broadcast_to(site: Candidate) -> str:
     if site.dtype(1) == INT32:
-        return site.become(_broadcast("n.0", "n.1", "n.1", "x"))
-    return site.become(_broadcast("n.0", "c=Cast{DstT=int32}(n.1)", "c", "x"))
+        return _broadcast("n.0", "n.1", "n.1", "x")
+    return _broadcast("n.0", "c=Cast{DstT=int32}(n.1)", "c", "x")
 
 
 # -- arrays ---------------------------------------------------------------------------------------------------
@@ -119,11 +114,7 @@ def _broadcast_to(site: Candidate) -> str:
 
 def _ensure_shape(site: Candidate) -> str:
     site.note("EnsureShape is replaced by Identity: tensors of a wrong shape are no longer refused")
-    return site.become("Identity{=n}(n.0)")
-
-
-def _no_copy_on_read(site: Candidate) -> str:
-    return site.become("NoOp()")  # it states how a variable is read, and changes no value
+    return "Identity{=n}(n.0)"
 
 
 def _gather(site: Candidate) -> str | None:
@@ -140,23 +131,19 @@ def _gather(site: Candidate) -> str | None:
     offsets = f"Reshape(Mul(Range(0, {batch}, 1), {width}), ConcatV2(b, Fill{{T=int32}}({rank}, 1), 0))"
     offsets = offsets.replace("s=Shape(n.0)", "s")
     offsets = offsets if site.dtype(1) == INT32 else f"Cast{{DstT=n.Tindices}}({offsets})"
-    return site.become(f"GatherV2{{Taxis=int32}}({rows}, Add(n.1, {offsets}), 0)", drop=["batch_dims"])
+    return f"GatherV2{{Taxis=int32}}({rows}, Add(n.1, {offsets}), 0)"
 
 
 def _band(site: Candidate) -> str:
     """The older op has the numbers of diagonals in int64."""
     wide = ("Cast{DstT=int64}(n.1)", "Cast{DstT=int64}(n.2)")
-    return site.become(f"MatrixBandPart{{=n}}(n.0, {', '.join(wide)})", drop=["Tindex"])
-
-
-def _case(site: Candidate) -> str:
-    return site.become("Case{=n}(n.*)")  # which does not state that its functions have no side effects
+    return f"MatrixBandPart{{=n}}(n.0, {', '.join(wide)})"
 
 
 def _tensor_array(site: Candidate) -> str:
     """With identical_element_shapes the shape of elements is known even if none was written."""
     site.note("in this release a TensorArray without any written element cannot be read as a whole")
-    return site.drop(["identical_element_shapes"])
+    return "TensorArrayV3{=n, identical_element_shapes=false}(n.*)"
 
 
 # -- diagonals: older ops have the main diagonal only -----------------------------------------------------------
@@ -166,15 +153,15 @@ def _diag(site: Candidate) -> str:
     why = _other_than(
         site, (1, 0, "diagonals"), (2, -1, "rows"), (3, -1, "columns"), (4, 0, "the values off the diagonal")
     )
-    return why or site.become("MatrixDiag{=n}(n.0)")
+    return why or "MatrixDiag{=n}(n.0)"
 
 
 def _diag_part(site: Candidate) -> str:
-    return _other_than(site, (1, 0, "diagonals")) or site.become("MatrixDiagPart{=n}(n.0)")
+    return _other_than(site, (1, 0, "diagonals")) or "MatrixDiagPart{=n}(n.0)"
 
 
 def _set_diag(site: Candidate) -> str:
-    return _other_than(site, (2, 0, "diagonals")) or site.become("MatrixSetDiag{=n}(n.0, n.1)")
+    return _other_than(site, (2, 0, "diagonals")) or "MatrixSetDiag{=n}(n.0, n.1)"
 
 
 def _other_than(site: Candidate, *wanted: tuple[int, int, str]) -> str:
@@ -228,7 +215,7 @@ def _einsum(site: Candidate) -> str:
     a = _transposed("n.0", labels.a, labels.batch + labels.left + labels.summed)
     b = _transposed("n.1", labels.b, labels.batch + labels.summed + labels.right)
     order = _order(labels.batch + labels.left + labels.right, labels.result)
-    return site.become(f"Transpose(BatchMatMul({a}, {b}), {order})")
+    return f"Transpose(BatchMatMul({a}, {b}), {order})"
 
 
 def _transposed(read: str, labels: str, wanted: str) -> str:
@@ -256,7 +243,7 @@ def _nms(site: Candidate) -> str:
     if (site.used_outputs() | site.returned_outputs()) - {0}:
         text = "not only its first output is used: compute the scores with GatherV2 and the count with Size"
         return Remark(text, "output-read")
-    return site.become("NonMaxSuppressionV3{=n}(n.0, n.1, n.2, n.3, n.4)")
+    return "NonMaxSuppressionV3{=n}(n.0, n.1, n.2, n.3, n.4)"
 
 
 def _nms_v3(site: Candidate) -> str:
@@ -267,7 +254,7 @@ def _nms_v3(site: Candidate) -> str:
     )
     scores = f"Select(a=Greater(n.1, n.4), n.1, Fill{{T={dtype_name(site.dtype(1))}}}(Shape(n.1), -inf))"
     chosen = f"c=NonMaxSuppressionV2{{=n}}(n.0, {scores}, n.2, n.3)"
-    return site.become(f"GatherV2{{Taxis=int32}}({chosen}, Reshape(Where(GatherV2{{Taxis=int32}}(a, c, 0)), [-1]), 0)")
+    return f"GatherV2{{Taxis=int32}}({chosen}, Reshape(Where(GatherV2{{Taxis=int32}}(a, c, 0)), [-1]), 0)"
 
 
 def _softmax(site: Candidate) -> str | None:
@@ -280,7 +267,7 @@ def _softmax(site: Candidate) -> str | None:
     else:
         last = "Slice{Index=int32}(Shape(n.0), Reshape(Sub(Rank(n.0), 1), [1]), [1])"
         rows = f"ConcatV2([-1], {last}, 0)"
-    return site.become(f"Reshape({site.node.op}(Reshape(n.0, {rows})), Shape(n.0))")
+    return f"Reshape({site.node.op}(Reshape(n.0, {rows})), Shape(n.0))"
 
 
 # -- convolutions and poolings --------------------------------------------------------------------------------
@@ -291,8 +278,7 @@ def _convolution(site: Candidate) -> str | None:
     definition = site.release.op_def(site.node.op)
     has_paddings = definition is not None and "explicit_paddings" in definition.attrs
     if not has_paddings and site.node.text_attr("padding") == "EXPLICIT":
-        text = f'{site.node.op}{{=n, padding="VALID"}}(Pad(n.0, {_amounts(site)}), n.1)'
-        return site.become(text, drop=["explicit_paddings"])
+        return f"{site.node.op}{{=n, {_UNPADDED}}}(Pad(n.0, {_amounts(site)}), n.1)"
     done = _grouped(site) if site.node.op == "Conv2D" else None
     has_dilations = definition is not None and "dilations" in definition.attrs
     if done is not None or has_dilations or set(site.node.ints_attr("dilations")) <= {1}:
@@ -312,12 +298,10 @@ def _grouped(site: Candidate) -> str | None:
     has_paddings = site.node.text_attr("padding") == "EXPLICIT"  # which DepthwiseConv2dNative may lack
     if filters[2] == 1 and len(strides) == 1 and _is_known(filters) and not has_paddings:
         shape = [*filters[:2], count, filters[3] // count]
-        return site.become(f"DepthwiseConv2dNative{{=n}}(n.0, Reshape(n.1, {shape}))")
+        return f"DepthwiseConv2dNative{{=n}}(n.0, Reshape(n.1, {shape}))"
     split = f"Split{{num_split={count}}}"
     first = f"Conv2D{{=n}}(i={split}({across}, n.0), f={split}(3, n.1))"
-    return site.become(
-        f"ConcatV2({', '.join([first, *(f'Conv2D{{=n}}(i:{at}, f:{at})' for at in range(1, count))])}, {across})"
-    )
+    return f"ConcatV2({', '.join([first, *(f'Conv2D{{=n}}(i:{at}, f:{at})' for at in range(1, count))])}, {across})"
 
 
 def _max_pool(site: Candidate) -> str | None:
@@ -330,8 +314,10 @@ def _max_pool(site: Candidate) -> str | None:
         text = f"it is {name}, whose smallest value is unknown: add a Cast before it"
         return Remark(text, "unsupported-dtype", dtype=name)
     least = "-inf" if dtype.is_float else dtype.bounds[0]
-    text = f'MaxPool{{=n, padding="VALID"}}(PadV2(n.0, {_amounts(site)}, {least}))'
-    return site.become(text, drop=["explicit_paddings"])
+    return f"MaxPool{{=n, {_UNPADDED}}}(PadV2(n.0, {_amounts(site)}, {least}))"
+
+
+_UNPADDED = 'padding="VALID", explicit_paddings=[]'
 
 
 def _amounts(site: Candidate) -> list[list[int]]:
@@ -352,7 +338,7 @@ def _bilinear(site: Candidate) -> str | None:
         return None
     images = "n.0" if site.dtype(0) == FLOAT32 else "x=Cast{DstT=float32}(n.0)"
     along = _interpolated(images, "n.0" if images == "n.0" else "x", 2, "w", "s=Shape(n.0)")
-    return site.become(_interpolated(f"r={along}", "r", 1, "h", "s"))
+    return _interpolated(f"r={along}", "r", 1, "h", "s")
 
 
 def _interpolated(images: str, label: str, axis: int, scope: str, shape: str) -> str:
@@ -381,7 +367,7 @@ def _nearest(site: Candidate) -> str | None:
     for axis, scope, shape in ((1, "h", "s=Shape(n.0)"), (2, "w", "s")):
         index = f"Minimum(Cast{{DstT=int32}}(Floor({_centers(axis, scope, shape)})), Sub({scope}n, 1))"
         images = f"GatherV2{{Taxis=int32}}({images}, {index}, {axis})"
-    return site.become(images)
+    return images
 
 
 def _bicubic(site: Candidate) -> str | None:
@@ -398,16 +384,15 @@ _PREFIX = re.compile(r"\^?([\w/:@ -]+)\.\*\$?", re.ASCII)
 
 
 def _static_match(site: Candidate) -> str:
-    return site.become("RegexFullMatch(n.0, $pattern)", {"pattern": _text_attr(site, "pattern")})
+    return f"RegexFullMatch(n.0, {_text_attr(site, 'pattern')})"
 
 
 def _static_replace(site: Candidate) -> str:
-    pattern, rewrite = (_text_attr(site, key) for key in ("pattern", "rewrite"))
-    return site.become("RegexReplace{=n}(n.0, $pattern, $rewrite)", {"pattern": pattern, "rewrite": rewrite})
+    return f"RegexReplace{{=n}}(n.0, {_text_attr(site, 'pattern')}, {_text_attr(site, 'rewrite')})"
 
 
-def _text_attr(site: Candidate, key: str) -> Output:
-    return site.text(site.node.text_attr(key).encode("utf-8", "surrogateescape"))
+def _text_attr(site: Candidate, key: str) -> str:
+    return repr(site.node.text_attr(key).encode("utf-8", "surrogateescape"))
 
 
 def _match(site: Candidate) -> str:
@@ -420,10 +405,10 @@ def _match(site: Candidate) -> str:
         return Remark(text, "not-a-prefix")
     if site.shape(0) != ():
         return Remark("its input is not known to be a scalar: set the input shapes with set-shape", "shape-unknown")
-    prefix = found[1].encode()
-    begins = f"Equal(Substr{{T=int32}}(n.0, 0, {len(prefix)}), $prefix)"
-    is_line = "Equal(ReduceJoin(StringSplit(Reshape(n.0, [1]), $end):1, [0]), n.0)"
-    return site.become(f"LogicalAnd({begins}, {is_line})", {"prefix": site.text(prefix), "end": site.text(b"\n")})
+    prefix, end = found[1].encode(), b"\n"
+    begins = f"Equal(Substr{{T=int32}}(n.0, 0, {len(prefix)}), {prefix!r})"
+    is_line = f"Equal(ReduceJoin(StringSplit(Reshape(n.0, [1]), {end!r}):1, [0]), n.0)"
+    return f"LogicalAnd({begins}, {is_line})"
 
 
 def _parse(site: Candidate) -> str:
@@ -440,10 +425,8 @@ def _parse(site: Candidate) -> str:
     if None in known:
         return Remark("the names of its features are not constants", "not-a-constant")
     sparse, dense = (_texts(value) for value in known)
-    tensors = {f"k{at}": site.text(key) for at, key in enumerate((*sparse, *dense))}
-    inputs = ", ".join(["n.0", "n.1", *(f"${key}" for key in tensors), "n.5*"])
-    text = f"ParseExample{{=n, Nsparse={len(sparse)}, Ndense={len(dense)}}}({inputs})"
-    return site.become(text, tensors)
+    inputs = ", ".join(["n.0", "n.1", *map(repr, (*sparse, *dense)), "n.5*"])
+    return f"ParseExample{{=n, Nsparse={len(sparse)}, Ndense={len(dense)}}}({inputs})"
 
 
 def _texts(value: Constant | None) -> list[bytes]:
@@ -457,7 +440,7 @@ _BOXES = "no padding, only output 0 is used, thresholds are float32"
 RULES: dict[str, Rule] = {
     rule.op: rule
     for rule in (
-        Rule("AddV2", "Add", "", _add),
+        Rule("AddV2", "Add", "", "Add{=n}(n.*)"),  # AddV2 has no strings, for which the order matters
         Rule("LeakyRelu", "Maximum(x, alpha * x)", "alpha from 0 to 1, float32", _leaky_relu),
         Rule("BatchMatMulV3", "BatchMatMulV2", "one type", _batch_mat_mul_v3),
         Rule("BatchMatMulV2", "BatchMatMul, batches broadcast before it", "", _batch_mat_mul),
@@ -469,8 +452,8 @@ RULES: dict[str, Rule] = {
         Rule("EnsureShape", "Identity", "", _ensure_shape),
         Rule("GatherV2", "GatherV2 of all rows", "batch_dims is the axis, a constant; places are in range", _gather),
         Rule("MatrixBandPart", "MatrixBandPart by int64", "", _band),
-        Rule("StatelessCase", "Case", "", _case),
-        Rule("DisableCopyOnRead", "NoOp", "", _no_copy_on_read),
+        Rule("StatelessCase", "Case", "", "Case{=n}(n.*)"),
+        Rule("DisableCopyOnRead", "NoOp", "", "NoOp()"),
         Rule("TensorArrayV3", "TensorArrayV3 without identical_element_shapes", "", _tensor_array),
         *(
             Rule(f"{op}V{version}", op, _DIAGONAL, apply)

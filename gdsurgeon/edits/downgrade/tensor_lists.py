@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.downgrade.candidate import Analysis, Candidate
+from gdsurgeon.edits.rewriting.rounds import RewriteLog
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import Shape, bool_value, shape_value, type_value, types_value
+from gdsurgeon.graph.attrs import Shape, bool_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, VARIANT, dtype_name
@@ -64,40 +65,44 @@ class _Arrays:
         self._pending = list(self._lists)
         self._element_shapes = {node: self._element_shape(node) for node in made}
         self._dtypes: dict[Node, int] = {}  # what replaces a list: a flow, or its only element
+        self._log, self._kept, self._unique = RewriteLog(self.graph), {*self.graph.nodes()}, self.graph.unique_names()
 
     def make(self, node: Node) -> None:
         """Makes a node that makes a list make an array."""
-        site, dtype = Candidate(self.analysis, node), node.setting("element_dtype")
+        dtype = node.setting("element_dtype")
         assert isinstance(dtype, int)
-        count = site.value(1) if node.op == "TensorListReserve" else None
+        count = Candidate(self.analysis, node).value(1) if node.op == "TensorListReserve" else None
         if count is not None and count.values == [1]:
-            self._make_element(site, dtype)
+            self._make_element(node, dtype)
             return
         self._dtypes[node] = FLOAT32
         is_filled = node.op == "TensorListFromTensor"
-        size = "Squeeze(Slice{Index=int32}(Shape(n.0), [0], [1]))" if is_filled else "n.1"
-        array = site.add(f"TensorArrayV3{{dtype={dtype_name(dtype)}, clear_after_read=false}}({size})")
-        self._set(array.node, "element_shape", shape_value(self._element_shapes[node]))
-        self._arrays[node] = array
-        flow, rows = Output(array.node, 1), array.node.inputs[0]
-        if is_filled:
-            site.become("TensorArrayScatterV3($array, Range(0, $rows, 1), n.0, $flow)",
-                        {"array": array, "rows": rows, "flow": flow})  # fmt: skip
-        else:
-            site.become("Identity($flow)", {"flow": flow})
-        self._forget_shapes(node)
+        size = "r=Squeeze(Slice{Index=int32}(Shape(n.0), [0], [1]))" if is_filled else "n.1"
+        attrs = f"dtype={dtype_name(dtype)}, clear_after_read=false{self._shape_attr(node)}"
+        array = f"a=TensorArrayV3{{{attrs}}}({size})"
+        filled = f"TensorArrayScatterV3({array}, Range(0, r, 1), n.0, a:1)"
+        made = self._become(node, filled if is_filled else f"Identity({array}:1)")
+        self._arrays[node] = next(each.output for each in made if each.op == "TensorArrayV3")
 
-    def _make_element(self, site: Candidate, dtype: int) -> None:
+    def _shape_attr(self, node: Node) -> str:
+        shape = self._element_shapes[node]
+        return "" if shape is None else f", element_shape={[*shape]}"
+
+    def _become(self, node: Node, text: str, **tensors: Output) -> list[Node]:
+        """Makes `node` the last node of the replacement `text`; returns all nodes of the replacement."""
+        self._log.carry_out([self.analysis.planned(node, text, tensors)], self._kept, 0, 0)
+        return [self.graph[name] for name in self._log.replaced[-1].made]
+
+    def _make_element(self, node: Node, dtype: int) -> None:
         """Makes a list of one element that element, which is zeros before it is written."""
-        shape = self._element_shapes[site.node]
-        self._dtypes[site.node] = dtype
+        shape = self._element_shapes[node]
+        self._dtypes[node] = dtype
         if not DTYPES[dtype].code:
-            text = f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}, which has no older equivalent"
-            facts = {"node": site.node.name, "dtype": dtype_name(dtype)}
+            text = f"{quoted(node.name)} is a list of {dtype_name(dtype)}, which has no older equivalent"
+            facts = {"node": node.name, "dtype": dtype_name(dtype)}
             raise EditError(text, code="unsupported-dtype", facts=facts)
         dims = [max(dim, 0) for dim in shape] if shape is not None else [0]
-        site.become(f"Fill{{T={dtype_name(dtype)}}}({dims}, 0)")
-        self._forget_shapes(site.node)
+        self._become(node, f"Fill{{T={dtype_name(dtype)}}}({dims}, 0)")
 
     def follow(self) -> None:
         """Makes all consumers of a list read the flow of its array."""
@@ -135,21 +140,14 @@ class _Arrays:
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
         """Makes a node that forwards a list forward a tensor of the dtype `now`."""
-        self._forget_shapes(node)
+        if node.has_attr(STATED_SHAPES):
+            self.graph.set_attr(node, STATED_SHAPES, None)  # these were shapes of lists
         value = node.attr("T")
         if node.op == "IdentityN" and value is not None:
             dtypes = [now if slot in slots else dtype for slot, dtype in enumerate(value.list.type)]
-            self._set(node, "T", types_value(dtypes))
+            self.graph.set_attr(node, "T", types_value(dtypes))
         elif value is not None and value.type == VARIANT:
-            self._set(node, "T", type_value(now))
-
-    def _forget_shapes(self, node: Node) -> None:
-        """Removes the stated shapes of a node's outputs, which were those of lists."""
-        if node.has_attr(STATED_SHAPES):
-            self.graph.set_attr(node, STATED_SHAPES, None)
-
-    def _set(self, node: Node, key: str, value: AttrValue) -> None:
-        self.graph.set_attr(node, key, value.SerializeToString(deterministic=True))
+            self.graph.set_attr(node, "T", type_value(now))
 
     def _array_of(self, flow: Output) -> Output:
         """Returns the array of a flow, as a tensor in the frame of the flow."""
@@ -171,47 +169,38 @@ class _Arrays:
         array = self._arrays[flow.node]
         for enter in reversed(entered):
             if enter not in self._arrays:
-                attrs = "frame_name=n.frame_name, parallel_iterations=n.parallel_iterations, is_constant=true"
-                self._arrays[enter] = Candidate(self.analysis, enter).add(f"Enter{{{attrs}}}($array)", {"array": array})
+                frame = {key: enter.attr_bytes(key) for key in ("frame_name", "parallel_iterations")}
+                attrs: dict[str, bytes | AttrValue] = {key: data for key, data in frame.items() if data is not None}
+                attrs |= {"T": type_value(array.dtype), "is_constant": bool_value(True)}
+                name = self._unique(f"{enter.name}/Enter")
+                added = self.graph.add(name, "Enter", [array], attrs=attrs, device=enter.device, after=enter)
+                self._arrays[enter] = added.output
             array = self._arrays[enter]
         return array
 
     def _replace(self, node: Node) -> None:
-        """Makes a node that reads or writes a list read or write the array."""
-        site, flow = Candidate(self.analysis, node), node.inputs[0]
+        """Makes a node that reads or writes a list read or write the array, or the only element."""
+        flow = node.inputs[0]
         origin = self._lists[flow]
-        dtype = node.setting("element_dtype")
-        if origin.op not in ("Identity", "TensorArrayScatterV3"):
-            self._replace_element(site, flow)
+        if origin not in self._arrays:
+            if node.op == "TensorListLength":
+                text = f"{quoted(node.name)} needs a known list length: set it with freeze-input"
+                raise EditError(text, code="value-unknown", facts={"node": node.name})
+            form = {"TensorListStack": "ExpandDims($element, 0)", "TensorListSetItem": "Identity(n.2)"}
+            self._become(node, form.get(node.op, "Identity($element)"), element=flow)
             return
-        array = self._array_of(flow)
-        name = dtype_name(dtype) if isinstance(dtype, int) else ""
-        if node.op == "TensorListLength":
-            site.become("TensorArraySizeV3($array, $flow)", {"array": array, "flow": flow})
-        elif node.op == "TensorListGetItem":
-            site.become(f"TensorArrayReadV3{{dtype={name}}}($array, n.1, $flow)", {"array": array, "flow": flow})
-        elif node.op == "TensorListSetItem":
-            if node.setting("resize_if_index_out_of_bounds"):
-                self._set(self._arrays[origin].node, "dynamic_size", bool_value(True))
-            site.become("TensorArrayWriteV3($array, n.1, n.2, $flow)", {"array": array, "flow": flow})
-        else:
-            rows = "Range(0, TensorArraySizeV3($array, $flow), 1)"
-            text = f"TensorArrayGatherV3{{dtype={name}}}($array, {rows}, $flow)"
-            site.become(text, {"array": array, "flow": flow})
-            self._set(node, "element_shape", shape_value(self._element_shapes[origin]))
-        self._forget_shapes(node)
-
-    def _replace_element(self, site: Candidate, read: Output) -> None:
-        """Makes a node that reads or writes a list of one element read or write that element."""
-        node = site.node
-        if node.op == "TensorListLength":
-            text = f"{quoted(node.name)} needs a known list length: set it with freeze-input"
-            raise EditError(text, code="value-unknown", facts={"node": node.name})
-        if node.op == "TensorListStack":
-            site.become("ExpandDims($element, 0)", {"element": read})
-        else:
-            site.become("Identity($element)", {"element": node.inputs[2] if node.op == "TensorListSetItem" else read})
-        self._forget_shapes(node)
+        dtype = node.setting("element_dtype")
+        attr = f"dtype={dtype_name(dtype) if isinstance(dtype, int) else ''}"
+        form = {
+            "TensorListLength": "TensorArraySizeV3($array, $flow)",
+            "TensorListGetItem": f"TensorArrayReadV3{{{attr}}}($array, n.1, $flow)",
+            "TensorListSetItem": "TensorArrayWriteV3($array, n.1, n.2, $flow)",
+            "TensorListStack": f"TensorArrayGatherV3{{{attr}{self._shape_attr(origin)}}}"
+            "($array, Range(0, TensorArraySizeV3($array, $flow), 1), $flow)",
+        }
+        if node.op == "TensorListSetItem" and node.setting("resize_if_index_out_of_bounds"):
+            self.graph.set_attr(self._arrays[origin].node, "dynamic_size", bool_value(True))
+        self._become(node, form[node.op], array=self._array_of(flow), flow=flow)
 
     def _element_shape(self, node: Node) -> Shape:
         """Returns the shape of a list's elements if it is a constant; otherwise None."""

@@ -13,7 +13,7 @@ from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
@@ -197,7 +197,7 @@ class Planner:
             terms += self._inputs_of(given) if isinstance(given, InputOf) else (given,)
         slots = _slots(definition, len(terms))
         has_lists = len([arg for arg in definition.inputs if arg.number_attr or arg.list_attr]) > 1
-        if slots is None and has_lists and not any(isinstance(each, Value) for each in terms):
+        if slots is None and has_lists and not any(isinstance(each, Value) and not each.is_text for each in terms):
             slots = []  # the attrs give the lengths of the lists
         if slots is None:
             what = f"{definition.name} does not accept {len(terms)} inputs"
@@ -209,8 +209,13 @@ class Planner:
         }
         for at, each in enumerate(terms):
             if isinstance(each, Value):
-                known = {slots[other].type_attr: base_dtype(t.dtype) for other, t in found.items() if t.dtype}
-                found[at] = self._constant(each, self._dtype_of(slots[at], definition, attrs, known))
+                known = (
+                    {}
+                    if each.is_text
+                    else {slots[other].type_attr: base_dtype(t.dtype) for other, t in found.items() if t.dtype}
+                )
+                dtype = STRING if each.is_text else self._dtype_of(slots[at], definition, attrs, known)
+                found[at] = self._constant(each, dtype)
         return [found[at] for at in range(len(terms))]
 
     def _dtype_of(self, arg: Arg, definition: OpDef, attrs: Mapping[str, bytes], known: Mapping[str, int]) -> int:

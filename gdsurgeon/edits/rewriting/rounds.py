@@ -171,6 +171,8 @@ class RewriteLog:
                 graph.set_attr(node, key, data)
         if node.op != op:
             graph.set_op(node, op)
+        for user in graph.users(node) if graph.is_body else ():
+            graph.touch(user)  # its input names the output argument of the op
         graph.set_inputs(node, inputs)
         self.made.add(node)
         if node not in self._added:
