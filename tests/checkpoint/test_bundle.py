@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 from support.bundles import SMALL, files_of, values
+from support.desk import Desk
+from support.published import FOLDER
 
 from gdsurgeon.container.checkpoint.bundle import HEADER_KEY, Bundle
+from gdsurgeon.container.checkpoint.edit import as_it_is, edit, relinked
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import slice_key
-from gdsurgeon.container.checkpoint.table import build_table
+from gdsurgeon.container.checkpoint.table import Table, build_table
 from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
+from gdsurgeon.wire.source import BytesSource
 
 ENTRY = BundleEntryProto
 
@@ -229,3 +233,34 @@ def test_a_fault_says_where(small: Path) -> None:
     with open_checkpoint("m") as checkpoint:
         said = "m.data-00000-of-00002 cannot be opened: no such file or directory"
         assert verify(checkpoint).faults == (said,)
+
+
+COMPRESSED = ("serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm")
+"""Those whose index is in Snappy."""
+INDICES = sorted(FOLDER.rglob("*.index"))
+
+
+@pytest.mark.parametrize("path", INDICES, ids=lambda path: path.relative_to(FOLDER).parts[0])
+def test_published_checkpoints(desk: Desk, path: Path) -> None:
+    with open_checkpoint(str(path)) as checkpoint:
+        assert isinstance(checkpoint, Bundle)
+        found = verify(checkpoint)
+        assert (found.faults, found.unused) == ((), 0)
+        files = relinked(checkpoint, edit(checkpoint, {}, [], {}))
+        assert files.shards == as_it_is(checkpoint).shards
+        assert list(Table(BytesSource(files.table)).records()) == list(checkpoint.table.records())
+        if path.relative_to(FOLDER).parts[0] not in COMPRESSED:
+            assert files.table == as_it_is(checkpoint).table
+        held = values(checkpoint)
+    first = checkpoint.keys[-1]
+    ran = desk.run("checkpoint", str(path), "--drop", f"^{first}$", "-o", "n")
+    assert ran.code == 0, ran.err
+    with open_checkpoint("n") as written:
+        left = values(written)
+    for key in left:
+        assert key.startswith("_") or left[key] == held[key]
+    assert {*held} - {*left} == {first}
+
+
+def test_there_are_some() -> None:
+    assert len(INDICES) >= 4

@@ -1,10 +1,11 @@
-"""What holds for every command: where it reads and writes, its report, its proof, its mistakes, its help."""
+"""Checks of every command: files, report, proof, mistakes, help, meanings of options, exit codes."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -24,11 +25,15 @@ from support.commands import (
     good,
     marked,
 )
-from support.desk import Desk, check_error
+from support.desk import Desk, check_error, finished
+from support.paths import ROOT
 
+from gdsurgeon import errors
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.cli import main as main_module
 from gdsurgeon.cli.main import main
-from gdsurgeon.cli.options import HEADINGS
+from gdsurgeon.cli.options import HEADINGS, MEANINGS
+from gdsurgeon.container import load
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.wire.text import to_binary, to_text
@@ -337,3 +342,85 @@ def test_the_list_of_commands_is_grouped(desk: Desk) -> None:
     assert re.findall(r"^([A-Z][\w ]+):$", text, re.MULTILINE) == ["Options", *groups]
     for name, entry in COMMANDS.items():
         assert f"  {name} " in text and entry.help.split()[0] in text
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    """Each option of each command, with its command."""
+    context = click.Context(main)
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        assert command is not None
+        yield from ((name, each) for each in command.params if isinstance(each, click.Option))
+
+
+@pytest.mark.parametrize("long_name", [*MEANINGS])
+def test_an_option_has_one_meaning(long_name: str) -> None:
+    meaning = MEANINGS[long_name]
+    found = {name: each for name, each in options() if long_name in each.opts}
+    assert found, "no command has this option"
+    for name, each in found.items():
+        assert each.is_flag == (meaning.type is None), name
+        if not each.is_flag:
+            assert (each.metavar or "", each.multiple) == (meaning.metavar, meaning.multiple), name
+            choices = each.type.choices if isinstance(each.type, click.Choice) else ()
+            assert set(choices) <= set(meaning.choices) and bool(choices) == bool(meaning.choices), name
+            assert choices or repr(each.type) == repr(meaning.type), name
+        assert each.help and "\n" not in each.help and len(each.help) <= 78 + len("  [default: none]"), (
+            name,
+            each.help,
+        )
+    short = {opt for each in found.values() for opt in each.opts if not opt.startswith("--")}
+    assert len(short) <= 1, short
+
+
+def test_every_option_has_a_meaning() -> None:
+    unknown = [(name, opt) for name, each in options() for opt in each.opts if opt[:2] == "--" and opt not in MEANINGS]
+    assert not unknown
+    assert all(meaning.text.endswith((".", "]", ")")) for meaning in MEANINGS.values())
+
+
+FAULT = "Error: internal error (RuntimeError: no\\nway)\n"
+RAISES = "def raising(*_): raise RuntimeError('no\\nway')\n"
+
+
+def test_each_kind_of_error_has_its_code() -> None:
+    kinds = [errors.GdsurgeonError, *errors.GdsurgeonError.__subclasses__()]
+    assert {kind.__name__: kind.exit_code for kind in kinds if kind.__module__ == errors.__name__} == {
+        "GdsurgeonError": 70, "UsageError": 2, "InputError": 3, "EditError": 4, "ValidationError": 5, "OutputError": 6,
+        "NotValidatedError": 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "m.pb"), ("inspect", "m.pb", "--json"), ("select", "m.pb")])
+def test_an_exception_is_a_fault_of_ours(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def raising(*_: object) -> None:
+        raise RuntimeError("no\nway")
+
+    monkeypatch.setattr(load, "open_model", raising)
+    ran = desk.run(*arguments)
+    assert (ran.code, ran.out) == (70, b"")
+    assert ran.err == FAULT + "Hint: please report it with the output of --debug\n"
+
+
+@pytest.mark.parametrize("place", ["main.forget", "main._have_signals_raise", "main.terminal.error"])
+def test_what_cleans_up_or_tells_of_errors_may_fail_too(desk: Desk, place: str) -> None:
+    source = f"from gdsurgeon.cli import main\n{RAISES}{place} = raising\nmain.run()"
+    ran = finished(desk.start_python("-c", source, "inspect"))
+    assert ran.code == 70
+    assert FAULT in ran.err and "Traceback" not in ran.err
+    assert main_module.INTERNAL_FAULT == 70
+
+
+def test_an_installation_that_is_not_whole(desk: Desk) -> None:
+    desk.put("click.py", RAISES.encode() + b"raising()\n")
+    path = f"{desk.folder}:{ROOT}"
+    ran = finished(desk.start_python("-m", "gdsurgeon", "--help", env=desk.environment(PYTHONPATH=path)))
+    assert (ran.code, ran.err) == (70, FAULT)
+
+
+@pytest.mark.parametrize(("asked", "code"), [("bash_complete", 70), ("tcsh_complete", 2), ("bash_source", 0)])
+def test_a_shell_that_cannot_be_answered(desk: Desk, asked: str, code: int) -> None:
+    environment = desk.environment(_GDSURGEON_COMPLETE=asked)  # without the line to complete
+    assert finished(desk.start_python("-m", "gdsurgeon", env=environment)).code == code

@@ -1,13 +1,28 @@
-"""Which node became which: small graphs with a known answer."""
+"""The matching of two graphs: sequences, sets, sides, variables and whole graphs."""
 
 from __future__ import annotations
 
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+import random
+from itertools import pairwise
+from pathlib import Path
 
-from gdsurgeon.compare.match import match
+import numpy as np
+import pytest
+from support import meta_graphs
+from support.desk import Desk
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.paths import FIXTURES
+
+from gdsurgeon.compare.diff import diff
+from gdsurgeon.compare.match import aligned, match
 from gdsurgeon.compare.matching import Matching
-from gdsurgeon.compare.side import sides
+from gdsurgeon.compare.side import Side, sides
+from gdsurgeon.container.load import load
+from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.view.content import content_of
+from gdsurgeon.view.difference import counts, lines
+from gdsurgeon.view.page import Union, union
 
 
 def pairs(a: Graph, b: Graph) -> dict[str, str]:
@@ -119,3 +134,141 @@ def test_what_a_node_reads_speaks_against_another_node() -> None:
     matching.pair(0, 0)
     assert matching.is_contradicted(1, 3)
     assert not matching.is_contradicted(1, 1)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_pairs_are_equal_and_ascend(seed: int) -> None:
+    draw = random.Random(seed)
+    kinds = draw.choice([2, 3, 8, 30])
+    a, b = ([draw.randrange(kinds) for _ in range(draw.randrange(14))] for _ in range(2))
+    pairs = aligned(a, b)
+    assert all(a[x] == b[y] for x, y in pairs)
+    assert all(x < u and y < v for (x, y), (u, v) in pairwise(pairs))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_of_distinct_elements_all_that_both_have_in_one_order_are_pairs(seed: int) -> None:
+    draw = random.Random(seed)
+    a, b = (sorted(draw.sample(range(30), 20)) for _ in range(2))
+    assert [a[x] for x, _ in aligned(a, b)] == sorted({*a} & {*b})
+
+
+def test_which_of_equal_elements_is_new_is_not_certain() -> None:
+    assert aligned([1, 2, 2, 3], [1, 2, 2, 2, 3]) == [(0, 0), (3, 4)]
+    assert aligned([1, 2, 3], [1, 5, 2, 3]) == [(0, 0), (1, 2), (2, 3)]
+
+
+def united(a: Graph, b: Graph) -> Union:
+    return union(diff(a, b), content_of(a, "a"), content_of(b, "b"))
+
+
+def test_what_is_gone_and_what_is_new_stand_side_by_side() -> None:
+    a = graph(placeholder("x"), node("m", "Abs", ["x"], T=FLOAT), node("n", "Exp", ["m"], T=FLOAT), identity("y", "n"))
+    b = graph(placeholder("x"), node("m", "Abs", ["x"], T=FLOAT), identity("z", "m"), node("n", "Sin", ["z"], T=FLOAT))
+    found = united(a, b)
+    content = found.content
+    assert dict(zip(content.names, found.marks, strict=True)) == {
+        "x": "", "m": "", "z": ">", "n": "+", "n (before)": "-",
+    }  # fmt: skip
+    reads = {name: [content.names[u] for u, _ in content.inputs[row]] for row, name in enumerate(content.names)}
+    assert reads == {"x": [], "m": ["x"], "z": ["m"], "n": ["z"], "n (before)": ["m"]}
+    assert sorted(content.order) == list(range(5))
+
+
+def test_values_are_marked() -> None:
+    a = graph(placeholder("x"), const("w", [1, 2]), node("y", "Mul", ["x", "w"], T=FLOAT))
+    b = graph(placeholder("x"), const("w", [1, 3]), node("y", "Mul", ["x", "w"], T=FLOAT))
+    assert united(a, b).marks == ["", "~", ""]
+
+
+def test_the_same_has_no_marks() -> None:
+    a = graph(placeholder("x"), identity("y", "x"))
+    assert united(a, a).marks == ["", ""]
+
+
+def test_a_dangling_input() -> None:
+    with pytest.raises(InputError, match="gone"):
+        Side(graph(placeholder("x"), identity("y", "gone")))
+
+
+def test_a_cycle() -> None:
+    with pytest.raises(InputError, match="cycle"):
+        Side(graph(identity("a", "b"), identity("b", "a")))
+
+
+def test_two_nodes_of_one_name() -> None:
+    with pytest.raises(InputError, match="named"):
+        Side(graph(placeholder("x"), placeholder("x"), identity("y", "x")))
+
+
+def test_control_edges_are_apart_from_data() -> None:
+    side = Side(graph(placeholder("x"), placeholder("z"), identity("y", "x", "^z"), node("n", "NoOp", ["^y"])))
+    assert side.written[2] == [(0, 0)] and side.controls[2] == [1] and side.waiting[1] == [2]
+    assert side.inputs[3] == [(2, -1)]  # a node that only waits
+
+
+def test_a_loop_is_walked() -> None:
+    a, b = load(str(FIXTURES / "while_v1.pb")), load(str(FIXTURES / "while_v1.pb"))
+    matching = match(a, b)
+    assert all(i == j for i, j in matching.pairs())
+    assert sum(1 for _ in matching.pairs()) == a.node_count
+
+
+def test_weights_are_told_from_counts() -> None:
+    side = Side(graph(const("axis", [0, 1], INT32), const("w", [1, 2], FLOAT)))
+    assert [form.is_trained for form in side.forms] == [False, True]
+
+
+@pytest.mark.parametrize("op", ["VariableV2", "Const", "Relu"])
+def test_a_corrupt_attr_is_compared_as_it_is(op: str) -> None:
+    broken = b"\x3a\x7f"
+    side = Side(graph(node("w", op, dtype=broken, shape=broken, value=broken)))
+    assert side.forms[0].tensor is None
+
+
+@pytest.fixture
+def models(desk: Desk) -> Path:
+    """Two SavedModels that are the same but for the value of a variable."""
+    for name in ("one", "two"):
+        meta_graphs.put(desk.folder / name)
+    np.save(desk.folder / "v.npy", np.array([3, 5], "float32"))
+    prefix = "two/variables/variables"
+    assert desk.run("checkpoint", prefix, "--set", f"{meta_graphs.KEY}=@v.npy", "-o", "new").code == 0
+    for path in desk.folder.glob("new.*"):
+        path.rename(desk.folder / "two/variables" / path.name.replace("new", "variables"))
+    return desk.folder
+
+
+def test_values_in_checkpoints(models: Path) -> None:
+    found = diff(load(str(models / "one")), load(str(models / "two")))
+    (value,) = found.values
+    assert found.names(value.i, value.j) == ("w", "w")
+    assert value.distance is not None and value.distance.after == (3.0, 5.0)
+    assert (found.weights, found.unread, counts(found).values) == (2, 0, 1)  # the initial value, too
+    assert diff(load(str(models / "one")), load(str(models / "two")), {"weights"}).is_empty
+
+
+def test_equal_values_in_checkpoints(models: Path) -> None:
+    found = diff(load(str(models / "one")), load(str(models / "one")))
+    assert found.is_empty and (found.weights, found.unread) == (2, 0)
+
+
+def test_values_that_are_nowhere_are_counted(tmp_path: Path) -> None:
+    folder = str(meta_graphs.put(tmp_path / "sm", values=False))
+    found = diff(load(folder), load(folder))
+    assert found.is_empty and found.unread == 1
+    assert lines(found)[-1].endswith("1 variable not compared: no checkpoint has the values")
+
+
+def test_a_frozen_graph_and_what_it_was_frozen_from() -> None:
+    variable = [node("w", "VariableV2", dtype=FLOAT, shape=(2,)), identity("w/read", "w")]
+    start = [const("w/initial", [0, 0]), node("w/Assign", "Assign", ["w", "w/initial"], T=FLOAT)]
+    trained = graph(placeholder("x"), *variable, *start, node("y", "Mul", ["x", "w/read"], T=FLOAT))
+    frozen = graph(placeholder("x"), const("w", [1, 2]), node("y", "Mul", ["x", "w"], T=FLOAT))
+    found = diff(trained, frozen)
+    assert [(found.names(c.i, c.j), c.details[0][2:4]) for c in found.changes] == [
+        (("w", "w"), ("VariableV2", "Const"))
+    ]
+    assert found.matching is not None
+    assert sorted(found.matching.a.names[i] for i in found.removed) == ["w/Assign", "w/initial", "w/read"]
+    assert not found.added

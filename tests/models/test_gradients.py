@@ -34,8 +34,7 @@ def test_published_graphs(tf: Any, differentiator: Differentiator, name: str, ch
 
 
 @pytest.mark.slow
-@modes
-def test_a_classifier_of_keras(tf: Any, differentiator: Differentiator, checkpoints: str) -> None:
+def test_a_classifier_of_keras(tf: Any, differentiator: Differentiator) -> None:
     """From the gradient of its softmax, for a larger batch than the one that runs."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -50,6 +49,6 @@ def test_a_classifier_of_keras(tf: Any, differentiator: Differentiator, checkpoi
     data = graph.as_graph_def().SerializeToString()
     (softmax,) = [name for name, op in ops(data).items() if op == "Softmax"]
     feeds = {"image": numbers(2, 64, 64, 3), "dy": numbers(2, 1000, seed=1)}
-    options = {"shapes": {"image": (16, 64, 64, 3), "dy": (16, 1000)}, "checkpoints": checkpoints}
+    options = {"shapes": {"image": (16, 64, 64, 3), "dy": (16, 1000)}, "checkpoints": "memory"}
     made = Lab(tf, differentiator).same(data, [softmax], ["image"], feeds, grad_ys=["dy"], weights=True, **options)
     assert len(made.results) > 150

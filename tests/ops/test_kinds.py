@@ -1,20 +1,29 @@
-"""What is said of ops by hand, against TensorFlow's own table."""
+"""The kinds of ops, dtypes, and ops that TensorFlow does not define."""
 
 from __future__ import annotations
 
+import pickle
 import re
+import struct
 
+import numpy as np
 import pytest
 from support import graphs
-from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.consumers import Consumer
 from gdsurgeon.feeds.numbers import number_content
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops import kinds, op_defs
+from gdsurgeon.ops.dtypes import DTYPES, FLOATING, NUMBERS, DType, dtype_name, element_size
+from gdsurgeon.ops.kinds import UNDEFINED
 from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.wire.protos import AttrValue, TensorProto
 
 ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
 
@@ -154,3 +163,100 @@ def test_a_transposed_convolution_is_worth_keeping_in_any_number_of_dimensions()
     assert {
         "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
     } == kinds.CONVOLUTIONS - kinds.HEAVY  # fmt: skip
+
+
+PARTS = ["x", "scale", "offset", "mean", "variance"]
+
+
+def batch_norm(op: str = "FusedBatchNormV3", **attrs: bool) -> Graph:
+    """A batch norm `y`; `copy` and `copy_of_copy` hold its output 3, `read` its output 1."""
+    types = {"U": FLOAT} if op != "FusedBatchNorm" else {}
+    return graph(
+        placeholder("x", FLOAT, (2, 2, 2, 3)),
+        *(const(name, [1, 2, 3]) for name in PARTS[1:]),
+        node("y", op, PARTS, T=FLOAT, **types, **attrs),
+        identity("copy", "y:3"),
+        identity("copy_of_copy", "copy"),
+        identity("read", "y:1"),
+    )
+
+
+def test_the_table_names_outputs_and_attrs_of_ops() -> None:
+    for op, undefined in UNDEFINED.items():
+        definition = op_def(op)
+        assert definition is not None, op
+        assert max(undefined.always | undefined.unless) < len(definition.outputs)
+        assert not undefined.attr or undefined.attr in definition.attrs
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "defined"),
+    [
+        ("FusedBatchNorm", {"is_training": False}, 3),
+        ("FusedBatchNormV2", {"is_training": False}, 3),
+        ("FusedBatchNormV3", {"is_training": False}, 3),
+        ("FusedBatchNormV2", {"is_training": True}, 5),
+        ("FusedBatchNormV3", {"is_training": True}, 5),
+        ("FusedBatchNormV3", {}, 5),  # training is the default
+    ],
+)
+def test_reserve_spaces_are_not_fetched(op: str, attrs: dict[str, bool], defined: int) -> None:
+    plan = plan_with(Settings(), batch_norm(op, **attrs), ["y"])
+    assert plan.fetches == ["y", *(f"y:{i}" for i in range(1, defined))]
+
+
+def test_a_copy_of_an_undefined_output_is_not_fetched() -> None:
+    names = ["copy", "copy_of_copy", "read"]
+    assert plan_with(Settings(), batch_norm(is_training=False), names).fetches == ["read"]
+    assert plan_with(Settings(), batch_norm(is_training=True), names).fetches == names
+
+
+def test_memory_that_is_not_initialised_is_not_fetched() -> None:
+    found = graph(
+        const("shape", [2], INT32),
+        node("zeros", "Empty", ["shape"], dtype=FLOAT, init=True),
+        node("memory", "Empty", ["shape"], dtype=FLOAT),
+    )
+    assert plan_with(Settings(), found).fetches == ["zeros"]
+
+
+EACH_DTYPE = pytest.mark.parametrize("dtype", DTYPES.values(), ids=dtype_name)
+
+
+@EACH_DTYPE
+def test_the_number_and_the_field_of_values_are_those_of_the_messages(dtype: DType) -> None:
+    tensor = TensorProto(dtype=dtype)
+    spelt = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}.get(dtype.name, dtype.name.upper())
+    enum = AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type
+    assert enum.values_by_number[dtype].name == f"DT_{spelt}"
+    assert tensor.dtype == int(dtype) and (not dtype.field or hasattr(tensor, dtype.field))
+
+
+@EACH_DTYPE
+def test_code_and_numpy_say_the_same(dtype: DType) -> None:
+    if dtype.code:
+        assert struct.calcsize(f"<{dtype.code}") == dtype.size == np.dtype(dtype.numpy).itemsize
+        assert np.dtype(dtype.code) == np.dtype(dtype.numpy)
+    if dtype.size and (dtype.code or dtype.is_complex or dtype.is_quantized):
+        assert (np.dtype(dtype.numpy).kind, np.dtype(dtype.numpy).itemsize) == (dtype.kind, dtype.size)
+    if dtype.is_integer and NUMBERS[dtype.numpy].code:
+        limits = np.iinfo(dtype.numpy)
+        assert dtype.bounds == (limits.min, limits.max)
+
+
+@EACH_DTYPE
+def test_a_dtype_is_its_number_to_others(dtype: DType) -> None:
+    again = pickle.loads(pickle.dumps(dtype))
+    assert type(again) is int and again == dtype and hash(again) == hash(dtype)
+    assert DTYPES[again] is dtype is NUMBERS[dtype.name] and f"{dtype}" == str(again)
+
+
+def test_kinds() -> None:
+    assert {d.name for d in FLOATING} == {"float16", "bfloat16", "float32", "float64"}
+    assert [d.name for d in DTYPES.values() if d.is_quantized] == ["qint8", "quint8", "qint32", "qint16", "quint16"]
+    assert [d.name for d in DTYPES.values() if d.is_complex] == ["complex64", "complex128"]
+    assert {d.name for d in DTYPES.values() if d.is_inexact and not d.is_complex} == {
+        d.name for d in DTYPES.values() if "float" in d.name
+    }
+    assert {d.name for d in DTYPES.values() if d.is_integer} == {d.name for d in DTYPES.values() if "int" in d.name}
+    assert element_size(999) == element_size(0) == element_size(NUMBERS["string"]) == 0

@@ -1,4 +1,4 @@
-"""The facts of a graph are made once for each version of it, whoever asks for them in an operation."""
+"""The facts about a graph, made once for each version; and the statement of a proof."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from gdsurgeon.analysis.traversal import control_flow
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.plan import Planner
-
-pytestmark = pytest.mark.tensorflow
+from gdsurgeon.proof.proof import stated
 
 COMMANDS = {
     "insert": ("insert", "m.pb", "--at", "b", "body.pb", "--prefix", "new"),
@@ -77,6 +76,7 @@ class Counted:
         self.monkeypatch.setattr(module, name, counted)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_fact_is_made_once_for_a_version(command: str, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.put("m.pb", model().bytes())
@@ -97,3 +97,26 @@ def test_each_fact_is_made_once_for_a_version(command: str, desk: Desk, monkeypa
     assert {what: count for what, count in counted.made.items() if count > 1} == {}
     versions = Counter(fact for fact, _, _ in counted.made)
     assert versions["Planner"] <= 3  # before, after, and what was inserted
+
+
+SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, a := b)"
+
+
+@pytest.mark.parametrize(
+    ("equations", "parts", "wanted"),
+    [
+        ([], [], ""),
+        (["", SAME, SAME], [], SAME),
+        ([SAME, f"{SAME} under the new names"], [], f"{SAME}, {SAME} under the new names"),
+        ([SAME, GIVEN], [], GIVEN),
+        ([GIVEN, f"{SAME} under the new names", "copy(x) == net(x)"], [], f"{GIVEN}, copy(x) == net(x)"),
+        (["edited(x, b := a) == original(x)", SAME], [], f"edited(x, b := a) == original(x), {SAME}"),
+        ([SAME], ["a.pb"], f"{SAME}, a.pb in place == a.pb in isolation"),
+        ([""], ["the steps", "the steps"], "the steps in place == the steps in isolation"),
+        ([], ["a.pb", "the steps"], "a.pb and the steps in place == each in isolation"),
+        ([], ["a", "b", "c", "d"], "a, b, c and d in place == each in isolation"),
+        ([], ["a", "b", "c", "d", "e", "f"], "a, b, c, d and 2 more in place == each in isolation"),
+    ],
+)
+def test_each_is_said_once(equations: list[str], parts: list[str], wanted: str) -> None:
+    assert stated(equations, parts) == wanted

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from support import every_edit, proving
+from support.desk import check_error
 from support.every_edit import FUSED, beside
 from support.graphs import Builder, attr
+from support.mutants import Bench, check_share
 from support.proving import postprocessing, preprocessing
 from support.several import Edit, carried_out, pieces_of, proven_pieces
 
@@ -19,8 +23,9 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.pieces import joined_steps
+from gdsurgeon.proof.pieces import joined_steps, result_of
 from gdsurgeon.select import Selection
 
 Spoil = Callable[[Graph], object]
@@ -296,3 +301,68 @@ def prove_wrong(executor: Executor, name: str) -> None:
 def test_what_is_wrong_is_found_by_running_alone(name: str, executor: Executor) -> None:
     with pytest.raises(ValidationError):
         prove_wrong(executor, name)
+
+
+class Joining:
+    """The joined claims of the edits of a row. They are proven if they differ from those of the first call."""
+
+    def __init__(self, executor: Executor, name: str) -> None:
+        self.prove = partial(prove_row if name in ROWS else self.refuse, executor, name)
+        wrong = WRONG.get(name)
+        spoils = {wrong.place: wrong.spoil} if wrong is not None else {}
+        row = ROWS.get(name) or WRONG[name]
+        self.steps = carried_out(row.model, row.edits, spoils, check=wrong is None)
+        self.right: object = None
+
+    @staticmethod
+    def refuse(executor: Executor, name: str) -> None:
+        with suppress(ValidationError):
+            prove_wrong(executor, name)
+            raise AssertionError(name)
+
+    def __call__(self) -> bool:
+        claimed = [result_of(piece).claims for piece in joined_steps(self.steps)]
+        self.right = self.right or claimed
+        if claimed != self.right:
+            self.prove()
+        return claimed == self.right
+
+
+@pytest.mark.tensorflow
+def test_mistakes_are_caught(executor: Executor) -> None:
+    cases = {name: Joining(executor, name) for name in [*ROWS, *WRONG]}
+    check_share(Bench(cases, tried=8, one_is_enough=True, seconds=1), "proof.pieces")
+
+
+def operated(folder: Path, *edits: Edit) -> Outcome:
+    path = folder / "model.pb"
+    path.write_bytes(every_edit.built(proving.model))
+    return gds.operate(str(path), edits, out=str(folder / "out.pb"))
+
+
+def with_shape(*dims: int) -> Edit:
+    return lambda g: gds.set_shape(g, [("x", dims)], batch_check=False)
+
+
+@pytest.mark.tensorflow
+def test_what_the_first_graph_does_not_take_is_proven_of_each(tmp_path: Path) -> None:
+    """The first graph takes one row alone, the last one two: only what is between takes both."""
+    outcome = operated(tmp_path, with_shape(-1, 4), with_shape(2, 4))
+    assert pieces_of(outcome.steps) == [2]
+    assert outcome.proof.statement == "edit 1: edited(x) == original(x); edit 2: edited(x) == original(x)"
+    assert (tmp_path / "out.pb").exists()
+
+
+@pytest.mark.tensorflow
+def test_the_edit_that_is_wrong_is_named(tmp_path: Path) -> None:
+    def wrong(graph: Graph) -> EditResult:
+        result = gds.rename(graph, [("total", "sum")])
+        graph.set_op(graph["sum"], "AddV2")
+        result.intent.changed.append("sum")  # it says so, and nobody has asked for it
+        result.asked = None
+        return result
+
+    with pytest.raises(ValidationError) as error:
+        operated(tmp_path, proving.renaming, wrong, lambda g: gds.rename(g, [("sum", "all")]))
+    check_error(error.value, "differs", {"place": "edit 2"})
+    assert not (tmp_path / "out.pb").exists()

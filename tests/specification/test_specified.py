@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
 
 import pytest
+from support.graphs import (
+    FLOAT,
+    const,
+    graph,
+    identity,
+    node,
+    placeholder,
+)
 
 from gdsurgeon import edits, specification
+from gdsurgeon.edits.rewrite import rewrite
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.registry import COMMANDS, HOMES
+from gdsurgeon.specification.drafts import Draft
 from gdsurgeon.specification.specify import specification_of
 
 EDITS = {entry.function for entry in COMMANDS.values() if HOMES.get(entry.function, "").startswith("edits.")}
@@ -31,7 +42,7 @@ STAGES = {
 def test_every_edit_says_what_was_asked_of_it() -> None:
     texts = [path.read_text() for path in Path(edits.__path__[0]).glob("*.py")]
     assert {name for text in texts for name in re.findall(r"\n@edit\(.*\)\ndef (\w+)\(", text)} == EDITS
-    assert {name for name in EDITS if unwrap(function(name)) is not function(name)} == EDITS
+    assert {name for name in EDITS if unwrap(edit_function(name)) is not edit_function(name)} == EDITS
 
 
 def test_every_edit_has_a_specification() -> None:
@@ -40,7 +51,7 @@ def test_every_edit_has_a_specification() -> None:
     assert specification_of("edit_of_a_plugin") is None
 
 
-def function(name: str) -> Callable[..., object]:
+def edit_function(name: str) -> Callable[..., object]:
     found: Callable[..., object] = getattr(import_module(f"gdsurgeon.{HOMES[name]}"), name)
     return found
 
@@ -48,7 +59,7 @@ def function(name: str) -> Callable[..., object]:
 @pytest.mark.parametrize("name", sorted(EDITS))
 def test_a_specification_takes_what_its_edit_takes(name: str) -> None:
     """By keyword alone it is told what the edit has decided."""
-    asked = {item.name: item.default for item in parameters(function(name))}
+    asked = {item.name: item.default for item in parameters(edit_function(name))}
     stated = specification_of(name)
     assert stated is not None
     found = parameters(stated)
@@ -61,3 +72,22 @@ def test_a_specification_takes_what_its_edit_takes(name: str) -> None:
 def parameters(item: Callable[..., object]) -> list[Parameter]:
     """The parameters of an edit besides the graph, or of a specification besides the comparison."""
     return list(signature(item).parameters.values())[1:]
+
+
+def test_what_many_places_read_is_not_looked_through_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    users = Draft.users
+
+    def noted(draft: Draft, name: str) -> Iterator[str]:
+        for user in users(draft, name):
+            asked.append(user)
+            yield user
+
+    monkeypatch.setattr(Draft, "users", noted)
+    places = range(100)
+    around = (const(f"c{i}", [1.0]) + identity(f"i{i}", f"c{i}") for i in places)
+    products = (node(f"y{i}", "Mul", ["hub", f"i{i}"], T=FLOAT) for i in places)
+    found = graph(placeholder("x"), identity("hub", "x"), *around, *products)
+    result = rewrite(found, "Mul($a, Identity($w)) -> Mul($a, $w)")
+    check_accounted(found, result, found.chunks())
+    assert 0 < len(asked) < 10 * len(places)

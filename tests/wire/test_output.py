@@ -1,3 +1,5 @@
+"""Output files and source files."""
+
 from __future__ import annotations
 
 import gc
@@ -8,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gdsurgeon.errors import InputError
+from gdsurgeon.wire import source as source_module
 from gdsurgeon.wire.output import OutputFile
-from gdsurgeon.wire.source import FileSource, open_source
+from gdsurgeon.wire.source import WINDOW, BytesSource, FileSource, Window, open_source
 from gdsurgeon.wire.write import SourceSpan
 
 
@@ -75,3 +78,67 @@ def test_a_file_source_keeps_its_bytes_when_its_file_is_replaced(tmp_path: Path)
     assert source.read(0, 3) == b"old"
     source.close()
     assert path.read_bytes() == b"x" + b"old" * 5000
+
+
+def test_a_file_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(256)))
+    source = open_source(str(path))
+    assert (source.size, source.name) == (256, str(path))
+    assert source.fileno() is not None
+    assert source.read(10, 5) == bytes(range(10, 15))
+    assert source.read(256, 0) == b""
+    with pytest.raises(InputError, match="cut short"):
+        source.read(250, 7)
+    source.close()
+    source.close()
+
+
+@pytest.mark.parametrize("how", ["grown", "shrunk", "rewritten"])
+def test_a_file_that_changes_is_noticed(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdef")
+    source = open_source(str(path))
+    source.check_unchanged()
+    if how == "rewritten":
+        path.write_bytes(b"ABCDEF")
+        os.utime(path, ns=(1, 1))
+    else:
+        os.truncate(path, 10 if how == "grown" else 2)
+    with pytest.raises(InputError, match="changed while it was being read"):
+        source.check_unchanged()
+    source.close()
+
+
+def test_a_window_is_a_buffer_on_a_stretch() -> None:
+    data = bytes(i % 251 for i in range(3 * WINDOW))
+    window = Window(BytesSource(data), 7, len(data) - 9)
+    inside = data[7:-9]
+    assert len(window) == len(inside)
+    for at in (0, 1, WINDOW, WINDOW - 1, 5, len(inside) - 1, 0):
+        assert window[at] == inside[at]
+    assert window[3 : WINDOW + 50] == inside[3 : WINDOW + 50]
+
+
+def test_what_is_missing_or_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no\\nthere cannot be opened: no such file"):
+        open_source(str(tmp_path / "no\nthere"))
+    with pytest.raises(InputError, match="is a directory, not a GraphDef"):
+        open_source(str(tmp_path))
+
+
+@pytest.mark.parametrize("limit", [10, 1 << 26])
+def test_a_pipe_is_held_in_memory_or_spilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(source_module, "SPOOL_IN_MEMORY", limit)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    data = os.urandom(300_000)
+    writer = threading.Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    source = open_source(str(path))
+    writer.join()
+    assert isinstance(source, FileSource if limit == 10 else BytesSource)
+    assert source.read(0, source.size) == data
+    opened = source.fileno()
+    assert opened is None or os.pread(opened, len(data) + 1, 0) == data
+    source.close()

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from support import graphs
-from support.graphs import node, random_graphs
+from support.desk import check_error
+from support.graphs import FLOAT, const, function, graph_bytes, library, node, placeholder, random_graphs
 from support.paths import FIXTURES
 
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import load
+from gdsurgeon.wire import text as large_text
+from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.text import to_binary, to_text
 
 
@@ -43,3 +48,97 @@ def test_what_is_no_text_graph_is_refused_with_the_place(text: bytes, words: str
         to_binary(text, "f.pbtxt")
     assert caught.value.message.startswith("f.pbtxt ")
     assert "\n" not in caught.value.message
+
+
+def content(data: bytes) -> bytes:
+    """An AttrValue that holds a tensor with that content."""
+    return encode_len(8, b"\x08\x04" + encode_len(4, data))
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is large is small."""
+    monkeypatch.setattr(large_text, "LARGE", 8)
+    monkeypatch.setattr(large_text, "LONG", 8)
+
+
+def plain(data: bytes) -> bytes:
+    """The text that protobuf alone makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_text, "LARGE", 1 << 40)
+        return to_text(data)
+
+
+contents = st.lists(st.one_of(st.binary(max_size=40), st.text("\"\\'n\n0x{}", max_size=40).map(str.encode)), max_size=5)
+
+
+@given(contents)
+def test_it_is_what_protobuf_makes_of_it(found: list[bytes]) -> None:
+    records = [node(f"k{i}", "Const", dtype=FLOAT, value=content(data)) for i, data in enumerate(found)]
+    held = AttrValue()
+    for data in found:
+        held.list.tensor.add(tensor_content=data)
+    inner = node("y", "Const", dtype=FLOAT, value=content(b"".join(found)))
+    data = graph_bytes(
+        *records,
+        node("l", "List", held=held.SerializeToString()),
+        trailer=library(function("F", inner)) + graphs.VERSIONS,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_text, "LARGE", 8)
+        patch.setattr(large_text, "LONG", 8)
+        patch.setattr(large_text, "_PIECE", 7)
+        text = to_text(data)
+        assert text == plain(data)
+        assert graphs.parsed(to_binary(text, "x")) == graphs.parsed(data)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "written",
+    [
+        '"abcdefghijkl"',
+        "'abcdefghijkl'",
+        '"abcdef" "ghijkl"',
+        '"abcdefghij"\n "kl"',
+        "\"abcdefghij\" 'kl'",
+        '"abcdefghijkl" # tensor_content: "abcdefghijkl"',
+        '"abcdefghijkl" tensor_shape { } # tensor_content: "mnopqrstuvwxyz',
+        '"\\x61bcdefghijk\\154"',
+        '"\\141bcdefghijkl" version_number: 0',
+    ],
+)
+@pytest.mark.parametrize("colon", [":", " : "])
+def test_however_it_is_written(written: str, colon: str) -> None:
+    held = f"tensor {{ tensor_content{colon}{written}\n}}"
+    text = f'node {{ name: "k" op: "Const" attr {{ key: "value" value {{ {held} }} }} }}'
+    (found,) = graphs.parsed(to_binary(text.encode(), "x")).node
+    assert found.attr["value"].tensor.tensor_content == b"abcdefghijkl"
+
+
+@pytest.mark.usefixtures("small")
+def test_what_only_looks_like_a_content() -> None:
+    text = "node { name: 'tensor_content: \"abcdefghijkl\"' op: 'NoOp' }"
+    assert graphs.names(to_binary(text.encode(), "x")) == ['tensor_content: "abcdefghijkl"']
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("written", ['"abcdefghijkl', '"abcdefghijkl\\"', '"abcdef\nghijkl"', '"abcdefghijkl\\xzz"'])
+def test_a_literal_that_is_none_is_refused_with_its_place(written: str) -> None:
+    text = (
+        f'node {{ name: "k" op: "Const"\n attr {{ key: "value" value {{ tensor {{ tensor_content: {written} }} }} }} }}'
+    )
+    with pytest.raises(InputError, match=r"line 2:|escape") as caught:
+        to_binary(text.encode(), "x")
+    check_error(caught.value, "wrong-format", {"file": "x", "found": "text"})
+
+
+def test_it_is_set_aside() -> None:
+    data = graph_bytes(placeholder("x"), const("k", range(1 << 15)))
+    text = to_text(data)
+    short, aside = large_text.literals_aside(text.decode())
+    assert len(aside) == 1 and len(short) < 2000
+    found = graphs.parsed(data)
+    assert [len(held) for held in large_text.contents_aside(found).values()] == [1 << 17]
+    assert len(found.SerializeToString()) < 2000
+    assert large_text.literals_aside("node { }") == ("node { }", {})

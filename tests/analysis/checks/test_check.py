@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -36,7 +37,9 @@ from gdsurgeon.analysis.checks.nodes import MOST_FAULTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.ops.op_defs import graph_def_version
 from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.protos import VersionDef
 
 MODELS = ROOT.parent / "shared" / "models"
 C = const("c", [1, 2])
@@ -562,3 +565,47 @@ def test_an_edit_that_has_a_reference_read_as_what_it_is_not_is_a_fault() -> Non
         {**facts, "tensor": "x", "expected": "float32_ref", "found": "float32"},
         {**facts, "tensor": "n", "expected": "float32", "found": "int32"},
     ]
+
+
+NOW = graph_def_version()
+GONE = node("p", "PlaceholderV2", dtype=FLOAT, shape=(1,))  # removed in 23
+GONE_INSIDE_MANY = b"".join(node(f"n{i}", "NoOp") for i in range(3000)) + GONE
+
+
+def faults(records: bytes, **versions: object) -> list[str]:
+    trailer = encode_len(4, VersionDef(**versions).SerializeToString())
+    return check(graph(records, trailer=trailer)).faults
+
+
+@pytest.mark.parametrize(
+    ("records", "versions", "words"),
+    [
+        (
+            const("c", [1]),
+            {"min_consumer": NOW + 1},
+            f"requires GraphDef version {NOW + 1} or later",
+        ),
+        (
+            const("c", [1]),
+            {"bad_consumers": [3, NOW]},
+            f"it excludes GraphDef version {NOW}",
+        ),
+        (const("c", [1]), {"producer": -1}, "its producer version -1 does not exist"),
+        (
+            GONE,
+            {"producer": 23},
+            "'p': the op PlaceholderV2 is not allowed from GraphDef version 23 on, but this",
+        ),
+        (GONE_INSIDE_MANY, {"producer": 24}, "'p': the op PlaceholderV2 is not allowed from GraphDef version 23 on"),
+    ],
+    ids=["min_consumer too new", "bad consumer", "producer that there is not", "op that is gone", "among many"],
+)
+def test_versions_that_tensorflow_refuses(records: bytes, versions: dict[str, object], words: str) -> None:
+    (fault,) = faults(records, **versions)
+    assert re.search(words, fault)
+
+
+def test_versions_that_tensorflow_takes() -> None:
+    assert faults(const("c", [1]), min_consumer=NOW, bad_consumers=[NOW - 1, NOW + 1], producer=NOW + 1000) == []
+    assert faults(GONE, producer=22) == []
+    assert faults(GONE) == []

@@ -1,16 +1,37 @@
-"""Functions: signatures, callers, and who is not used."""
+"""Summaries of a graph: its functions, ops, ops that an engine lacks, and the sizes of constants."""
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 from support import graphs
-from support.graphs import FLOAT, dtypes, func, function, graph, identity, node, placeholder
+from support.graphs import (
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtypes,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    tensor,
+)
 from support.paths import FIXTURES
 
-from gdsurgeon.analysis.queries.usage import FunctionSummary, function_summaries
+from gdsurgeon.analysis.queries.compatibility import MOST_PLACES, Place, lacking_ops
+from gdsurgeon.analysis.queries.constants import ConstantSize, constant_sizes
+from gdsurgeon.analysis.queries.usage import FunctionSummary, OpUsage, function_summaries, op_usage
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
+from gdsurgeon.graph.records import LARGE
+from gdsurgeon.ops.releases import Engine
+from gdsurgeon.wire.fields import encode_len, encode_varint
 
 
 def call(name: str, callee: str, source: str = "x") -> bytes:
@@ -112,3 +133,146 @@ def test_a_graph_of_tensorflow_2() -> None:
     assert all(summary.is_used for summary in found.values())
     assert found["__inference_scale_36"].function_callers == ["__inference_dense_frozen_84", "cond_true_62"]
     assert found["while_body_frozen_82"].node_callers == ["while"]
+
+
+ENGINE = Engine("opencv", "1.0.0", dict.fromkeys(("Placeholder", "AddV2", "PartitionedCall"), "") | {"Erf": "select"})
+X = placeholder("x", shape=(2,))
+
+
+def test_a_graph_of_which_all_is_there() -> None:
+    found = lacking_ops(graph(X, add("y", "x", "x"), add("z", "y", "x")), ENGINE)
+    assert found.lacking == [] and (found.nodes, found.ops) == (3, 2)
+
+
+def test_what_is_lacking_comes_with_its_nodes_the_most_frequent_first() -> None:
+    records = [X, identity("a", "x"), node("e", "Erf", ["a"], T=FLOAT), identity("b", "e"),
+               node("c", "Abs", ["b"], T=FLOAT)]  # fmt: skip
+    found = lacking_ops(graph(*records), ENGINE).lacking
+    assert [(each.op, each.nodes, each.is_select) for each in found] == [
+        ("Identity", 2, False), ("Abs", 1, False), ("Erf", 1, True),
+    ]  # fmt: skip
+    assert found[0].first == [Place("", "a"), Place("", "b")]
+
+
+def test_functions_count_where_they_are_used() -> None:
+    """Those that others use, too, and those that are called by their names; none that nobody uses."""
+    inner = function("Inner", node("y", "Neg", ["x"], T=FLOAT))
+    outer = function("Outer", node("y", "Inner", ["x"]), node("w", "Abs", ["x"], T=FLOAT))
+    idle = function("Idle", node("y", "Tanh", ["x"], T=FLOAT))
+    call = node("call", "PartitionedCall", ["x"], f=func("Outer"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
+    found = lacking_ops(graph(X, call, trailer=library(inner, outer, idle)), ENGINE)
+    assert {each.op: each.first for each in found.lacking} == {
+        "Neg": [Place("Inner", "y")], "Abs": [Place("Outer", "w")],
+    }  # fmt: skip
+
+
+def test_an_edited_graph_is_looked_at_as_it_is_now() -> None:
+    edited = graph(X, identity("a", "x"), identity("b", "a"))
+    edited.remove([edited["b"]])
+    assert lacking_ops(edited, ENGINE).lacking[0].nodes == 1
+
+
+def test_of_many_nodes_some_are_named() -> None:
+    found = lacking_ops(graph(X, *(identity(f"n{i}", "x") for i in range(MOST_PLACES + 5))), ENGINE).lacking[0]
+    assert found.nodes == MOST_PLACES + 5 and len(found.first) == MOST_PLACES
+
+
+def test_ops_of_the_graph_and_of_its_functions() -> None:
+    body = [node("y", "Identity", ["x"], T=FLOAT), node("z", "Odd", ["x"])]
+    call = node("call", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("f"))
+    found = graph(placeholder("x"), call, node("direct", "f", ["x"]), identity("y", "x"), node("u", "My\nOp"),
+                  trailer=graphs.library(function("f", *body)) + graphs.VERSIONS)  # fmt: skip
+    assert op_usage(found) == [
+        OpUsage("Identity", 1, 1, True, False),
+        OpUsage("My\nOp", 1, 0, False, False),
+        OpUsage("Odd", 0, 1, False, False),
+        OpUsage("PartitionedCall", 1, 0, True, False),
+        OpUsage("Placeholder", 1, 0, True, False),
+        OpUsage("f", 1, 0, False, True),
+    ]
+
+
+def test_op_usage_after_edits() -> None:
+    found = graph(placeholder("x"), identity("y", "x"), identity("z", "x"))
+    found.remove([found["z"]])
+    found.set_op(found["y"], "Neg")
+    assert [(u.op, u.nodes) for u in op_usage(found)] == [("Neg", 1), ("Placeholder", 1)]
+
+
+def test_the_largest_come_first() -> None:
+    records = [const("a", [1.0] * 10), const("b", [1.0] * 100), const("c", [1] * 20, INT32, (4, 5)), identity("y", "a")]
+    found = constant_sizes(graph(*records), most=2)
+    assert (found.count, found.bytes) == (3, sum(map(len, records[:3])))
+    assert found.largest == (
+        ConstantSize("b", "", len(records[1]), 1, (100,), 400),
+        ConstantSize("c", "", len(records[2]), 3, (4, 5), 80),
+    )
+
+
+def test_of_equal_ones_the_first() -> None:
+    found = constant_sizes(graph(*(const(f"c{i}", [1.0]) for i in range(9))), most=3)
+    assert [constant.name for constant in found.largest] == ["c0", "c1", "c2"]
+
+
+def test_none() -> None:
+    found = constant_sizes(graph(node("n", "NoOp")))
+    assert (found.count, found.bytes, found.largest) == (0, 0, ())
+
+
+def test_one_value_that_stands_for_many() -> None:
+    value = encode_len(8, b"\x08\x01" + encode_len(2, graphs.shape_proto([1000, 1000])) + b"\x2d\x00\x00\x80\x3f")
+    (found,) = constant_sizes(graph(node("ones", "Const", dtype=FLOAT, value=value))).largest
+    assert found.bytes < 100
+    assert found.loaded_bytes == 4_000_000
+
+
+def test_functions_count_in() -> None:
+    body = [node("k", "Const", dtype=FLOAT, value=tensor([1.0] * 50)), node("y", "Identity", ["k:output:0"], T=FLOAT)]
+    library = graphs.library(function("f", *body, ret="y:output:0"))
+    found = constant_sizes(graph(const("c", [1.0]), trailer=library + graphs.VERSIONS))
+    assert [(c.name, c.function, c.dtype, c.shape, c.loaded_bytes) for c in found.largest] == [
+        ("k", "f", 1, (50,), 200), ("c", "", 1, (1,), 4)
+    ]  # fmt: skip
+    assert found.count == 2
+
+
+def test_what_cannot_be_read() -> None:
+    found = constant_sizes(graph(node("a", "Const"), node("b", "Const", value=b"\x42\x7f"))).largest
+    assert {(c.name, c.dtype, c.shape, c.loaded_bytes) for c in found} == {("a", 0, None, 0), ("b", 0, None, 0)}
+
+
+def test_constant_sizes_after_edits() -> None:
+    found = graph(const("a", [1.0] * 10), const("b", [1.0] * 10))
+    found.remove([found["a"]])
+    found.rename({found["b"]: "a_longer_name"})
+    found.add("new", "Const", attrs={"dtype": FLOAT, "value": tensor([1.0] * 9)})
+    sizes = constant_sizes(found)
+    assert [c.name for c in sizes.largest] == ["a_longer_name", "new"]
+    assert abs(sizes.bytes - len(graphs.written(found))) < 20
+
+
+def test_a_big_constant_is_not_read(tmp_path: Path) -> None:
+    size = 64 << 20
+    assert size > LARGE
+    tail = [
+        encode_len(1, b"w") + encode_len(2, b"Const") + encode_len(5, encode_len(1, b"dtype") + encode_len(2, FLOAT))
+    ]
+    head = b"\x08\x01" + encode_len(2, graphs.shape_proto([size // 4])) + b"\x22" + encode_varint(size)
+    for field, inner in ((8, b""), (2, encode_len(1, b"value")), (5, b"")):
+        # Each message around is one field longer than what is in it.
+        body = len(head) + size
+        head = encode_varint(field << 3 | 2) + encode_varint(body) + head
+        head = inner + head
+    head = tail[0] + head
+    path = tmp_path / "big.pb"
+    with path.open("wb") as file:
+        file.write(b"\x0a" + encode_varint(len(head) + size) + head)
+        file.truncate(file.tell() + size)
+        file.seek(0, 2)
+        file.write(graphs.identity("y", "w") + graphs.VERSIONS)
+    tracemalloc.start()
+    (found,) = constant_sizes(load(str(path))).largest
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.name, found.dtype, found.shape, found.loaded_bytes) == ("w", 1, (size // 4,), size)
+    assert peak < 8 << 20

@@ -1,4 +1,4 @@
-"""Two models that differ in one small thing: whatever the outputs say, the thing is named."""
+"""Differences of two models, and of two nodes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder
+from support.graphs import Builder, body_node, func
 from support.small_changes import unnamed
 
 import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.wire.protos import GraphDef
 
 FIXTURES = sorted((Path(__file__).parents[3] / "fixtures").glob("*.pb"))
@@ -68,3 +69,73 @@ def test_nodes_that_no_output_shows_are_run_apart(tmp_path: Path) -> None:
         gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"), strict=True)
     check_error(caught.value, "unshown-differences", {"count": 3})
     assert any("Relu -> Relu6" in line for line in caught.value.details)
+
+
+def one_layer(op: str = "Sub", inputs: tuple[str, str] = ("x", "k"), value: float = 1.0, device: str = "") -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("k", [value, value], "float32")
+    m.node("gate", "NoOp")
+    m.node("y", op, list(inputs), T="float32")
+    if device:
+        m.graph_def.node[-1].device = device
+    return m
+
+
+def differences(a: Builder, b: Builder, name: str = "y") -> list[str]:
+    return node_differences(a.graph()[name], b.graph()[name])
+
+
+def test_equal_nodes_differ_in_nothing() -> None:
+    assert differences(one_layer(), one_layer()) == []
+
+
+def test_another_op() -> None:
+    assert differences(one_layer("Sub"), one_layer("Mul")) == ["it is a Mul, not a Sub"]
+
+
+def test_exchanged_inputs() -> None:
+    assert differences(one_layer(), one_layer(inputs=("k", "x"))) == [
+        "input 0 is 'k', not 'x'",
+        "input 1 is 'x', not 'k'",
+    ]
+
+
+def test_a_name_that_has_changed_is_no_difference() -> None:
+    renamed = {"x": "k", "k": "x"}
+    a, exchanged = one_layer().graph(), one_layer(inputs=("k", "x")).graph()
+    assert node_differences(a["y"], exchanged["y"], lambda tensor: renamed.get(tensor, tensor)) == []
+
+
+def test_a_constant() -> None:
+    assert differences(one_layer(value=1.0), one_layer(value=2.0), "k") == ["its constant value differs"]
+
+
+def test_an_attr_and_a_device() -> None:
+    b = one_layer(device="/device:GPU:0")
+    b.graph_def.node[-1].attr["T"].type = 2
+    assert differences(one_layer(), b) == [
+        "attr 'T' is type: DT_DOUBLE, not type: DT_FLOAT",
+        "its device is '/device:GPU:0', not ''",
+    ]
+
+
+def test_control_inputs() -> None:
+    b = one_layer()
+    b.graph_def.node[-1].input.append("^gate")
+    assert differences(one_layer(), b) == ["it has an additional control input 'gate'"]
+    assert differences(b, one_layer()) == ["it lacks the control input 'gate'"]
+
+
+def test_a_function_of_the_same_name() -> None:
+    def calling(op: str) -> Builder:
+        m = Builder()
+        m.placeholder("x", "float32", (2,))
+        function = m.function("f", {"a": "float32"}, {"r": "float32"})
+        body_node(function, "n", op, ["a"], T="float32")
+        function.ret["r"] = "n:y:0"
+        m.node("y", "PartitionedCall", ["x"], f=func("f"), Tin=["float32"], Tout=["float32"])
+        return m
+
+    assert differences(calling("Neg"), calling("Neg")) == []
+    assert differences(calling("Neg"), calling("Exp")) == ["the function 'f' differs in 'n'"]
