@@ -22,6 +22,7 @@ from gdsurgeon.specification.constants import Array, elements
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
 """Ops whose input 1 is weights, and the index of the data input."""
 _BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
+_UNARY = frozenset(("Identity", "Inv", "Neg", "Reciprocal", "Reshape", "Rsqrt", "Sqrt", "Square"))
 _NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _GLOBAL = "BatchNormWithGlobalNormalization"
 _WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
@@ -235,7 +236,8 @@ def _form(node: Node) -> Form:
         zeros, ones, peak, off = np.zeros(shape), np.ones(shape), 0.0, np.zeros(shape)
         for link, slot in links:
             before = np.abs(ones - zeros)
-            zeros, ones = _computed(link, slot, zeros), _computed(link, slot, ones)
+            others = [None if at == slot else _array(read) for at, read in enumerate(link.inputs)]
+            zeros, ones = (_computed(link, [*others[:slot], value, *others[slot + 1 :]]) for value in (zeros, ones))
             peak = max(peak, float(np.abs(zeros).max(initial=0)))
             gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
             off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS
@@ -285,21 +287,27 @@ def _varying(node: Node) -> int:
     return found[0]
 
 
-def _computed(node: Node, slot: int, value: Array) -> Array:
-    """Returns the result of a node for `value`."""
+def _computed(node: Node, given: Sequence[Array | None]) -> Array:
+    """Returns the result of a node for the values of its inputs. Raises NotFolded."""
     import numpy as np
 
-    parts = [value if at == slot else _array(read) for at, read in enumerate(node.inputs)]
-    if any(part is None for part in parts):
+    parts = [part for part in given if part is not None]
+    if len(parts) < len(given):
         raise NotFolded("one of its inputs is not a constant")
-    given: list[Array] = [part for part in parts if part is not None]
+    value, *others = parts
     if node.op in _BINARY:
         operation = {"Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "RealDiv": np.divide}
-        out: Array = operation.get(node.op, np.add)(*given)
+        out: Array = operation.get(node.op, np.add)(*parts)
         return out
+    if node.op == "Reshape":
+        return value.reshape(_integers(node.inputs[1]))
+    if node.op in _UNARY:
+        root = np.sqrt(value) if node.op in ("Rsqrt", "Sqrt") else value
+        known = {"Identity": value, "Neg": -value, "Square": value * value, "Sqrt": root}
+        return known[node.op] if node.op in known else 1.0 / root
     spread = [1] * value.ndim
     spread[1 if node.text_attr("data_format").startswith("NC") else -1] = -1
-    rest = [part.reshape(spread) for part in given[1:5]]
+    rest = [part.reshape(spread) for part in others[:4]]
     if node.op == "BiasAdd":
         return value + rest[0]
     if node.op == _GLOBAL:
@@ -373,7 +381,7 @@ def _array(read: Output) -> Array | None:
         node = stack.pop()
         if node in values:
             continue
-        parts = [part.node for part in node.inputs] if node.op in _ARITHMETIC else []
+        parts = [part.node for part in node.inputs] if node.op in _BINARY | _UNARY else []
         parts = parts[:1] if node.op == "Reshape" else parts
         ahead = [part for part in parts if part not in values]
         if len(values) + len(stack) > _LONGEST:
@@ -382,39 +390,12 @@ def _array(read: Output) -> Array | None:
             stack += [node, *ahead]
             continue
         inner = [values[part] for part in parts]
-        if node.op == "Const":
-            values[node] = None if node.controls else _held(node)
-        elif node.op not in _ARITHMETIC or any(part is None for part in inner):
-            values[node] = None
+        if not inner or any(part is None for part in inner):
+            values[node] = _held(node) if node.op == "Const" and not node.controls else None
         else:
             with np.errstate(all="ignore"):
-                values[node] = _arithmetic(node, [part for part in inner if part is not None])
+                values[node] = _computed(node, inner)
     return values[read.node] if not read.index else None
-
-
-_ARITHMETIC = _BINARY | {"Identity", "Inv", "Neg", "Reciprocal", "Reshape", "Rsqrt", "Sqrt", "Square"}
-
-
-def _arithmetic(node: Node, parts: list[Array]) -> Array:
-    import numpy as np
-
-    if node.op in _BINARY:
-        return _computed_plainly(node.op, *parts)
-    (value,) = parts
-    if node.op == "Reshape":
-        return value.reshape(_integers(node.inputs[1]))
-    if node.op in ("Rsqrt", "Sqrt"):
-        root: Array = np.sqrt(value)
-        return root if node.op == "Sqrt" else 1.0 / root
-    return {"Identity": value, "Neg": -value, "Square": value * value}.get(node.op, 1.0 / value)
-
-
-def _computed_plainly(op: str, a: Array, b: Array) -> Array:
-    if op in ("Add", "AddV2"):
-        return a + b
-    if op == "Sub":
-        return a - b
-    return a * b if op == "Mul" else a / b
 
 
 def _held(node: Node) -> Array | None:

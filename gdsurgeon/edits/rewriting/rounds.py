@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -115,8 +115,8 @@ class RewriteLog:
             made = tuple(nodes[new].name for new in each.replacement.nodes)
             self.replaced.append(Replaced(rule, round_, each.placed, each.tensors, each.text, made))
         drop_colocations(self.graph, going)
-        self._remove(going)
-        self._remove_loose(loose, named)
+        self.remove(going)
+        self.remove_loose(loose, named)
 
     def _put(self, each: PlannedRewrite, nodes: dict[New, Node]) -> list[Node]:
         """Replaces one match; returns the nodes of results that are unused then."""
@@ -125,7 +125,7 @@ class RewriteLog:
             new = self._settled(result, nodes)
             if each.outcomes[root.node] == IDENTITY:
                 attrs = {"T": type_value(base_dtype(root.dtype)).SerializeToString(deterministic=True)}
-                self._become(root.node, "Identity", [new], attrs)
+                self.become(root.node, "Identity", [new], attrs)
             elif each.outcomes[root.node] == GONE:
                 self._reroute(root, new)
                 going.append(root.node)
@@ -141,15 +141,23 @@ class RewriteLog:
         for new in each.replacement.nodes:
             inputs = [self._settled(tensor, nodes) for tensor in new.inputs]
             if new in nodes:
-                self._become(nodes[new], new.op, inputs, new.attrs)
+                self.become(nodes[new], new.op, inputs, new.attrs)
                 continue
             name = unique(f"{first.name}/{new.op}")
             controls = () if inputs else each.anchor
             node = self.graph.add(name, new.op, inputs, controls, attrs=new.attrs, device=first.device, after=first)
-            nodes[new] = node
-            self._added[node] = None
-            self.made.add(node)
+            nodes[new] = self.added(node)
         return nodes
+
+    def added(self, node: Node) -> Node:
+        """Records a new node; returns it."""
+        self._added[node] = None
+        self.made.add(node)
+        return node
+
+    def is_new(self, node: Node) -> bool:
+        """Returns whether a node was added."""
+        return node in self._added
 
     def _settled(self, tensor: Output | NewOutput, nodes: dict[New, Node]) -> Output:
         """Returns the current tensor of the graph."""
@@ -161,7 +169,8 @@ class RewriteLog:
             tensor = self._stands[tensor]
         return tensor
 
-    def _become(self, node: Node, op: str, inputs: Sequence[Output], attrs: dict[str, bytes]) -> None:
+    def become(self, node: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes]) -> None:
+        """Changes the op, the inputs and the attrs of a node; attrs that begin with an underscore are kept."""
         graph = self.graph
         for key in node.attr_keys:
             if key not in attrs and (not key.startswith("_") or key in STALE):
@@ -187,7 +196,8 @@ class RewriteLog:
 
     # -- removal -------------------------------------------------------------------------------------------
 
-    def _remove(self, nodes: Iterable[Node]) -> None:
+    def remove(self, nodes: Iterable[Node]) -> None:
+        """Removes nodes, which other nodes do not use."""
         going = list(nodes)
         self.graph.remove(going)
         for node in going:
@@ -198,7 +208,7 @@ class RewriteLog:
             self._changed.pop(node, None)
             self._read.pop(node, None)
 
-    def _remove_loose(self, nodes: Iterable[Node], named: Collection[Node]) -> None:
+    def remove_loose(self, nodes: Iterable[Node], named: Collection[Node]) -> None:
         """Removes those of `nodes` that are unused, and all upstream nodes that only they needed."""
         pending = list(dict.fromkeys(nodes))
         while pending:
@@ -207,7 +217,7 @@ class RewriteLog:
                 continue
             if not self.graph.users(node) and not self.graph.colocated_with(node):
                 pending += [*(read.node for read in node.inputs), *node.controls]
-                self._remove([node])
+                self.remove([node])
 
     # -- results ------------------------------------------------------------------------------------------
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.simplifying.fold_sites import Replacement, Sites, computing, only_use
+from gdsurgeon.edits.simplifying.fold_sites import Sites, computing
 from gdsurgeon.errors import InputError, Remark
 from gdsurgeon.graph.attrs import string_value, type_value
-from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64, dtype_name
 from gdsurgeon.ops.kinds import FUSED_BATCH_NORMS, SUMS
@@ -65,13 +66,6 @@ class Affine(NamedTuple):
     offset: Array
     peak: Array
     gains: int = 0
-
-
-def nothing_yet(layout: Layout) -> Affine:
-    """Returns the effect of an empty chain."""
-    import numpy as np
-
-    return Affine(np.ones(layout.count), np.zeros(layout.count), np.zeros(layout.count))
 
 
 def after(done: Affine, node: Node, slot: int, layout: Layout) -> Affine | None:
@@ -179,36 +173,30 @@ def expression(read: Output) -> Array | None:
                 continue
             if len(known) + len(pending) > MOST_NODES:
                 return None
-            rule = _RULES.get(node.op)
-            parts = node.inputs[: rule.parts] if rule is not None else ()
+            parts = node.inputs[: 2 if node.op in _BINARY else 1 if node.op in _UNARY else 0]
             missing = [part.node for part in parts if part.node not in known]
             if missing and not any(part is node for part in missing):
                 pending += missing
                 continue
-            known[node] = _value(node, rule, [known.get(part.node) for part in parts])
+            known[node] = _value(node, [known.get(part.node) for part in parts])
             pending.pop()
     return known[read.node] if read.index == 0 else None
 
 
-class _Rule(NamedTuple):
-    """The number of inputs of an op that determine its value, and its function."""
-
-    parts: int
-    value: Callable[..., Any]
-
-
-def _value(node: Node, rule: _Rule | None, parts: list[Array | None]) -> Array | None:
+def _value(node: Node, parts: list[Array | None]) -> Array | None:
+    """Returns the value of a node of an expression, given the values of its inputs."""
     import numpy as np
 
     if node.op == "Const":
         return constant_array(node)
-    if rule is None or len(parts) < rule.parts or any(part is None for part in parts) or node.controls:
+    given = [part for part in parts if part is not None]
+    if not given or len(given) < len(parts) or len(parts) < (2 if node.op in _BINARY else 1) or node.controls:
         return None
-    if node.op == "Reshape":
-        dims = _dims(node.inputs[1].node)
-        return None if dims is None or parts[0] is None else _reshaped(parts[0], dims)
     try:
-        found: Array = np.asarray(rule.value(*parts))
+        if node.op == "Reshape":
+            dims = integers(node.inputs[1].node)
+            return None if dims is None else given[0].reshape(dims)
+        found: Array = np.asarray(_BINARY[node.op](*given) if node.op in _BINARY else _UNARY[node.op](*given))
     except ValueError:
         return None
     return found if found.size <= MOST_ELEMENTS else None
@@ -229,38 +217,27 @@ def constant_array(node: Node, most: int = MOST_ELEMENTS) -> Array | None:
     return values.numbers(0, values.count).reshape(values.shape).astype(np.float64)
 
 
-def _dims(node: Node) -> tuple[int, ...] | None:
-    try:
-        values = values_of(node) if node.op == "Const" else None
-    except InputError:
+def integers(node: Node) -> list[int] | None:
+    """Returns the elements of a small constant of integers; None for other nodes."""
+    found = constant(node) if not node.controls else None
+    if found is None or found.dtype not in DTYPES or not DTYPES[found.dtype].is_integer:
         return None
-    if values is None or not DTYPES[values.dtype].is_integer or values.count > 8:
-        return None
-    return tuple(int(size) for size in values.numbers(0, values.count))
+    return [int(value) for value in found.values]
 
 
-def _reshaped(value: Array, dims: tuple[int, ...]) -> Array | None:
-    try:
-        return value.reshape(dims)
-    except ValueError:
-        return None
-
-
-_RULES = {
-    "Add": _Rule(2, lambda a, b: a + b),
-    "AddV2": _Rule(2, lambda a, b: a + b),
-    "Div": _Rule(2, lambda a, b: a / b),
-    "Identity": _Rule(1, lambda a: a),
-    "Inv": _Rule(1, lambda a: 1 / a),
-    "Mul": _Rule(2, lambda a, b: a * b),
-    "Neg": _Rule(1, lambda a: -a),
-    "RealDiv": _Rule(2, lambda a, b: a / b),
-    "Reciprocal": _Rule(1, lambda a: 1 / a),
-    "Reshape": _Rule(1, lambda a: a),
-    "Rsqrt": _Rule(1, lambda a: a**-0.5),
-    "Sqrt": _Rule(1, lambda a: a**0.5),
-    "Square": _Rule(1, lambda a: a * a),
-    "Sub": _Rule(2, lambda a, b: a - b),
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add, "AddV2": operator.add, "Div": operator.truediv, "Mul": operator.mul,
+    "RealDiv": operator.truediv, "Sub": operator.sub,
+}  # fmt: skip
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "Identity": operator.pos,
+    "Inv": lambda a: 1 / a,
+    "Neg": operator.neg,
+    "Reciprocal": lambda a: 1 / a,
+    "Reshape": operator.pos,
+    "Rsqrt": lambda a: a**-0.5,
+    "Sqrt": lambda a: a**0.5,
+    "Square": lambda a: a * a,
 }
 
 
@@ -294,9 +271,10 @@ ALLOWED = 16
 
 
 class _Chain(NamedTuple):
-    """A convolution, the nodes after it that are folded into its weights, and their effect."""
+    """A convolution, its weights, the nodes after it that are folded into them, and their effect."""
 
     conv: Node
+    weights: Node
     links: list[Node]
     layout: Layout
     does: Affine
@@ -357,13 +335,15 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
     Raises:
         Unfit: `first`, which is a factor, cannot be folded.
     """
-    _find_weights(sites, conv)
-    layout = _layout(conv)
+    import numpy as np
+
+    weights = _weights(sites, conv)
+    layout = _layout(conv, weights)
     links: list[Node] = []
-    does = nothing_yet(layout)
+    does = Affine(np.ones(layout.count), np.zeros(layout.count), np.zeros(layout.count))
     node = conv
     while True:
-        use = only_use(sites, node)
+        use = sites.only_use(node)
         if use is None and not does.gains:
             raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
         if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != conv.device:
@@ -381,7 +361,7 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
         return None
     if conv.controls or sites.runs_in_a_loop((conv, *links)):
         raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
-    return _Chain(conv, links, layout, does)
+    return _Chain(conv, weights, links, layout, does)
 
 
 def _check_first_alone(sites: Sites, node: Node) -> None:
@@ -395,8 +375,8 @@ def _check_first_alone(sites: Sites, node: Node) -> None:
 # -- weights --------------------------------------------------------------------------------------------------
 
 
-def _find_weights(sites: Sites, conv: Node) -> None:
-    """Raises Unfit if the weights are not a constant, or are needed elsewhere."""
+def _weights(sites: Sites, conv: Node) -> Node:
+    """Returns the constant with the weights. Raises Unfit if they are not a constant, or are needed elsewhere."""
     reader, node = conv, conv.inputs[1].node
     while node.op == "Identity" and node.inputs and not node.controls:
         if not sites.may_go(node) or sites.graph.users(node) != [reader]:
@@ -407,19 +387,12 @@ def _find_weights(sites: Sites, conv: Node) -> None:
     beside = [other for other in sites.graph.colocated_with(node) if other is not node and other is not reader]
     if node in sites.kept or beside or len(sites.graph.users(node)) != 1 or len(sites.graph.uses(node.output)) != 1:
         raise Unfit(SHARED, "shared-weights")
-
-
-def _weights(conv: Node) -> Node:
-    """Returns the constant with the weights."""
-    node = conv.inputs[1].node
-    while node.op == "Identity":
-        node = node.inputs[0].node
     return node
 
 
-def _layout(conv: Node) -> Layout:
+def _layout(conv: Node, weights: Node) -> Layout:
     """Returns the layout of a convolution's result. Raises Unfit if the weights have a wrong rank or dtype."""
-    rank, header = WEIGHTED[conv.op].rank, constant_header(_weights(conv))
+    rank, header = WEIGHTED[conv.op].rank, constant_header(weights)
     if header is None or header.dims is None or len(header.dims) != rank:
         raise Unfit("its weights are not a constant", "not-a-constant")
     if header.dtype not in (FLOAT32, FLOAT64):
@@ -441,7 +414,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
     import numpy as np
 
     try:
-        values = values_of(_weights(chain.conv))
+        values = values_of(chain.weights)
     except InputError:
         raise Unfit("its weights cannot be read", "unreadable") from None
     old = values.numbers(0, values.count).reshape(values.shape)
@@ -450,7 +423,13 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         exact: Array = old.astype(np.float64) * chain.does.scale.reshape(shape)
         weights, offset = exact.astype(old.dtype), chain.does.offset.astype(old.dtype)
-        _check_numbers(old, exact, weights, offset)
+        if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
+            if np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any():
+                raise Unfit("the folded weights would overflow", "overflow")
+            raise Unfit("its weights or parameters are not finite", "not-finite")
+        tiny = np.finfo(old.dtype).tiny
+        if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
+            raise Unfit("the folded weights would underflow", "underflow")
         others = tuple(axis for axis in range(old.ndim) if axis not in counted)
         norms = np.sqrt(np.square(exact).sum(axis=others)).reshape(-1)
         left = np.maximum(norms, np.abs(chain.does.offset))
@@ -474,19 +453,6 @@ def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None
         raise Unfit("the folded weights would need more bytes than are saved", "too-large")
 
 
-def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> None:
-    import numpy as np
-
-    if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
-        is_overflow = np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any()
-        if is_overflow:
-            raise Unfit("the folded weights would overflow", "overflow")
-        raise Unfit("its weights or parameters are not finite", "not-finite")
-    tiny = np.finfo(old.dtype).tiny
-    if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
-        raise Unfit("the folded weights would underflow", "underflow")
-
-
 # -- carrying out ---------------------------------------------------------------------------------------------
 
 
@@ -494,18 +460,16 @@ def _put(sites: Sites, chain: _Chain, weights: Array, offset: Array) -> None:
     """Makes the last node of a chain a convolution with other weights, plus the offsets."""
     conv, last = chain.conv, chain.last
     source = conv.inputs[WEIGHTED[conv.op].reads]
-    work = Replacement(sites, last, [conv, *chain.links[:-1]])
-    filters = work.constant("weights", weights, source.node)
-    inputs = [filters.output if slot == 1 else read for slot, read in enumerate(conv.inputs)]
-    if offset.any():
-        bias = work.constant("bias", offset, filters)
-        inner = work.copy(conv, inputs, bias)
-        attrs = {"T": type_value(last.output.dtype).SerializeToString()}
-        if chain.layout.axis != chain.layout.rank - 1:
-            attrs["data_format"] = string_value("NCHW").SerializeToString()
-        work.become("BiasAdd", [inner.output, bias.output], attrs)
-    else:
-        work.become(conv.op, inputs, computing(conv))
     axis = -1 if chain.layout.axis == chain.layout.rank - 1 else 1
-    work.finish(Site((source.name,), ((last.name, last.name),), axis, any_rows=conv.op != "Conv2DBackpropInput"))
+    filters = sites.constant(last, "weights", weights, source.node)
+    inputs = [filters.output if slot == 1 else read for slot, read in enumerate(conv.inputs)]
+    op, attrs = conv.op, computing(conv)
+    if offset.any():
+        bias = sites.constant(last, "bias", offset, filters)
+        inputs = [sites.copy(last, conv, inputs, bias).output, bias.output]
+        op, attrs = "BiasAdd", {"T": type_value(last.output.dtype).SerializeToString()}
+        if axis == 1:
+            attrs["data_format"] = string_value("NCHW").SerializeToString()
+    site = Site((source.name,), ((last.name, last.name),), axis, any_rows=conv.op != "Conv2DBackpropInput")
+    sites.replace(last, [conv, *chain.links[:-1]], op, inputs, attrs, site)
     sites.folded["batch norm", conv.op] += 1

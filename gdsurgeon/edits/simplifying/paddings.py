@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.simplifying.batch_norms import Unfit
-from gdsurgeon.edits.simplifying.fold_sites import Replacement, Sites, computing, only_use
+from gdsurgeon.edits.simplifying.batch_norms import Unfit, integers
+from gdsurgeon.edits.simplifying.fold_sites import Sites, computing
 from gdsurgeon.graph.attrs import ints_value, string_value
-from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import DTYPES
 
 PADDED = frozenset(("Conv2D", "DepthwiseConv2dNative"))
 PADS = frozenset(("Pad", "PadV2"))
@@ -63,13 +62,11 @@ def _fold(sites: Sites, ops: Container[str], look: Callable[[Sites, Node], _Fold
     shapes = infer_shapes(sites.graph, wanted=[each.source for each in foldings]) if foldings else None
     attrs = [_attrs(each, shapes) for each in foldings if shapes is not None]
     for folding, changed in zip(foldings, attrs, strict=True):
-        conv = folding.conv
-        work = Replacement(sites, folding.last, folding.going)
-        inputs = [folding.source, *conv.inputs[1:]]
+        conv, name = folding.conv, folding.last.name
         kept = {key: value for key, value in computing(conv).items() if key not in _PLACING}
-        work.become(conv.op, inputs, kept | changed)
-        name = folding.last.name
-        work.finish(Site((folding.source.name,), ((name, name),), 1 if _is_second(conv) else -1, any_rows=True))
+        site = Site((folding.source.name,), ((name, name),), 1 if _is_second(conv) else -1, any_rows=True)
+        inputs = [folding.source, *conv.inputs[1:]]
+        sites.replace(folding.last, folding.going, conv.op, inputs, kept | changed, site)
         sites.folded[what, conv.op] += 1
     return len(foldings)
 
@@ -82,7 +79,7 @@ _PLACING = frozenset(("padding", "explicit_paddings"))
 
 def _padded(sites: Sites, pad: Node) -> _Folding | None:
     """Returns the fold of a Pad into its consumer; None if that is not a convolution. Raises Unfit."""
-    use = only_use(sites, pad)
+    use = sites.only_use(pad)
     if use is None or use.slot != 0 or use.node.op not in PADDED:
         return None
     conv = use.node
@@ -102,17 +99,9 @@ def _is_zero(read: Output) -> bool:
     return found is not None and found.shape == () and found.values == [0]
 
 
-def _numbers(node: Node) -> list[int] | None:
-    """Returns the elements of a constant of integers; otherwise None."""
-    found: Constant | None = constant(node) if not node.controls else None
-    if found is None or found.dtype not in DTYPES or not DTYPES[found.dtype].is_integer:
-        return None
-    return [int(value) for value in found.values]
-
-
 def _pairs(node: Node, conv: Node) -> Pairs | None:
     """Returns the paddings of a Pad if only height and width are padded; otherwise None."""
-    numbers = _numbers(node)
+    numbers = integers(node)
     if numbers is None or len(numbers) != 8 or min(numbers) < 0:
         return None
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
@@ -133,16 +122,16 @@ def _space_to_batch(sites: Sites, there: Node) -> _Folding | None:
     Raises:
         Unfit: a convolution with dilations does not compute the same.
     """
-    use = only_use(sites, there)
+    use = sites.only_use(there)
     if use is None or use.slot != 0 or use.node.op not in PADDED:
         return None
     conv = use.node
-    use = only_use(sites, conv)
+    use = sites.only_use(conv)
     if use is None or use.slot != 0 or use.node.op != "BatchToSpaceND":
         return None
     back = use.node
-    blocks = [_numbers(node.inputs[1].node) for node in (there, back)]
-    sizes = [_numbers(node.inputs[2].node) for node in (there, back)]
+    blocks = [integers(node.inputs[1].node) for node in (there, back)]
+    sizes = [integers(node.inputs[2].node) for node in (there, back)]
     if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
         raise Unfit("its paddings and crops are not constants for height and width only", "value-unknown")
     window = _window(conv)
