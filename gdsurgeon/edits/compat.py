@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
@@ -27,7 +27,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
-from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
 from gdsurgeon.patterns.terms import Replaced
@@ -197,21 +196,21 @@ class _Work:
             function: the name of the function, or ''.
             given: known shapes.
         """
-        changed = self._convert_attrs(graph)
+        changed = self._fit_attrs(graph, _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)))
+        self._dropped.update(what for _, what in changed if what)
         analysis, log = Analysis(graph, self.release, given), RewriteLog(graph)
         named = {*output_nodes(graph), *served_nodes(graph), *graph.ends}
-        nodes = _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op))
+        nodes = _nodes_of(graph, RULES.__contains__)
         for round_ in range(MOST_STEPS):
             planned = [plan for node in nodes if (plan := self._planned(analysis, node, function)) is not None]
+            done = len(log.replaced)
             log.carry_out(planned, named, 0, round_)
+            self._fit_attrs(graph, [graph[name] for record in log.replaced[done:] for name in record.made])
             nodes = [plan.roots[0].node for plan in planned]
-        if log.made:
-            changed += self._convert_attrs(graph, log.made)
         self._notes.update(analysis.notes)
         self._records[function] = log.replaced
         intent = log.intent()
-        new = {*intent.added}
-        intent.changed = [*dict.fromkeys([*intent.changed, *(name for name in changed if name not in new)])]
+        intent.changed = [*dict.fromkeys([*intent.changed, *(node.name for node, _ in changed)])]
         return intent
 
     def _planned(self, analysis: Analysis, node: Node, function: str) -> PlannedRewrite | None:
@@ -231,61 +230,39 @@ class _Work:
         self.tolerance = max(self.tolerance, rule.tolerance)
         return analysis.planned(node, form)
 
-    def _takes_all(self, op: str) -> bool:
-        """Returns whether the release supports an op as the newest release does."""
-        return self.release.knows_as(op, self.newest) and not self.release.takes_less(op)
-
     def _is_wanting(self, node: Node) -> bool:
-        """Returns whether the release lacks the op of a node, or an attr without default value."""
+        """Returns whether the release lacks the op of a node, or an attr with an effect."""
         definition = self.release.op_def(node.op)
         if definition is None or self.release.takes_less(node.op):
             return True
-        newest = self.newest.op_def(node.op)
-        attrs = newest.attrs if newest is not None else {}
-        return any(
-            key not in definition.attrs and not (key in attrs and same_value(node.attr_bytes(key), attrs[key]))
-            for key in node.attr_keys
-            if not key.startswith("_")
-        )
+        return any(key not in definition.attrs and not key.startswith("_") for key in node.attr_keys)
 
-    def _convert_attrs(self, graph: Graph, made: Collection[Node] | None = None) -> list[str]:
+    def _fit_attrs(self, graph: Graph, nodes: Iterable[Node]) -> list[tuple[Node, str]]:
         """Removes attrs that the release lacks and that have no effect, and adds attrs with different defaults.
 
-        Args:
-            graph: changed in place.
-            made: only these nodes, which are not counted, because they replace others; None for all nodes.
-
         Returns:
-            the names of the changed nodes.
+            the changed nodes, each with a text about a removed attr, or ''.
         """
-        changed = []
-        for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
+        changed: list[tuple[Node, str]] = []
+        for node in nodes:
             old, new = self.release.op_def(node.op), self.newest.op_def(node.op)
-            if old is None or new is None or (made is not None and node not in made):
+            if old is None or new is None:
                 continue
-            attrs: dict[str, bytes | None] = {}
             for key in node.attr_keys:
-                if key not in old.attrs and not key.startswith("_") and self._has_no_effect(node, key, new):
-                    attrs[key] = None
-                    why = "does not affect values" if key in HARMLESS.get(node.op, ()) else "has its default value"
-                    self._dropped[f"{node.op}.{key}, which {why}"] += made is None
+                is_harmless = key in HARMLESS.get(node.op, ())
+                is_default = key != OTHERWISE.get(node.op) and same_value(node.attr_bytes(key), new.attrs.get(key))
+                if key not in old.attrs and not key.startswith("_") and (is_harmless or is_default):
+                    graph.set_attr(node, key, None)
+                    why = "does not affect values" if is_harmless else "has its default value"
+                    changed.append((node, f"{node.op}.{key}, which {why}"))
             for attr in old.attrs.values():
                 newer = new.attrs.get(attr.name)
                 if newer is None or not newer.has_default or node.has_attr(attr.name):
                     continue
                 if not attr.has_default or attr.default != newer.default:
-                    attrs[attr.name] = default_of(newer)
-            for key, data in attrs.items():
-                graph.set_attr(node, key, data)
-            changed += [node.name] if attrs else []
+                    graph.set_attr(node, attr.name, default_of(newer))
+                    changed.append((node, ""))
         return changed
-
-    @staticmethod
-    def _has_no_effect(node: Node, key: str, newest: OpDef) -> bool:
-        if key in HARMLESS.get(node.op, ()):
-            return True
-        is_default = key in newest.attrs and same_value(node.attr_bytes(key), newest.attrs[key])
-        return is_default and key != OTHERWISE.get(node.op)
 
     def _convert_function(self, name: str, called: dict[str, list[Shape]]) -> None:
         """Replaces the nodes of a function by older forms."""

@@ -98,9 +98,9 @@ def misfit(data: bytes, attr: AttrDef) -> str:
     return ""
 
 
-def same_value(data: bytes | None, attr: AttrDef) -> bool:
+def same_value(data: bytes | None, attr: AttrDef | None) -> bool:
     """Returns whether a serialized AttrValue is the default of `attr`."""
-    if data is None or not attr.has_default:
+    if data is None or attr is None or not attr.has_default:
         return False
     value = attr_value(data)
     if isinstance(attr.default, dict):

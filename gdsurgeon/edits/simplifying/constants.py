@@ -76,11 +76,6 @@ def constant_attrs(value: Tensor) -> dict[str, bytes]:
     return {"dtype": type_value(value.dtype).SerializeToString(), "value": literal(value)}
 
 
-def constant_record(name: str, device: str, value: Tensor) -> bytes:
-    """Returns a Const as a serialized NodeDef."""
-    return encode_node(name, "Const", (), device, constant_attrs(value))
-
-
 def constant_size(name: str, device: str, value: Tensor) -> int:
     """Returns the size in bytes of a Const in a GraphDef, without serializing it."""
     attrs = {"dtype": type_value(value.dtype).SerializeToString()}
@@ -254,12 +249,9 @@ class Folding:
         most: dict[int, int] = {}
         for number in self.fixed:
             reads = [code >> BITS for code in self.top.inputs(number)]
-            most[number] = self._size(number) + sum(most[n] if n in most else self._bound(n) for n in reads)
+            sizes = (most[n] if n in most else self._size(n) if self.computed[n] else 0 for n in reads)
+            most[number] = self._size(number) + sum(sizes)
         return most
-
-    def _bound(self, number: int) -> int:
-        """Returns the size in bytes of a constant; 0 for nodes that only a shape determines."""
-        return self._size(number) if self.computed[number] else 0
 
     def _may_be_front(self, number: int, most: int) -> bool:
         if self.top.op(number) == "Const" or self.view.kept[number]:
@@ -300,15 +292,13 @@ class Folding:
         records, called = [], dict[str, None]()
         for number in seen:
             if number in self.known:
-                records.append(encode_len(NODE, constant_record(self.top.name(number), "", self.known[number])))
-            else:
-                records.append(bare_record(self.top.node(number)))
-                called |= dict.fromkeys(self._called(number))
+                attrs = constant_attrs(self.known[number])
+                records.append(encode_len(NODE, encode_node(self.top.name(number), "Const", (), "", attrs)))
+                continue
+            node = self.top.node(number)
+            records.append(bare_record(node))
+            called |= dict.fromkeys(functions_of(node) if self._is_call(node.op) else ())
         return b"".join([*records, functions_as_written(self.graph, called), versions(self.graph)])
-
-    def _called(self, number: int) -> list[str]:
-        """Returns the functions that a node calls, if it is evaluated together with them."""
-        return functions_of(self.top.node(number)) if self._is_call(self.top.op(number)) else []
 
     def _is_call(self, op: str) -> bool:
         return op in CALLING or op in self.graph.functions
@@ -339,20 +329,7 @@ class Folding:
 
     def _price(self, number: int, value: Tensor) -> int:
         node = self.top.node(number)
-        return constant_size(node.name, node.device, value) - self._freed(number)
-
-    def _freed(self, front: int) -> int:
-        """Returns the bytes of a node and of the nodes that only it needs."""
-        left: dict[int, int] = {}
-        total, pending = 0, [front]
-        while pending:
-            number = pending.pop()
-            total += self._size(number)
-            for producer in set(self.top.producers(number)):
-                left[producer] = left.get(producer, len(self.users[producer])) - 1
-                if not left[producer] and self.may_go(producer):
-                    pending.append(producer)
-        return total
+        return constant_size(node.name, node.device, value) - sum(map(self._size, (number, *self.idle([number]))))
 
     def may_go(self, number: int) -> bool:
         """Returns whether a node can be removed if it has no consumers."""

@@ -21,14 +21,6 @@ Pairs = tuple[tuple[int, int], tuple[int, int]]
 """The padding before and after, of height and width."""
 
 
-class _Window(NamedTuple):
-    """The filter sizes, strides and dilations of a convolution, of height and width."""
-
-    filters: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-
-
 class _Folding(NamedTuple):
     """A convolution `conv` that will read `source` with other attrs, named `last`; the nodes `going` are removed."""
 
@@ -91,7 +83,8 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
     if conv.text_attr("padding") != NOT_PADDED:
         raise Unfit("the convolution also pads", "also-pads")
     _check_place(sites, [pad, conv])
-    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).dilations)
+    _filter_sizes(conv)
+    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _along(conv, "dilations"))
 
 
 def _is_zero(read: Output) -> bool:
@@ -134,8 +127,9 @@ def _space_to_batch(sites: Sites, there: Node) -> _Folding | None:
     sizes = [integers(node.inputs[2].node) for node in (there, back)]
     if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
         raise Unfit("its paddings and crops are not constants for height and width only", "value-unknown")
-    window = _window(conv)
-    is_plain = window.strides == window.dilations == (1, 1) and conv.text_attr("padding") == NOT_PADDED
+    _filter_sizes(conv)
+    is_plain = _along(conv, "strides") == _along(conv, "dilations") == (1, 1)
+    is_plain &= conv.text_attr("padding") == NOT_PADDED
     if blocks[0] != blocks[1] or not is_plain or _is_second(conv):
         raise Unfit("the convolution has strides, dilations, paddings or a different layout", "has-strides")
     if conv.op == "DepthwiseConv2dNative":
@@ -164,38 +158,40 @@ def _is_second(conv: Node) -> bool:
     return conv.text_attr("data_format") == "NCHW"
 
 
-def _window(conv: Node) -> _Window:
-    """Returns the window of a convolution. Raises Unfit if the filter sizes are unknown."""
-    first = 2 if _is_second(conv) else 1
+def _along(conv: Node, key: str) -> tuple[int, int]:
+    """Returns the strides or dilations of a convolution, of height and width. Raises Unfit if they are not valid."""
+    values, first = conv.ints_attr(key) or [1, 1, 1, 1], 2 if _is_second(conv) else 1
+    if len(values) != 4:
+        raise Unfit(f"its {key} are not valid", "bad-value")
+    return values[first], values[first + 1]
+
+
+def _filter_sizes(conv: Node) -> tuple[int, int]:
+    """Returns the height and width of the filters. Raises Unfit if they are unknown."""
     filters = conv.inputs[1].node
     while filters.op == "Identity":
         filters = filters.inputs[0].node
     header = constant_header(filters) if filters.op == "Const" else None
-    strides, dilations = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
-    if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(dilations) != 4:
+    if header is None or header.dims is None or len(header.dims) != 4:
         raise Unfit("the size of the filter is unknown", "shape-unknown")
-    return _Window(
-        (header.dims[0], header.dims[1]),
-        (strides[first], strides[first + 1]),
-        (dilations[first], dilations[first + 1]),
-    )
+    return header.dims[0], header.dims[1]
 
 
 def _attrs(folding: _Folding, shapes: Shapes) -> dict[str, bytes]:
     """Returns the attrs of a convolution for its paddings and dilations."""
     conv = folding.conv
     first = 2 if _is_second(conv) else 1
-    window = _window(conv)._replace(dilations=folding.dilations)
     shape = shapes.shape(folding.source)
     sizes = (None, None) if shape is None or len(shape) != 4 else (shape[first], shape[first + 1])
+    windows = zip(_filter_sizes(conv), folding.dilations, _along(conv, "strides"), sizes, strict=True)
     out = {}
-    if folding.dilations != _window(conv).dilations:
+    if folding.dilations != _along(conv, "dilations"):
         dilations = [1, 1, 1, 1]
         dilations[first : first + 2] = folding.dilations
         out["dilations"] = ints_value(dilations)
     if folding.pads == ((0, 0), (0, 0)):
         out["padding"] = string_value(NOT_PADDED)
-    elif all(pads == same_pads(window, axis, sizes[axis]) for axis, pads in enumerate(folding.pads)):
+    elif folding.pads == tuple(_same_pads(*window) for window in windows):
         out["padding"] = string_value("SAME")
     else:
         pads = [0] * 8
@@ -204,13 +200,12 @@ def _attrs(folding: _Folding, shapes: Shapes) -> dict[str, bytes]:
     return {key: value.SerializeToString(deterministic=True) for key, value in out.items()}
 
 
-def same_pads(window: _Window, axis: int, size: int | None) -> tuple[int, int] | None:
+def _same_pads(filters: int, dilation: int, stride: int, size: int | None) -> tuple[int, int] | None:
     """Returns the padding along an axis for ``SAME``; None if it depends on an unknown size.
 
     Source: tensorflow/core/framework/common_shape_fns.cc, GetWindowedOutputSizeVerbose.
     """
-    reach = (window.filters[axis] - 1) * window.dilations[axis] + 1
-    stride = window.strides[axis]
+    reach = (filters - 1) * dilation + 1
     if stride == 1:
         total = reach - 1
     elif size is None or size < 0:
