@@ -157,5 +157,6 @@ def test_the_page_tells_what_is_public() -> None:
 
     told = PAGE.split("## Claims")[1]
     own = {"Claim", "Command", "GdsurgeonError", "InputError", "Intent", "Request", "ValidationError"}
-    assert [name for name in plugin.__all__ if f"`{name}" not in told and name not in own] == ["printable", "quoted"]
-    assert all(hasattr(plugin, name) for name in plugin.__all__)
+    public = sorted({*vars(plugin)} - {"annotations"})
+    left = [name for name in public if name[0] != "_" and f"`{name}" not in told and name not in own]
+    assert left == ["printable", "quoted"]

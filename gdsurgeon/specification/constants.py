@@ -24,7 +24,6 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, dtype_name, element_size
 from gdsurgeon.specification.sharing import unread
 from gdsurgeon.specification.surroundings import Expected
-from gdsurgeon.wire.protos import TensorProto
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -247,28 +246,25 @@ ONE_VALUE = 16
 
 def strip_weights(comparison: Comparison, keep_strings: bool = False, keep: str = "") -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    facts, intent = comparison.facts, Intent()
-    for name, altered in facts.altered.items():
+    yield from _stripped(comparison, comparison.facts.functions.changed)
+    for name, inside in comparison.inside.items():
+        yield from (f"in the function {quoted(name)} {line}" for line in _stripped(inside, []))
+    pattern = re.compile(keep) if keep else None
+    yield from _left(comparison.after, keep_strings, pattern)
+    for name in comparison.facts.altered:
+        if pattern is not None and pattern.search(name):
+            yield f"{quoted(name)} should be kept, but was changed"
+
+
+def _stripped(comparison: Comparison, functions: list[str]) -> Iterator[str]:
+    """Yields the violations in a graph, in which `functions` may change, or in the body of a function."""
+    intent = Intent(functions=FunctionChanges(changed=[*functions]))
+    for name, altered in comparison.facts.altered.items():
         node, old = comparison.after[name], comparison.before[name]
         if set(altered) == {"attr value"} and node.op == "Const":
             intent.alter(name, {"attr value": node.attr_bytes("value")})
             yield from (f"{quoted(name)} {line}" for line in _faults_of_stripped(old, node))
-    intent.functions.changed = [*facts.functions.changed]
     yield from audit(comparison, intent)
-    for name, inside in comparison.inside.items():
-        changed = [node for node, altered in inside.facts.altered.items() if set(altered) == {"attr value"}]
-        faults = [
-            f"{quoted(node)} {line}"
-            for node in changed
-            for line in _faults_of_stripped(inside.before[node], inside.after[node])
-        ]
-        lines = (*audit(inside, Intent(changed=changed)), *faults)
-        yield from (f"in the function {quoted(name)} {line}" for line in lines)
-    pattern = re.compile(keep) if keep else None
-    yield from _left(comparison.after, keep_strings, pattern)
-    for name in facts.altered:
-        if pattern is not None and pattern.search(name):
-            yield f"{quoted(name)} should be kept, but was changed"
 
 
 def _faults_of_stripped(old: Node, new: Node) -> Iterator[str]:
@@ -278,15 +274,10 @@ def _faults_of_stripped(old: Node, new: Node) -> Iterator[str]:
         yield "has a different dtype or shape"
     elif now.content_bytes or now.values > 1:
         yield "still holds values"
-    elif now.values and not _is_zero(attr_value(new.attr_bytes("value") or b"").tensor):
-        yield "has a value that is not 0"
-
-
-def _is_zero(tensor: TensorProto) -> bool:
-    """Returns whether the only value of a tensor is 0, False or an empty string."""
-    dtype = DTYPES[tensor.dtype]
-    values = list(getattr(tensor, dtype.field))
-    return not tensor.tensor_content and len(values) == 1 and not values[0]
+    elif now.values:
+        tensor = attr_value(new.attr_bytes("value") or b"").tensor
+        if tensor.tensor_content or any(getattr(tensor, DTYPES[tensor.dtype].field)):
+            yield "has a value that is not 0"
 
 
 def _left(graph: Graph, keep_strings: bool, pattern: re.Pattern[str] | None) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
@@ -14,8 +15,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows, Selecting, selected
-from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.rows import Rows, Selecting, lost_functions, selected
+from gdsurgeon.specification.sharing import calling_nodes
 from gdsurgeon.wire.protos import AttrValue
 
 
@@ -184,7 +185,7 @@ def inline(
     intent = Intent(
         added=[*made, *helpers],
         removed=[name for name in calls if name not in kept],
-        functions=FunctionChanges(removed=_unused(comparison, root, scopes)),
+        functions=FunctionChanges(removed=_lost_functions(comparison, root, scopes)),
     )
     edited = _Edited(comparison.after, root, scopes, helpers)
     for name in helpers:
@@ -307,14 +308,11 @@ def _above(node: Node) -> list[Node]:
     return [*(read.node for read in node.inputs), *node.controls]
 
 
-def _unused(comparison: Comparison, root: Scope, scopes: Sequence[Scope]) -> list[str]:
+def _lost_functions(comparison: Comparison, root: Scope, scopes: Sequence[Scope]) -> list[str]:
     """Returns the functions that only the inlined calls called, directly or indirectly."""
-    before, library = comparison.before, comparison.before.functions
+    before, after = comparison.before, comparison.after
     called = (function_of(scope.call)[0] for scope in scopes if scope.call is not None)
-    lost = set(library.reachable(called, gradients=True))
-    others = [f.signature.name for f in library if f.signature.name not in lost]
-    left = [node for node in calling_nodes(before) if node not in root.inner]
-    made = (comparison.after.find(name) for s in scopes for node, name in s.names.items() if node not in s.inner)
-    named = (name for node in (*left, *made) if node is not None for name in named_by_node(node))
-    used = set(library.reachable([*named, *others], gradients=True))
-    return [name for name in lost if name not in used]
+    left = (node for node in calling_nodes(before) if node not in root.inner)
+    names = (name for scope in scopes for node, name in scope.names.items() if node not in scope.inner)
+    made = (node for name in names if (node := after.find(name)) is not None)
+    return lost_functions(before, called, chain(left, made))

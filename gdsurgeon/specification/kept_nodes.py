@@ -15,7 +15,6 @@ from gdsurgeon.container.surroundings import Node, Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.functions import closure
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
@@ -48,9 +47,11 @@ def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str
     rows = Rows(comparison.before)
     kept = needed_rows(rows, inputs, outputs)
     initialising = [*assignments(rows.table, kept)]
-    if _is_meta_graph(rows):
+    if _is_meta_graph(rows):  # which lists a variable with its reads: their names begin with the name of the variable
+        reads = ((row, user) for row in kept if is_variable(rows.op(row)) for user in rows.users(row))
+        reads = ((row, user) for row, user in reads if rows.op(user) in ("Identity", "RefIdentity", "ReadVariableOp"))
         initialising = [row for row in initialising if not _restores(rows, row)]
-        initialising += [user for row in kept if is_variable(rows.op(row)) for user in _listed_reads(rows, row)]
+        initialising += [user for row, user in reads if rows.names[user].startswith(rows.names[row] + "/")]
     kept |= rows.above(initialising)
     intent, faults = cut_down(comparison, rows, kept, inputs)
     yield from faults
@@ -80,24 +81,17 @@ def _restores(rows: Rows, row: int) -> bool:
     return rows.op(value[0]).startswith("Restore")
 
 
-def _listed_reads(rows: Rows, row: int) -> list[int]:
-    """Returns the reads by which a MetaGraph lists a variable: their names begin with the name of the variable."""
-    users = [user for user in rows.users(row) if rows.op(user) in ("Identity", "RefIdentity", "ReadVariableOp")]
-    return [user for user in users if rows.names[user].startswith(rows.names[row] + "/")]
-
-
 def needed_rows(rows: Rows, inputs: Sequence[str], outputs: Sequence[str]) -> set[int]:
     """Returns the rows that `outputs` need if `inputs` are given. Unneeded inputs are ignored."""
     starts, ends = ([rows.tensor(text) for text in dict.fromkeys(texts)] for texts in (inputs, outputs))
-    kept = _needed(rows, ends, starts)
-    needed = _read_by(rows, starts, kept)
-    return kept if needed == starts else _needed(rows, ends, needed)
 
+    def needed(starts: Sequence[Tensor]) -> set[int]:
+        given = set(_cuts(rows, starts))  # a placeholder is needed itself
+        return rows.above((end[0] for end in ends if end not in given), given)
 
-def _needed(rows: Rows, ends: Sequence[Tensor], starts: Sequence[Tensor]) -> set[int]:
-    """Returns the rows that `ends` depend on if `starts` are given. A placeholder is needed itself."""
-    given = set(_cuts(rows, starts))
-    return rows.above((end[0] for end in ends if end not in given), given)
+    kept = needed(starts)
+    read = _read_by(rows, starts, kept)
+    return kept if read == starts else needed(read)
 
 
 def _cuts(rows: Rows, starts: Sequence[Tensor]) -> list[Tensor]:
@@ -130,7 +124,11 @@ def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequenc
             faults.append(f"{quoted(name)} accepts {dims[0]} rows, but the tensor may have any number")
     placed = set(intent.added)
     intent.removed = [name for row, name in enumerate(rows.names) if row not in kept and name not in placed]
-    intent.functions.removed = _unused(rows, kept)
+    library = before.functions
+    if len(library):
+        callers = (node for node in calling_nodes(before) if rows.table.rows[node.name] in kept)
+        used = set(library.reachable((name for node in callers for name in named_by_node(node)), gradients=True))
+        intent.functions.removed = [name for function in library if (name := function.signature.name) not in used]
     return intent, faults
 
 
@@ -140,16 +138,6 @@ def _is_open(rows: Rows, row: int) -> bool:
         row = rows.reads(row)[0]
     shape = placeholder_shape(rows.graph[rows.names[row]]) if rows.op(row) in PLACEHOLDERS else None
     return bool(shape) and shape is not None and shape[0] < 0
-
-
-def _unused(rows: Rows, kept: set[int]) -> list[str]:
-    """Returns the functions that the rows `kept` do not call, directly, indirectly or as gradients."""
-    library = rows.graph.functions
-    if not len(library):
-        return []
-    callers = (node for node in calling_nodes(rows.graph) if rows.table.rows[node.name] in kept)
-    used = set(library.reachable((name for node in callers for name in named_by_node(node)), gradients=True))
-    return [name for function in library if (name := function.signature.name) not in used]
 
 
 # -- freeze ----------------------------------------------------------------------------------------------
@@ -174,13 +162,17 @@ def freeze(
     before, after = comparison.before, comparison.after
     rows = Rows(before)
     names = rows.names
-    starts, ends = (inputs, outputs) if outputs else _served(before, signatures)
-    kept = needed_rows(rows, starts, ends)
+    if not outputs:
+        called = (before.serving or Serving()).called
+        chosen = signatures or (["serving_default"] if "serving_default" in called else called)
+        inputs = [tensor for key in chosen for tensor in called[key].inputs.values()]
+        outputs = [tensor for key in chosen for tensor in called[key].outputs.values()]
+    kept = needed_rows(rows, inputs, outputs)
     variables = {row for row in kept if is_variable(rows.op(row))}
     readers = closure(variables, lambda row: _forwarding(rows, row) & kept) - variables
     kept |= rows.above(assignments(rows.table, kept - variables))
     initialising, groups = _initialising(rows, {row for row in kept if is_table(rows.op(row))})
-    intent, faults = cut_down(comparison, rows, kept | initialising, starts)
+    intent, faults = cut_down(comparison, rows, kept | initialising, inputs)
     yield from faults
     for row, left in groups.items():
         intent.alter(names[row], {"controls": tuple(names[each] for each in left)})
@@ -199,8 +191,8 @@ def freeze(
         if op == "ResourceGather" and name + _AXIS not in before:
             intent.added.append(name + _AXIS)
     intent.changed = [name for name in intent.changed if name in comparison.facts.altered]
-    called = {name for row in readers for name in named_by_node(before[names[row]])}
-    changed = set(before.functions.reachable(called)) & set(comparison.facts.functions.changed)
+    used = (name for row in readers for name in named_by_node(before[names[row]]))
+    changed = set(before.functions.reachable(used)) & set(comparison.facts.functions.changed)
     intent.functions.changed = sorted(changed)
     yield from audit(comparison, intent)
 
@@ -228,14 +220,6 @@ def _initialising(rows: Rows, tables: set[int]) -> tuple[set[int], dict[int, lis
             pending += needed
     lost = {row: left for row, left in groups.items() if len(left) < len({*rows.controls(row)})}
     return out | groups.keys(), lost
-
-
-def _served(graph: Graph, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the inputs and outputs of the signatures `keys`, or of the default one."""
-    called = (graph.serving or Serving()).called
-    chosen = [called[key] for key in keys or (["serving_default"] if "serving_default" in called else list(called))]
-    starts = [tensor for served in chosen for tensor in served.inputs.values()]
-    return starts, [tensor for served in chosen for tensor in served.outputs.values()]
 
 
 def _forwarding(rows: Rows, row: int) -> set[int]:

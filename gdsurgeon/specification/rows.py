@@ -11,7 +11,9 @@ from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.specification.sharing import named_by_node
 
 Tensor = tuple[int, int]
 """A row, and the index of its output; `CONTROL` for a control edge."""
@@ -78,6 +80,18 @@ class Rows:
         bits, inputs = Table.PORT_BITS, self.table.inputs
         known = {row << bits | port for row, port in given}
         return closure(rows, lambda row: [code >> bits for code in inputs(row) if code >= 0 and code not in known])
+
+
+def lost_functions(graph: Graph, called: Iterable[str], left: Iterable[Node]) -> list[str]:
+    """Returns the functions of `graph` that nodes call only by the functions `called`, directly or indirectly.
+
+    Functions that the nodes `left` call, or that no node calls, are not among them.
+    """
+    library = graph.functions
+    lost = set(library.reachable(called, gradients=True))
+    others = [name for function in library if (name := function.signature.name) not in lost]
+    named = (name for node in left for name in named_by_node(node))
+    return sorted(lost.difference(library.reachable([*named, *others], gradients=True)))
 
 
 # -- selections -------------------------------------------------------------------------------------------

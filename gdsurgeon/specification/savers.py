@@ -15,7 +15,7 @@ from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, RESTORES, SAVES, VARIABLE_READS, VARIABLES, is_step, is_variable
-from gdsurgeon.specification.rows import Rows
+from gdsurgeon.specification.rows import Rows, lost_functions
 from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node
 
 if TYPE_CHECKING:
@@ -257,12 +257,9 @@ def _variables_in(around: Surroundings, place: Place) -> list[dict[str, Value]]:
 
 def remove_rows(before: Graph, rows: Collection[int], intent: Intent) -> None:
     """Declares that `rows` are removed, and the functions that only they call, directly or indirectly."""
-    names, library = before.store.table.names, before.functions
+    names = before.store.table.names
     intent.removed += [names[row] for row in sorted(rows)]
-    callers = {node.name: named_by_node(node) for node in calling_nodes(before)}
-    removed = set(intent.removed)
-    lost = set(library.reachable((name for node in removed for name in callers.get(node, ())), gradients=True))
-    left = [name for node, names in callers.items() if node not in removed for name in names]
-    others = [function.signature.name for function in library if function.signature.name not in lost]
-    kept = set(library.reachable([*left, *others], gradients=True))
-    intent.functions = FunctionChanges(added=intent.functions.added, removed=sorted(lost - kept))
+    removed, callers = set(intent.removed), list(calling_nodes(before))
+    called = (name for node in callers if node.name in removed for name in named_by_node(node))
+    lost = lost_functions(before, called, (node for node in callers if node.name not in removed))
+    intent.functions = FunctionChanges(added=intent.functions.added, removed=lost)
