@@ -16,21 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-class _Apply(Command):
-    """Names the missing arguments: with --check only SCRIPT."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_checked = "--check" in args
-        try:
-            return super().parse_args(ctx, args)
-        except click.MissingParameter as error:
-            missing = "SCRIPT is missing: apply --check SCRIPT"
-            if not is_checked:
-                missing = "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
-            raise MissingArgument(missing, hint="gdsurgeon apply --help") from error
-
-
-@click.command("apply", cls=_Apply)
+@click.command("apply", cls=Command)
 @edit_options
 @click.argument("script", shell_complete=files, required=False)
 @option("--var", "variables")

@@ -49,25 +49,16 @@ def command(selection: Selection, add: tuple[str, ...], remove: tuple[str, ...])
 
         chosen = [] if selection.names_nothing else selected_nodes(graph, selection)
 
-        def edges(given: list[tuple[str, str]], nodes: Callable[[str], Sequence[Node]]) -> list[tuple[str, str]]:
-            return [
-                (name, before)
-                for node, before in given
-                for name in ([node] if node else [each.name for each in nodes(before.removeprefix("^"))])
-            ]
+        def having(before: str) -> Sequence[Node]:  # all, if no node has the control input
+            return [n for n in chosen if any(before in ("^*", f"^{control.name}") for control in n.controls)] or chosen
 
-        return control_edges(
-            graph,
-            add=edges(added, lambda _: chosen),
-            remove=edges(removed, lambda before: _having(chosen, before)),
-        )
+        def edges(given: list[tuple[str, str]], nodes: Callable[[str], Sequence[Node]]) -> list[tuple[str, str]]:
+            return [(name, before) for node, before in given
+                    for name in ([node] if node else [each.name for each in nodes(before)])]  # fmt: skip
+
+        return control_edges(graph, add=edges(added, lambda _: chosen), remove=edges(removed, having))
 
     return edit
-
-
-def _having(nodes: Sequence[Node], before: str) -> Sequence[Node]:
-    """Returns the `nodes` with the control input `before`, or with any if that is ``*``; all `nodes` if none has it."""
-    return [node for node in nodes if any(before in ("*", control.name) for control in node.controls)] or nodes
 
 
 def _edge(text: str, option: str, selection: Selection) -> tuple[str, str]:

@@ -83,7 +83,13 @@ def command(
     if is_git:
         terminal.answer(_answer_to_git(query, others, ignore))
         return
-    _check_models(query.path, others)
+    if not others:
+        raise MissingArgument("diff expects two models: OTHER is missing", name="OTHER")
+    if len(others) > 1:
+        line = f"diff expects two models, got a third: {quoted(others[1])}"
+        raise UsageError(line, code="extra-argument", value=others[1])
+    if query.path in STANDARD_INPUT and others[0] in STANDARD_INPUT:
+        raise ConflictingOptions("only one of the models can be read from standard input")
     _check_outputs(out, mapping, [query.path, *others], is_answered=query.as_json or stat or markdown)
     found = diff_models(query.open(), query.open(others[0]), ignore)
     page = _page(found) if out is not None else ""
@@ -109,17 +115,6 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
         from gdsurgeon.operation.paths import check_replaces_nothing
 
         check_replaces_nothing(written, models)
-
-
-def _check_models(model: str, others: tuple[str, ...]) -> None:
-    """Raises UsageError if there is not one OTHER, or if both models are standard input."""
-    if not others:
-        raise MissingArgument("diff expects two models: OTHER is missing", name="OTHER")
-    if len(others) > 1:
-        line = f"diff expects two models, got a third: {quoted(others[1])}"
-        raise UsageError(line, code="extra-argument", value=others[1])
-    if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise ConflictingOptions("only one of the models can be read from standard input")
 
 
 def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:

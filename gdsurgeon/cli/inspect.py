@@ -11,8 +11,6 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem
-    from gdsurgeon.container.container import Container
     from gdsurgeon.view.inspection import Inspection
 
 
@@ -46,7 +44,11 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
         inputs_and_outputs = inferred_signature(graph, signature(graph))
         found = inspection.Inspection(graph, inputs_and_outputs, findings, most=top or 10, whole=terminal.verbose)
         if container is not None:
-            found.contents, found.troubles = _model_contents(container)
+            from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
+
+            found.contents = contents(container)
+            problems = loading_problems(container, found.contents)
+            found.troubles = [(p, HINTS[p.advice].format_map(p.facts) if p.advice else "") for p in problems]
         _add_parts(found, **parts)
     except GdsurgeonError:
         if not findings.fault_count:
@@ -80,12 +82,3 @@ def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, st
         from gdsurgeon.analysis.queries.strings import baked_strings
 
         found.strings = baked_strings(found.graph)
-
-
-def _model_contents(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
-    """Returns the contents of `container` other than the graph, and the problems for loaders with their fixes."""
-    from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
-
-    held = contents(container)
-    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in loading_problems(container, held)]
-    return held, found

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from gdsurgeon.cli.command import NoSuchCommand
+from gdsurgeon import __version__
+from gdsurgeon.cli.command import NoSuchCommand, usage_error
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.registry import COMMANDS
@@ -59,22 +60,19 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         terminal.command = cmd_name
-        if cmd_name not in COMMANDS:
-            return self._plugin_command(ctx, cmd_name)
-        command: click.Command = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}").command
-        return command
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}").command
+            return command
+        found = plugins()
+        if cmd_name not in found:
+            from gdsurgeon.text import nearest
+
+            raise NoSuchCommand(cmd_name, SYNONYMS.get(cmd_name) or nearest(cmd_name, [*COMMANDS, *found]), ctx)
+        return load(found[cmd_name])
 
     def invoke(self, ctx: click.Context) -> object:
         with terminal.progress():
             return super().invoke(ctx)
-
-    def _plugin_command(self, ctx: click.Context, name: str) -> click.Command:
-        found = plugins()
-        if name not in found:
-            from gdsurgeon.text import nearest
-
-            raise NoSuchCommand(name, SYNONYMS.get(name) or nearest(name, [*COMMANDS, *found]), ctx)
-        return load(found[name])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -87,9 +85,12 @@ class Commands(click.Group):
         groups: dict[str, list[tuple[str, str]]] = {}
         for name, entry in COMMANDS.items():
             groups.setdefault(entry.group, []).append((name, entry.help))
-        found = plugins()
-        if found:
-            groups["From other packages"] = [(name, short_help(plugin)) for name, plugin in found.items()]
+        for name, plugin in plugins().items():
+            try:
+                text = load(plugin).get_short_help_str(limit=80)
+            except UsageError as error:
+                text = f"({error.message})"
+            groups.setdefault("From other packages", []).append((name, text))
         widest = max(len(name) for records in groups.values() for name, _ in records)
         for heading, records in groups.items():
             with formatter.section(heading):
@@ -148,22 +149,6 @@ def load(plugin: EntryPoint) -> click.Command:
     return found
 
 
-def short_help(plugin: EntryPoint) -> str:
-    """Returns a line for the list of commands, or the error if the plugin cannot be loaded."""
-    try:
-        return load(plugin).get_short_help_str(limit=80)
-    except UsageError as error:
-        return f"({error.message})"
-
-
-def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value and not context.resilient_parsing:
-        from gdsurgeon import __version__
-
-        click.echo(f"gdsurgeon {__version__}")
-        context.exit()
-
-
 @click.group(
     cls=Commands,
     invoke_without_command=True,
@@ -173,14 +158,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
         "token_normalize_func": lambda name: "validate" if name == "level" else name,  # a second name of the option
     },
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(__version__, prog_name="gdsurgeon", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Edit a TensorFlow GraphDef, prove the edit, then write it.
@@ -230,7 +208,10 @@ def run() -> NoReturn:
     gc.disable()
     _open_standard_descriptors()
     try:
-        _have_signals_raise()
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # they raise an exception, so that all cleanup code runs
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+                signal.signal(getattr(signal, name), _terminate)
+        sys.unraisablehook = _not_raised
         if "_GDSURGEON_COMPLETE" in os.environ:
             from gdsurgeon.cli.completion import answer
 
@@ -245,14 +226,6 @@ def run() -> NoReturn:
         code = _fault(error)
     # Nothing else needs cleanup, and freeing a million nodes takes time.
     os._exit(code)
-
-
-def _have_signals_raise() -> None:
-    """Makes signals that end the process raise an exception, so that all cleanup code runs."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-            signal.signal(getattr(signal, name), _terminate)
-    sys.unraisablehook = _not_raised
 
 
 _SOON = 0.001
@@ -355,8 +328,6 @@ def _exit_code(arguments: list[str]) -> int:
     except SystemExit as ended:
         return _left(ended)
     except click.ClickException as error:
-        from gdsurgeon.cli.command import usage_error
-
         wrong = usage_error(error)
         if isinstance(error, click.UsageError):
             wrong.hint = f"{error.ctx.command_path if error.ctx is not None else 'gdsurgeon'} --help"

@@ -63,6 +63,8 @@ def command(
       gdsurgeon rewrite model.pb 'Conv2D{padding="SAME"}($x, $w:const)' --list
     """
     from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
+    from gdsurgeon.patterns.catalog import rules_in
+    from gdsurgeon.patterns.check import rule_of
 
     if rule is None and not sources:
         raise MissingArgument("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")
@@ -73,7 +75,10 @@ def command(
     looks = only_list or only_check
     refuse_options(request, only_check=looks, as_json=as_json, option="--list" if only_list else "--check")
     with _hinting(rule):
-        rules = _rules(rule, sources, only_list or body is not None)
+        only_patterns = only_list or body is not None
+        rules = [each for source in sources for each in rules_in(source, only_patterns=only_patterns)]
+        if rule is not None:
+            rules = [rule_of(rule, name="rule", only_pattern=only_patterns)]
     if rule is not None and body is not None and rules[0].replacement is not None:
         raise ConflictingOptions("--with BODY replaces the matches: give only the pattern, without '->'")
     if only_list:
@@ -114,15 +119,6 @@ def _lacks_variables(rule: str | None) -> bool:
     return rule is not None and "$" not in rule and _EMPTY.search(rule) is not None
 
 
-def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> list[Rule]:
-    from gdsurgeon.patterns.catalog import rules_in
-    from gdsurgeon.patterns.check import rule_of
-
-    if rule is not None:
-        return [rule_of(rule, name="rule", only_pattern=only_patterns)]
-    return [each for source in sources for each in rules_in(source, only_patterns=only_patterns)]
-
-
 def _list(request: Request, rules: list[Rule], as_json: bool) -> int:
     """Prints the matches in the graph, or in the bodies that are meant; returns how many there are."""
     from gdsurgeon.container.load import open_model
@@ -133,16 +129,15 @@ def _list(request: Request, rules: list[Rule], as_json: bool) -> int:
     graphs: dict[str, Graph] = {name: Body(graph, name).graph for name in request.functions} or {"": graph}
     found = [(name, each) for name, body in graphs.items() for each in listed(body, rules)]
     if as_json:
-        terminal.answer_json([_described(*each) for each in found])
+        terminal.answer_json([
+            {"rule": each.rule, "nodes": list(each.nodes), "bindings": each.bindings, "left": each.why or None,
+             **({"function": function} if function else {})}
+            for function, each in found
+        ])  # fmt: skip
         return len(found)
     for line in _lines(found, many=len(rules) > 1):
         terminal.answer(line)
     return len(found)
-
-
-def _described(function: str, each: Listed) -> dict[str, object]:
-    out: dict[str, object] = {"rule": each.rule, "nodes": list(each.nodes), "bindings": each.bindings}
-    return {**out, "left": each.why or None, **({"function": function} if function else {})}
 
 
 def _lines(found: Iterable[tuple[str, Listed]], *, many: bool) -> Iterable[str]:

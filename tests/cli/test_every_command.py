@@ -404,7 +404,7 @@ def test_an_exception_is_a_fault_of_ours(
     assert ran.err == FAULT + "Hint: please report it with the output of --debug\n"
 
 
-@pytest.mark.parametrize("place", ["main.forget", "main._have_signals_raise", "main.terminal.error"])
+@pytest.mark.parametrize("place", ["main.forget", "main.exit_code", "main.terminal.error"])
 def test_what_cleans_up_or_tells_of_errors_may_fail_too(desk: Desk, place: str) -> None:
     source = f"from gdsurgeon.cli import main\n{RAISES}{place} = raising\nmain.run()"
     ran = finished(desk.start_python("-c", source, "inspect"))
