@@ -20,8 +20,8 @@ class Data:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        said = [(key, value) for key, value in vars(self).items() if value is not None and not _is_empty(value)]
-        shown = ", ".join(f"{key}={short(value)}" for key, value in said)
+        fields = {key: value for key, value in vars(self).items() if value is not None}
+        shown = ", ".join(f"{k}={short(v)}" for k, v in fields.items() if not isinstance(v, Sized) or len(v))
         return f"{type(self).__name__}({shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + '...'})"
 
 
@@ -35,10 +35,6 @@ _SHORT.maxlevel, _SHORT.maxother, _SHORT.maxstring = 3, 120, 80
 def short(value: object) -> str:
     """Returns the `repr` of `value` in one line: at most three levels, with the first items of each."""
     return " ".join(_SHORT.repr(value).split("\n"))
-
-
-def _is_empty(value: object) -> bool:
-    return isinstance(value, Sized) and len(value) == 0
 
 
 class Closing:

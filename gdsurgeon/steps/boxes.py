@@ -69,10 +69,18 @@ def nms(
     corners = build.other(boxes)
     has_classes = _check_shapes(value, corners)
     if background:
-        value = _without_background(build, value, has_classes)
+        shape = value.shape or ()
+        if not has_classes or shape[-1] in (0, 1):
+            raise Unfit(f"background=true leaves out the only class: {value.description}")
+        tensor = build.add("Slice", value.tensor, (*[0] * (len(shape) - 1), 1), [-1] * len(shape))
+        value = value.replace(tensor=tensor, shape=(*shape[:-1], shape[-1] - (shape[-1] > 0)))
     is_batch = corners.rank == 3
     if layout == "cxcywh":
-        corners = _corners(build, corners)
+        axis = 2 if is_batch else 1
+        center, size = build.node("Split", [axis, corners.tensor], {"num_split": 2}).outputs
+        half = build.add("Mul", size, 0.5)
+        ends = build.add("Sub", center, half), build.add("AddV2", center, half)
+        corners = corners.replace(tensor=build.add("ConcatV2", *ends, axis))
     limits = Limits(most, iou, -3e38 if score is None else score)
     if has_classes and per_class:
         found = _each_class(build, corners, value, limits, is_batch)
@@ -107,26 +115,6 @@ def _check_shapes(scores: Value, boxes: Value) -> bool:
     if any(a != b and min(a, b) >= 0 for a, b in both):
         raise Unfit(f"the scores and the boxes have different counts: the scores are {scores.description}; {message}")
     return len(scores.shape) == len(boxes.shape)
-
-
-def _without_background(build: Builder, scores: Value, has_classes: bool) -> Value:
-    """Returns the scores of all classes except the first. Raises Unfit if there are no other classes."""
-    assert scores.shape is not None
-    if not has_classes or scores.shape[-1] in (0, 1):
-        raise Unfit(f"background=true leaves out the only class: {scores.description}")
-    start = [0] * (len(scores.shape) - 1)
-    tensor = build.add("Slice", scores.tensor, (*start, 1), [-1] * len(scores.shape))
-    return scores.replace(tensor=tensor, shape=(*scores.shape[:-1], scores.shape[-1] - (scores.shape[-1] > 0)))
-
-
-def _corners(build: Builder, boxes: Value) -> Value:
-    """Returns the corners of boxes that are given by center and size."""
-    assert boxes.shape is not None
-    last = len(boxes.shape) - 1
-    center, size = build.node("Split", [last, boxes.tensor], {"num_split": 2}).outputs
-    half = build.add("Mul", size, 0.5)
-    ends = build.add("Sub", center, half), build.add("AddV2", center, half)
-    return boxes.replace(tensor=build.add("ConcatV2", *ends, last))
 
 
 class Found(NamedTuple):

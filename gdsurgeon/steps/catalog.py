@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from inspect import Parameter as Argument
 from inspect import cleandoc, signature
-from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import NamedTuple, TypeAlias, get_args, get_type_hints
 
 from gdsurgeon.errors import InputError, UsageError, printable, quoted
 from gdsurgeon.ops.dtypes import DType
@@ -68,10 +68,6 @@ class Group(NamedTuple):
 
     parameters: tuple[Parameter, ...]
     make: Callable[..., object]
-
-
-def _same(output: InputSpec, arguments: Arguments) -> InputSpec:
-    return output
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +184,7 @@ def step(
     family: str = "",
     sides: tuple[str, ...] = EITHER,
     more: str = "",
-    takes: Callable[[InputSpec, Arguments], InputSpec] = _same,
+    takes: Callable[[InputSpec, Arguments], InputSpec] = lambda output, _: output,
     one_by_one: bool = False,
 ) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Makes a function a step; see `Step`.
@@ -217,7 +213,8 @@ def step(
         parameters: list[Parameter] = []
         groups: dict[str, Group] = {}
         for key, argument in list(signature(apply).parameters.items())[2:]:
-            kind = _kind_of(hints[key])
+            hint = hints[key]  # a `Kind` or `Group`, which may be optional
+            (kind,) = getattr(hint, "__metadata__", None) or get_args(hint)[0].__metadata__
             if isinstance(kind, Group):
                 groups[key] = kind
                 parameters += kind.parameters
@@ -239,13 +236,6 @@ def step(
         return apply
 
     return register
-
-
-def _kind_of(hint: Any) -> Any:
-    """Returns the `Kind` or `Group` in an annotation, which may be optional."""
-    found = getattr(hint, "__metadata__", None) or getattr(get_args(hint)[0], "__metadata__", None)
-    assert found is not None, hint
-    return found[0]
 
 
 class StepCall(NamedTuple):

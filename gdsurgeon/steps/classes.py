@@ -96,33 +96,23 @@ def labels(
     texts = lines_of(file, names, "names")
     classified = value.results.get(CLASSES)
     classes = value if classified is None or value.kind == CLASSES else classified
-    _check_classes(classes)
+    if not classes.dtype.is_integer or classes.dtype.is_quantized:
+        is_named, hint = classes.dtype == STRING, "add argmax, top-k or cast(int32) before it"
+        before = "the value holds labels already" if is_named else hint
+        raise Unfit(f"requires classes, which are whole numbers, got {classes.description}: {before}")
     if other is None:
         _check_count(classes, len(texts), first, f" in {printable(file.path)}" if file is not None else "")
     named = _named(build, classes, texts, first, other)
     if classified is None or classes is value:
         return named
     count = value.results.get("count")
-    named = named if count is None else _kept_alone(build, named, count)
+    if count is not None:  # empty strings follow the first `count` names
+        assert named.shape is not None
+        ranks = build.add("Range", 0, named.shape[-1], 1)
+        end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, -1)
+        empty = build.add("ZerosLike", named.tensor)
+        named = named.replace(tensor=build.add("Select", build.add("Less", ranks, end), named.tensor, empty))
     return value.replace(results={**value.results, CLASSES: named})
-
-
-def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
-    """Returns `names`, [rows] or [images,rows], with empty strings after the first `count`."""
-    assert names.shape is not None
-    ranks = build.add("Range", 0, names.shape[-1], 1)
-    end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, -1)
-    empty = build.add("ZerosLike", names.tensor)
-    return names.replace(tensor=build.add("Select", build.add("Less", ranks, end), names.tensor, empty))
-
-
-def _check_classes(value: Value) -> None:
-    """Raises Unfit if the value does not consist of classes."""
-    if not value.dtype.is_integer or value.dtype.is_quantized:
-        before = (
-            "the value holds labels already" if value.dtype == STRING else "add argmax, top-k or cast(int32) before it"
-        )
-        raise Unfit(f"requires classes, which are whole numbers, got {value.description}: {before}")
 
 
 def _check_count(value: Value, names: int, first: int, where: str) -> None:

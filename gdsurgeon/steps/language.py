@@ -188,12 +188,6 @@ def _kind(says: str, is_valid: Callable[[Literal], object]) -> Kind:
     return Kind(says, read)
 
 
-def _flag(literal: Literal) -> bool:
-    if not isinstance(literal, bool):
-        raise ValueError
-    return literal
-
-
 def _is_whole(literal: Literal) -> TypeGuard[int]:
     return isinstance(literal, int) and not isinstance(literal, bool)
 
@@ -308,7 +302,7 @@ def _file(literal: Literal) -> FileRead:
 _NUMERIC = tuple(dtype.name for dtype in NUMBERS.values() if dtype.code and dtype.kind in "fiub")
 
 # The annotations of parameters: their types, and how literals are read.
-FLAG = Kind("true or false", _flag)
+FLAG = _kind("true or false", lambda literal: isinstance(literal, bool))
 Flag: TypeAlias = Annotated[bool, FLAG]
 Text: TypeAlias = Annotated[str, _kind("a text", lambda literal: isinstance(literal, str) and literal)]
 Texts: TypeAlias = Annotated[

@@ -21,18 +21,44 @@ def _channel_order(rank: int, layout: str) -> tuple[int, ...]:
     return (*batch, third, first, second) if layout == "CHW" else (*batch, second, third, first)
 
 
-def _before_order(output: InputSpec, order: Sequence[int]) -> InputSpec:
-    """Returns the input of a transposition to an output."""
-    assert output.shape is not None
-    return output._replace(shape=tuple(output.shape[order.index(axis)] for axis in range(len(order))))
+def _inverse(change: Callable[..., tuple[int, ...]]) -> Callable[[InputSpec, Arguments], InputSpec]:
+    """Returns `takes` of a step: `change` returns the input shape from the output shape and the arguments of the step.
+
+    It raises Unfit if the output shape is not one of the step; the input has the same shape then.
+    """
+
+    def takes(output: InputSpec, arguments: Arguments) -> InputSpec:
+        try:
+            return output if output.shape is None else output._replace(shape=change(output.shape, **arguments))
+        except Unfit:
+            return output
+
+    return takes
+
+
+def _before_order(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
+    """Returns the input shape of a transposition."""
+    if sorted(order) != list(range(len(shape))):
+        raise Unfit("orders a different number of dimensions")
+    return tuple(shape[order.index(axis)] for axis in range(len(order)))
 
 
 def _before_move(layout: str) -> Callable[[InputSpec, Arguments], InputSpec]:
-    def takes(output: InputSpec, arguments: Arguments) -> InputSpec:
-        rank = len(output.shape or ())
-        return _before_order(output, _channel_order(rank, layout)) if rank in (3, 4) else output
+    return _inverse(
+        lambda shape: _before_order(shape, _channel_order(len(shape), layout)) if len(shape) in (3, 4) else shape
+    )
 
-    return takes
+
+def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Returns `shape` with a new dimension of size 1. Raises Unfit."""
+    place = axis_from_front(axis, len(shape) + 1)
+    return (*shape[:place], 1, *shape[place:])
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Returns `shape` without a dimension. Raises Unfit."""
+    place = axis_from_front(axis, len(shape))
+    return shape[:place] + shape[place + 1 :]
 
 
 def _channels_moved(build: Builder, value: Value, layout: str, what: str) -> Value:
@@ -78,15 +104,11 @@ def axis_from_front(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _before_expand_dims(output: InputSpec, arguments: Arguments) -> InputSpec:
-    shape, axis = output.shape, arguments["axis"]
-    if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        return output
-    place = axis % len(shape)
-    return output._replace(shape=shape[:place] + shape[place + 1 :])
-
-
-@step("expand-dims", example="expand-dims(-1)", takes=_before_expand_dims)
+@step(
+    "expand-dims",
+    example="expand-dims(-1)",
+    takes=_inverse(lambda shape, axis: _without(shape, axis_from_front(axis, len(shape)))),
+)
 def expand_dims(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     """Add a dimension of size 1.
 
@@ -100,18 +122,14 @@ def expand_dims(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
         return value.replace(tensor=tensor, layout="")
     place = axis_from_front(axis, len(value.shape) + 1)
     layout = in_batch(value.layout) if place == 0 else ""
-    return value.replace(tensor=tensor, shape=(*value.shape[:place], 1, *value.shape[place:]), layout=layout)
+    return value.replace(tensor=tensor, shape=_with_one(value.shape, place), layout=layout)
 
 
-def _before_squeeze(output: InputSpec, arguments: Arguments) -> InputSpec:
-    shape, axis = output.shape, arguments["axis"]
-    if shape is None or not isinstance(axis, int) or not -len(shape) - 1 <= axis <= len(shape):
-        return output
-    place = axis % (len(shape) + 1)
-    return output._replace(shape=(*shape[:place], 1, *shape[place:]))
-
-
-@step("squeeze", example="squeeze(-1)", takes=_before_squeeze)
+@step(
+    "squeeze",
+    example="squeeze(-1)",
+    takes=_inverse(lambda shape, axis: _with_one(shape, axis_from_front(axis, len(shape) + 1))),
+)
 def squeeze(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     """Remove a dimension of size 1.
 
@@ -124,7 +142,7 @@ def squeeze(build: Builder, value: Value, *, axis: Axis = 0) -> Value:
     if value.shape[place] not in (1, -1):
         raise Unfit(f"dimension {axis} is {value.shape[place]}, not 1: {value.description}")
     tensor = build.add("Squeeze", value.tensor, squeeze_dims=[place])
-    shape = value.shape[:place] + value.shape[place + 1 :]
+    shape = _without(value.shape, place)
     layout = value.layout[1:] if value.layout.startswith("N") and place == 0 else ""
     return value.replace(tensor=tensor, shape=shape, layout=layout)
 
@@ -156,13 +174,7 @@ def reshape(build: Builder, value: Value, *, shape: Wholes) -> Value:
     return value.replace(tensor=tensor, shape=result, layout="")
 
 
-def _before_transpose(output: InputSpec, arguments: Arguments) -> InputSpec:
-    order = arguments["order"]
-    fits = output.shape is not None and isinstance(order, tuple) and sorted(order) == list(range(len(output.shape)))
-    return _before_order(output, order) if fits and isinstance(order, tuple) else output
-
-
-@step("transpose", example="transpose([0, 2, 1])", takes=_before_transpose)
+@step("transpose", example="transpose([0, 2, 1])", takes=_inverse(_before_order))
 def transpose(build: Builder, value: Value, *, order: Wholes) -> Value:
     """Change the order of the dimensions.
 

@@ -67,15 +67,11 @@ def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tup
         raise Unfit(f"default {wrong} is not {dtype.name}") from None
 
 
-def _lines_in(output: InputSpec, arguments: Arguments) -> InputSpec:
-    return InputSpec(STRING, output.shape[:-1] if output.shape else (-1,))
-
-
 @step(
     "decode-csv",
     sides=(FRONT,),
     example="decode-csv(4) | normalize(mean=[5.8, 3.1, 3.8, 1.2], std=[0.8, 0.4, 1.8, 0.8])",
-    takes=_lines_in,
+    takes=lambda output, _: InputSpec(STRING, output.shape[:-1] if output.shape else (-1,)),
 )
 def decode_csv(
     build: Builder,

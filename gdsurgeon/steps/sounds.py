@@ -131,7 +131,9 @@ def log_mel(
     _check_bands(lower, upper, known)
     samples = _samples_last(build, sound)
     count = _frames(samples, frame, step)
-    frames = build.add("Mul", _framed(build, samples, frame, step), _hann_window(frame))
+    period = frame - frame % 2  # tf.signal.hann_window is periodic for even lengths, symmetric for odd lengths
+    window = [0.5 - 0.5 * cos(2 * pi * place / period) for place in range(frame)]
+    frames = build.add("Mul", _framed(build, samples, frame, step), window)
     assert samples.shape is not None
     if length > frame:
         frames = build.add("Pad", frames, [*[(0, 0)] * len(samples.shape), (0, length - frame)])
@@ -276,12 +278,6 @@ def _framed(build: Builder, samples: Value, frame: int, step: int) -> Output:
         starts = build.add("ExpandDims", build.add("Range", 0, end, step), 1)
     places = build.add("AddV2", starts, [range(frame)])
     return build.add("GatherV2", samples.tensor, places, -1)
-
-
-def _hann_window(length: int) -> list[float]:
-    """Returns tf.signal.hann_window(length), for 2 or more: periodic for even lengths, symmetric for odd lengths."""
-    period = length - length % 2
-    return [0.5 - 0.5 * cos(2 * pi * place / period) for place in range(length)]
 
 
 def _mel_weights(mels: int, bins: int, rate: int, lower: float, upper: float) -> list[float]:

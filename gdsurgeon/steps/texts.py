@@ -9,9 +9,9 @@ from typing import Annotated
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.ops.dtypes import INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import EITHER, FRONT, Arguments, step
+from gdsurgeon.steps.catalog import EITHER, FRONT, step
 from gdsurgeon.steps.language import File, FileRead, Texts, whole
-from gdsurgeon.steps.value import InputSpec, Unfit, Value
+from gdsurgeon.steps.value import Unfit, Value
 
 
 def lines_of(file: FileRead | None, texts: Sequence[str] | None, what: str) -> list[bytes]:
@@ -55,11 +55,12 @@ def decode_base64(build: Builder, value: Value) -> Value:
     return value.replace(tensor=build.add("DecodeBase64", text))
 
 
-def _words_in(output: InputSpec, arguments: Arguments) -> InputSpec:
-    return output._replace(dtype=STRING)
-
-
-@step("lookup", example="lookup(words=[cat, dog], first=1, default=0)", sides=EITHER, takes=_words_in)
+@step(
+    "lookup",
+    example="lookup(words=[cat, dog], first=1, default=0)",
+    sides=EITHER,
+    takes=lambda output, _: output._replace(dtype=STRING),
+)
 def lookup(
     build: Builder,
     value: Value,
