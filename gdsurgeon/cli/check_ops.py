@@ -63,7 +63,7 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
     if engine not in ENGINES:
         _check_release(model, options["wanted"], engine.removeprefix("tf"), as_json=as_json)
     from gdsurgeon.cli.hints import HINTS, error_json
-    from gdsurgeon.operation.check_ops import CheckOpsRequest, carry_out
+    from gdsurgeon.operation.check_ops import carry_out
     from gdsurgeon.view import check_ops as view
 
     run = None
@@ -71,8 +71,7 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
         from gdsurgeon.proof.elsewhere import EngineRequest
 
         run = EngineRequest(engine, options["run_in"], options["outputs"], options["rtol"], options["atol"])
-    request = CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
-    checked = carry_out(request, terminal.tell)
+    checked = carry_out(model, engine, run, options["wanted"], options["settings"], options["overrides"], terminal.tell)
     error = _verdict(checked, model)
     helps = {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}
     if as_json:

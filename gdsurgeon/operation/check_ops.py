@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.compatibility import LackingOp, OpsOfGraph, lacking_ops
@@ -25,26 +25,6 @@ from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun
-
-
-@dataclass
-class CheckOpsRequest:
-    """The model and the engine.
-
-    Attributes:
-        model: a path.
-        engine: one of `gdsurgeon.ops.releases.TITLES`.
-        run: how the engine also runs the model; None: only use the list.
-        wanted: the part of the model.
-        settings, overrides: how it runs, on which feeds.
-    """
-
-    model: str
-    engine: str
-    run: EngineRequest | None = None
-    wanted: Wanted = ALL
-    settings: Settings = field(default_factory=Settings)
-    overrides: Overrides = field(default_factory=Overrides)
 
 
 class Help(NamedTuple):
@@ -120,27 +100,43 @@ def check_ops(
 
         wanted = EngineRequest(engine, path_of(place), outputs, rtol, atol)
     overrides = overrides_of(feeds, archive, shapes)
-    request = CheckOpsRequest(os.fspath(model), engine, wanted, settings=settings or Settings(), overrides=overrides)
-    return carry_out(request, progress)
+    return carry_out(os.fspath(model), engine, wanted, ALL, settings or Settings(), overrides, progress)
 
 
-def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedOps:
-    """Carries out the request. `progress` is called with every step.
+def carry_out(
+    model: str,
+    name: str,
+    run: EngineRequest | None,
+    wanted: Wanted,
+    settings: Settings,
+    overrides: Overrides,
+    progress: Progress = silent,
+) -> CheckedOps:
+    """Checks a model.
+
+    Args:
+        model: a path.
+        name: of the engine, one of `gdsurgeon.ops.releases.TITLES`.
+        run: how the engine also runs the model; None: only use the list.
+        wanted: the part of the model.
+        settings, overrides: how it runs, on which feeds.
+        progress: called with every step.
 
     Raises:
         InputError: the model cannot be read.
         UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.elsewhere.run_in_engine`.
     """
-    graph = open_model(request.model, request.wanted).graph
-    listed_engine = engine(request.engine)
+    graph = open_model(model, wanted).graph
+    listed_engine = engine(name)
     checked = CheckedOps(graph, listed_engine, lacking_ops(graph, listed_engine))
-    if request.run is not None:
+    if run is not None:
+        settings = settings._replace(reads=(*settings.reads, *reads_of(model, wanted)))
         try:
-            checked.run = _run(request, request.run, graph, progress)
+            checked.run = _run(graph, run, settings, overrides, progress)
         except EditError as error:
             if error.code != "not-loadable":
                 raise
-            _add_advice(error, checked, request.model)
+            _add_advice(error, checked, model)
             checked.refusal = error
     return checked
 
@@ -159,7 +155,9 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
         error.advice += ("simplify-for-opencv",) if has_passes_of_its_own else ("simplify-first",)
 
 
-def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:
+def _run(
+    graph: Graph, wanted: EngineRequest, settings: Settings, overrides: Overrides, progress: Progress
+) -> EngineRun:
     from gdsurgeon.analysis.checks.check import require_sound
     from gdsurgeon.feeds.given import as_meant
     from gdsurgeon.proof.elsewhere import run_in_engine
@@ -173,11 +171,10 @@ def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress
         )
     require_sound(graph)
     wanted = replace(wanted, outputs=[graph.tensor(tensor_meant(graph, name)).name for name in wanted.outputs])
-    reads = (*request.settings.reads, *reads_of(request.model, request.wanted))
-    executor = Executor(request.settings._replace(reads=reads))
+    executor = Executor(settings)
     executor.progress = progress
     with executor:
-        return run_in_engine(executor, graph, as_meant(request.overrides, graph), wanted)
+        return run_in_engine(executor, graph, as_meant(overrides, graph), wanted)
 
 
 def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:

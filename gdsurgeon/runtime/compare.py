@@ -68,11 +68,12 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels
     is_inexact = DTYPES[a.dtype].is_inexact
     if _same_bytes(a, b):
         return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
-    if is_inexact and numpy_dtype(a.dtype).kind != "u":
-        found = _compare_inexact(a, b, rtol, atol)
-        has_channels = channels is not None and -len(a.shape) <= channels < len(a.shape)
-        return found._replace(channel_part=_channel_part(a, b, channels)) if channels and has_channels else found
-    return _compare_exact(a, b)
+    is_float = is_inexact and numpy_dtype(a.dtype).kind != "u"
+    found = _compare_numbers(a, b, rtol, atol, is_float=is_float)
+    has_channels = channels is not None and -len(a.shape) <= channels < len(a.shape)
+    return (
+        found._replace(channel_part=_channel_part(a, b, channels)) if channels and has_channels and is_float else found
+    )
 
 
 def _same_bytes(a: Tensor, b: Tensor) -> bool:
@@ -82,25 +83,35 @@ def _same_bytes(a: Tensor, b: Tensor) -> bool:
     return all(x[i : i + _BLOCK].tobytes() == y[i : i + _BLOCK].tobytes() for i in range(0, x.nbytes, _BLOCK))
 
 
-def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparison:
+def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float: bool) -> Comparison:
+    """Compares the elements of two tensors that do not have the same bytes; only floats can be close."""
     import numpy as np
 
     differing = 0
     max_abs = max_rel = needed = largest_of_all = 0.0
-    close = True
+    close = is_float
     size = DTYPES[a.dtype].size
-    wide = _wide(a)
-    for raw_x, raw_y in _blocks(a, b):
-        x, y = raw_x.astype(wide), raw_y.astype(wide)
-        largest_of_all = max(largest_of_all, _largest(x))
-        unlike = np.logical_and(_unlike(raw_x, raw_y, size), ~(np.isnan(x) & np.isnan(y)))
+    for x, y in _blocks(a, b):
+        unlike = _unlike(x, y, size)
+        if is_float:
+            x, y = x.astype(_wide(a)), y.astype(_wide(a))
+            largest_of_all = max(largest_of_all, _largest(x))
+            unlike &= ~(np.isnan(x) & np.isnan(y))
         x, y = x[unlike], y[unlike]
         if not x.size:
             continue
         differing += x.size
         with np.errstate(all="ignore"):
-            gap = np.where(x == y, 0.0, np.abs(x - y))
-            gap[np.isnan(gap)] = np.inf  # a NaN and a number
+            if is_float:
+                gap = np.where(x == y, 0.0, np.abs(x - y))
+                gap[np.isnan(gap)] = np.inf  # a NaN and a number
+            else:
+                if x.dtype.kind not in "iu":  # bools, and small types that are not integers in NumPy
+                    x, y = x.astype(np.int64), y.astype(np.int64)
+                # The difference of two integers need not fit their type; as unsigned words it does.
+                unsigned = f"u{x.dtype.itemsize}"
+                gap = (np.maximum(x, y).view(unsigned) - np.minimum(x, y).view(unsigned)).astype(np.float64)
+                x, y = x.astype(np.float64), y.astype(np.float64)
             largest = np.maximum(np.abs(x), np.abs(y))
             largest[np.isnan(largest)] = np.inf
             bounded = np.isfinite(gap)
@@ -119,8 +130,8 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
         max_rel=max_rel,
         differing=differing,
         count=a.count,
-        needed=needed if needed != float("inf") else None,
-        nan=_is_nan(a) and _is_nan(b),
+        needed=needed if is_float and needed != float("inf") else None,
+        nan=is_float and _is_nan(a) and _is_nan(b),
         largest=largest_of_all if differing else 0.0,
     )
 
@@ -184,29 +195,6 @@ def _is_nan(tensor: Tensor) -> bool:
     import numpy as np
 
     return all(bool(np.isnan(x).all()) for x, _ in _blocks(tensor, tensor))
-
-
-def _compare_exact(a: Tensor, b: Tensor) -> Comparison:
-    import numpy as np
-
-    size = DTYPES[a.dtype].size
-    differing = 0
-    max_abs = max_rel = 0.0
-    for raw_x, raw_y in _blocks(a, b):
-        unlike = _unlike(raw_x, raw_y, size)
-        x, y = raw_x[unlike], raw_y[unlike]
-        if not x.size:
-            continue
-        differing += x.size
-        if x.dtype.kind not in "iu":  # bools, and small types that are not integers in NumPy
-            x, y = x.astype(np.int64), y.astype(np.int64)
-        # The difference of two integers need not fit their type; as unsigned words it does.
-        unsigned = f"u{x.dtype.itemsize}"
-        gap = (np.maximum(x, y).view(unsigned) - np.minimum(x, y).view(unsigned)).astype(np.float64)
-        largest = np.maximum(np.abs(x.astype(np.float64)), np.abs(y.astype(np.float64)))
-        max_abs = max(max_abs, float(gap.max()))
-        max_rel = max(max_rel, float((gap / np.maximum(largest, 1.0)).max()))
-    return Comparison(False, False, None, max_abs, max_rel, differing, a.count, None)
 
 
 def _blocks(a: Tensor, b: Tensor) -> Iterator[tuple[Array, Array]]:
