@@ -26,7 +26,7 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 # Random tests draw the same in every run: what fails today fails tomorrow, and what takes long is no failure.
 LONG = [HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -45,7 +45,7 @@ def command(request: Request, checkpoints: list[str], **arguments: Any) -> Edit:
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.feeds.given import as_meant
     from gdsurgeon.feeds.input_spec import given_shapes
-    from gdsurgeon.runtime.differentiator import Differentiator
+    from gdsurgeon.runtime.evaluator import Differentiator
 
     _check(checkpoints=checkpoints, **arguments)
     arguments = {name: value for name, value in arguments.items() if value is not None}

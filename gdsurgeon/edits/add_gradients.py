@@ -19,7 +19,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.text import MIB
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 

@@ -15,7 +15,7 @@ from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.runtime.differentiator import Differentiator
+    from gdsurgeon.runtime.evaluator import Differentiator
 
 
 class Claim(Data):

@@ -309,8 +309,8 @@ def _example(step: Consumer, depth: int) -> Content:
         return encode_len(1, _map(_encoded(_values_of(single, seed)))) + encode_len(2, _map(lists))
 
     is_sequence = "Sequence" in step.op
-    keys = listed((feature.key for feature in features), 5) or "nothing"
-    made = for_step(f"tf.{'Sequence' * is_sequence}Example with {keys}", step)
+    first = listed((feature.key for feature in features), 5) or "nothing"
+    made = for_step(f"tf.{'Sequence' * is_sequence}Example with {first}", step)
     make = sequence if is_sequence else lambda seed, _: example(_values_of(single, seed))
     return Content("sequence" if is_sequence else "example", made, features=tuple(features), make=make)
 

@@ -20,7 +20,7 @@ from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, LOOPS, PLACEHOLDERS
 from gdsurgeon.runtime.base import Derivation, NoGradient, TensorSpec
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.gradients import SEED
 from gdsurgeon.text import and_more, first_lines, named, nearest, suggestion
 from gdsurgeon.wire.protos import GraphDef, NodeDef

@@ -31,7 +31,7 @@ from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, someth
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Session, Trial, nodes_of
 from gdsurgeon.runtime.base import Derivation
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.specify import Asked

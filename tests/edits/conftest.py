@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.adding_gradients import Lab
 
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from gdsurgeon.gradients.step_graph import TensorSize, step_of
 from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 LARGE = [TensorSize(None, 1 << 30)]
 SMALL = [TensorSize(None, 1 << 20)]

@@ -9,7 +9,7 @@ from support.adding_gradients import Lab, numbers
 from support.graphs import ops
 from support.published import ABSENT, FOLDER
 
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 pytestmark = [pytest.mark.models, pytest.mark.tensorflow]
 

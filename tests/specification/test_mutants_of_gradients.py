@@ -11,7 +11,7 @@ from support.mutants import Accounted, Bench, check_share
 from support.operating import operated
 
 from gdsurgeon.edits.add_gradients import add_gradients
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 

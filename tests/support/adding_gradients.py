@@ -13,7 +13,7 @@ from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 from support.graphs import Builder, bodies_by_name, written
 from support.reverse_walking import full, version_1
 

@@ -6,7 +6,7 @@ import copy
 import hashlib
 
 from gdsurgeon.runtime.base import Backward, Derivation
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 
 _derived: dict[tuple[bytes, Derivation], Backward] = {}
 

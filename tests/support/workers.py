@@ -122,5 +122,5 @@ def idle_workers() -> set[int]:
 def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
     """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
     readable()  # a test may have another folder for temporary files
-    for module in ("proof.executor", "proof.served", "runtime.differentiator"):
+    for module in ("proof.executor", "proof.served", "runtime.evaluator"):
         patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)

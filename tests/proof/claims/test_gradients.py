@@ -25,7 +25,7 @@ from gdsurgeon.proof.gradients import check_budget
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.runtime.base import Backward, Derivation
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.wire.protos import GraphDef
 
 pytestmark = pytest.mark.tensorflow
