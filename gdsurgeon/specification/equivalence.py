@@ -4,40 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from gdsurgeon.compare.comparison import is_same_attr, node_of
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
-from gdsurgeon.ops.kinds import ASIDE, CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
+from gdsurgeon.ops.kinds import (
+    ASIDE,
+    COMMUTATIVE,
+    CONTROL_FLOW,
+    IN_PLACE,
+    MERGE,
+    NEXT_ITERATION,
+    PASSES_ON,
+    hides_state,
+)
 from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.patterns.exact import RULES, Bound, ExactRule, exact_rules, is_literal
+from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
 from gdsurgeon.specification.drafts import overwriting
 from gdsurgeon.specification.sharing import named_by_node
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
-_SAME_AS_INPUT = {
-    "Identity": "identities", "Snapshot": "identities", "StopGradient": "stop-gradients",
-    "PreventGradient": "stop-gradients", "CheckNumerics": "checks", "CheckNumericsV2": "checks",
-}  # fmt: skip
 REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
-_UNIT = {"Mul": ("1.0", "1"), "RealDiv": ("1.0", "1"), "Div": ("1.0", "1"), "Sub": ("0.0", "0"), "Add": ("-0.0", "0"),
-         "AddV2": ("-0.0", "0")}  # fmt: skip
-_EITHER = frozenset(("Mul", "Add", "AddV2"))
-_ALL = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0}
-_REDUCING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 _PACKING = {"Pack": "Unpack", "Unpack": "Pack"}
 """Ops that undo each other."""
-_ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
-_SPLITS = {"Split": 1, "SplitV": 0}
-"""The index of the input that is split."""
-_UNDONE = frozenset(("Neg", "LogicalNot"))
 _SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
-_FLOATS = {19: 11, 14: 8, 1: 24, 2: 53}
-_INTEGERS = {3: (32, 1), 4: (8, 0), 5: (16, 1), 6: (8, 1), 9: (64, 1), 17: (16, 0), 22: (32, 0), 23: (64, 0),
-             29: (4, 1), 30: (4, 0)}  # fmt: skip
-"""For each integer DataType, the bits and whether it is signed; for floats, the bits of exact integers."""
-_ANY, _NONE = -1, -2
+_ANY: frozenset[int] = frozenset((-1,))
+
+Names = dict[str, Any]
+"""The tensors of variables and labels, and the plain values of attr variables, whose names begin with a dollar sign."""
 
 
 class Equivalence:
@@ -62,6 +60,10 @@ class Equivalence:
         self._constants: dict[int, Constant | None] = {}
         self._scalars: dict[int, bool] = {}
         self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
+        self._exact: dict[str, list[ExactRule]] = {}
+        for rule in (rule for name in RULES if name in self.rules for rule in exact_rules(name)):
+            for op in rule.pattern.ops:
+                self._exact.setdefault(op, []).append(rule)
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = self._overwritten()
         self._walk()
@@ -203,39 +205,36 @@ class Equivalence:
         triggers = [self._trigger(number) for number in range(len(self._ops))]
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
-            for code in edges[offsets[row] : offsets[row + 1]] if trigger != _ANY else ():
+            for code in edges[offsets[row] : offsets[row + 1]] if trigger is not _ANY else ():
                 if code < 0:
                     continue
                 producer = same.get(code, code) >> BITS
-                if ops[producer] == trigger or branching[code >> BITS]:
+                if ops[producer] in trigger or branching[code >> BITS]:
                     trigger = _ANY
                     break
                 if is_free and not free[producer]:
                     is_free = code & PORT == PORT and self._is_free_to_wait(producer)
-            if trigger == _ANY:
+            if trigger is _ANY:
                 self._look(row)
             else:
                 free[row] = is_free and self.is_quiet(row)
 
-    def _trigger(self, number: int) -> int:
-        """Returns the number of the op that a row must read to be equal to an earlier tensor.
+    def _trigger(self, number: int) -> frozenset[int]:
+        """Returns the numbers of the ops of which a row must read one to be equal to an earlier tensor.
 
-        _ANY if it may be any op, or if further facts are derived; _NONE if there is no such op.
+        _ANY if it may be any op, or if further facts are derived.
         """
         op, rules = self.table.op_names[number], self.rules
-        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or _SAME_AS_INPUT.get(op) in rules:
+        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules):
             return _ANY
         if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
             return _ANY
-        if "neutral" in rules and (op in (*_ALL, *_SPLITS, "AddN", "Cast", "Transpose")):
+        exact = self._exact.get(op, [])
+        if not all(rule.first for rule in exact):
             return _ANY
-        if "pairs" in rules and (op in _ONCE or op in _UNDONE or op in ("Cast", "Transpose")):
-            return number
-        if "pairs" in rules and op in _PACKING:
-            return next(iter(self.numbered((_PACKING[op],))), _NONE)
-        if "neutral" in rules and (op in _UNIT or op in _REDUCING):
-            return next(iter(self.numbered(("Const",))), _NONE)
-        return _NONE
+        wanted = {op for rule in exact for op in rule.first}
+        wanted |= {_PACKING[op]} if "pairs" in rules and op in _PACKING else set()
+        return frozenset(self.numbered(wanted))
 
     def _look(self, row: int) -> None:
         """Derives the facts about a row, whose upstream rows are known."""
@@ -298,59 +297,86 @@ class Equivalence:
                 self._hand_on(row, port, code)
             self._stands.pop(row, None)
             return
-        if _SAME_AS_INPUT.get(op, "") in self.rules:
-            self._hand_on(row, 0, reads[0])
-            return
-        found = self._neutral(row, op, reads) if "neutral" in self.rules else None
-        if found is None and "pairs" in self.rules:
-            found = self._pair(row, op, reads)
-        if found is not None:
+        if op == "Pack" and "pairs" in self.rules and (found := self._unpacked(row, reads)) is not None:
             self._hand_on(row, 0, found)
+            return
+        for rule in self._exact.get(op, ()):
+            if rule.is_forward:
+                if len(reads) == 1:
+                    self._hand_on(row, 0, reads[0])
+                continue
+            names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
+            if names is not None and self._satisfies(rule, names):
+                self._hand_on(row, 0, names[rule.kept])
+                return
 
-    def _neutral(self, row: int, op: str, reads: list[int]) -> int | None:
-        units = _UNIT.get(op, ()) if len(reads) == 2 else ()
-        for slot in ((0, 1) if op in _EITHER else (1,)) if units else ():
-            value = self._scalar(reads[slot])
-            if value is not None and str(value.values[0]) in units and self._is_free(reads[slot]):
-                return reads[1 - slot]
-        value = self._value(reads[1]) if len(reads) > 1 and op in (*_ALL, *_REDUCING, "Transpose") else None
-        if value is not None and all(map(self._is_free, reads[1:])):
-            same = op in _ALL and set(value.values) <= {_ALL[op]}
-            same |= op in _REDUCING and value.shape == (0,)
-            if same or (op == "Transpose" and [*value.values] == [*range(len(value.values))]):
-                return reads[0]
-        if op == "AddN" and len(reads) == 1:
-            return reads[0]
-        if op in _SPLITS and self._setting(row, "num_split") == 1:
-            at = _SPLITS[op]
-            return reads[at] if all(map(self._is_free, reads[:at] + reads[at + 1 :])) else None
-        if op == "Cast":
-            given, got = self._types(row)
-            return reads[0] if given and given == got else None
-        return None
+    # -- exact rules -------------------------------------------------------------------------------------
 
-    def _pair(self, row: int, op: str, reads: list[int]) -> int | None:
-        if op == "Pack":
-            return self._unpacked(row, reads)
-        inner = self.normal(reads[0])
-        first, waited = self.edges(inner >> BITS)
-        if self.table.op(inner >> BITS) != op or self.waits_beside(first, waited) or not first or inner & PORT:
-            return None
-        if op in _ONCE:
-            return inner
-        if op in _UNDONE:
-            return first[0]
-        if op == "Cast":
-            (given, wide), (_, back) = self._types(inner >> BITS), self._types(row)
-            return first[0] if given and given == back and _holds(wide, given) else None
-        if op == "Transpose" and len(first) == len(reads) == 2:
-            orders = [self._value(first[1]), self._value(reads[1])]
-            if None in orders or not (self._is_free(first[1]) and self._is_free(reads[1])):
+    def _matched(self, rule: ExactRule, term: Term, code: int, names: Names, is_kept: bool) -> Names | None:
+        """Returns `names` with the tensors and attrs that a term binds at a tensor; None if it does not match.
+
+        `is_kept`: the tensor that replaces the result depends on this one. Other tensors must be free of effects.
+        """
+        code = self.normal(code)
+        is_kept = is_kept or rule.kept in (getattr(term, "label", ""), getattr(term, "name", ""))
+        if isinstance(term, Op):
+            reads, waited = self.edges(code >> BITS)
+            if code & PORT or self.table.op(code >> BITS) not in term.ops or self.waits_beside(reads, waited):
                 return None
-            before, then = ([*order.values] for order in orders if order is not None)
-            back_again = len(before) == len(then) and [before[int(at)] for at in then] == [*range(len(then))]
-            return first[0] if back_again else None
+            return self._op_matched(rule, term, code >> BITS, reads, names, is_kept)
+        if not (is_kept or self._is_free(code)):
+            return None
+        if isinstance(term, Value):
+            return names if self._is_scalar(code) and is_literal(self._value(code), term) else None
+        assert isinstance(term, Variable)
+        value = self._value(code) if term.kind else None
+        known = names.get(term.name, code)
+        if (term.kind and not _is_of_kind(value, term)) or not self._is_one(known, code):
+            return None
+        return {**names, term.name: known}
+
+    def _op_matched(
+        self, rule: ExactRule, term: Op, row: int, reads: list[int], names: Names, is_kept: bool
+    ) -> Names | None:
+        names = {**names, term.label: row << BITS}
+        for test in term.attrs:
+            have = self._setting(row, test.key)
+            want = names.setdefault(f"${test.value.name}", have) if isinstance(test.value, AttrVariable) else test.value
+            if have is None or have != want:
+                return None
+        terms = term.inputs or ()
+        orders = [reads, reads[::-1]] if len(reads) == 2 and self._ops[self.table.ops[row]].is_commutative else [reads]
+        for order in orders if len(terms) == len(reads) else ():
+            found: Names | None = names
+            for inner, read in zip(terms, order, strict=True):
+                found = None if found is None else self._matched(rule, inner, read, found, is_kept)
+            if found is not None:
+                return found
         return None
+
+    def _satisfies(self, rule: ExactRule, names: Names) -> bool:
+        """Returns whether the bindings satisfy the condition of a rule."""
+        if rule.condition is None:
+            return True
+        attrs = {name[1:]: value for name, value in names.items() if name.startswith("$")}
+        return rule.condition(
+            Bound(
+                lambda name: self._value(names[name]),
+                attrs,
+                lambda label, key: self._setting(names[label] >> BITS, key),
+            )
+        )
+
+    def _is_one(self, first: int, second: int) -> bool:
+        """Returns whether two tensors are the same, or constants with the same bits."""
+        if first == second:
+            return True
+        a, b = self._value(first), self._value(second)
+        return (
+            a is not None and b is not None and (a.dtype, a.shape, repr(a.values)) == (b.dtype, b.shape, repr(b.values))
+        )
+
+    # -- packs -------------------------------------------------------------------------------------------
 
     def _packed(self, row: int, op: str, reads: list[int]) -> list[int]:
         """Returns the inputs of the Pack if a row is its Unpack; otherwise []."""
@@ -384,21 +410,16 @@ class Equivalence:
         found = self._constants[row]
         return found if found is not None and (found.values or 0 in found.shape) else None
 
-    def _scalar(self, code: int) -> Constant | None:
-        """Returns the value of a scalar constant; other constants are not decoded."""
+    def _is_scalar(self, code: int) -> bool:
+        """Returns whether a tensor is a scalar constant; other constants are not decoded."""
         row = self.normal(code) >> BITS
         if row not in self._scalars:
-            self._scalars[row] = self.table.op(row) == "Const" and _is_scalar(self.table.record(row))
-        return self._value(code) if self._scalars[row] else None
+            node = node_of(self.table.record(row)) if self.table.op(row) == "Const" else None
+            self._scalars[row] = node is not None and not node.attr["value"].tensor.tensor_shape.dim
+        return self._scalars[row]
 
     def _setting(self, row: int, key: str) -> object:
         return self.graph[self.table.names[row]].setting(key)
-
-    def _types(self, row: int) -> tuple[int, int]:
-        node = self.graph[self.table.names[row]]
-        found = [node.plain_attr(key) for key in ("SrcT", "DstT")]
-        given, got = (kind if isinstance(kind, int) else 0 for kind in found)
-        return given, got
 
     def _predicate(self, code: int) -> int | None:
         """Returns the side that a constant predicate selects, 1 or 0; otherwise None."""
@@ -444,10 +465,12 @@ def _is_spelt_alike(mine: Record, its: Record) -> bool:
     return bool(nodes[0] == nodes[1])
 
 
-def _is_scalar(record: Record) -> bool:
-    """Returns whether a constant is a scalar."""
-    node = node_of(record)
-    return node is not None and not node.attr["value"].tensor.tensor_shape.dim
+def _is_of_kind(value: Constant | None, term: Variable) -> bool:
+    """Returns whether a constant satisfies the conditions of a variable."""
+    if value is None or term.dims not in (None, value.shape) or (term.kind == "scalar" and value.shape):
+        return False
+    low, high = term.bounds or (0, 0)
+    return term.bounds is None or all(not isinstance(v, bytes) and low <= v <= high for v in value.values)
 
 
 class _OpFacts:
@@ -457,12 +480,14 @@ class _OpFacts:
         is_quiet: whether it only computes, not considering the functions that it may call.
         calls: whether it calls functions, is a function, or is unknown.
         gives_values: whether it is known to return no references.
+        is_commutative: whether the order of its two inputs does not matter, unless Add joins strings.
     """
 
     def __init__(self, graph: Graph, op: str) -> None:
         definition = graph.op_def(op)
         self.is_quiet = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(definition)
         self.calls = definition is None or definition.takes_functions or op in graph.functions
+        self.is_commutative = op in COMMUTATIVE
         self.gives_values = definition is not None and not any(arg.is_ref for arg in definition.outputs)
 
 
@@ -470,18 +495,3 @@ def _is_stateless(definition: OpDef | None) -> bool:
     if definition is None:
         return False
     return not (definition.is_stateful or any(arg.is_ref for arg in (*definition.inputs, *definition.outputs)))
-
-
-def _holds(wide: int, given: int) -> bool:
-    """Returns whether a DataType has all values of a different one."""
-    if given == 10 or wide == given:  # of bools everybody has both
-        return given != 10 or wide in _FLOATS or wide in _INTEGERS or wide == given
-    if given in _FLOATS:
-        return wide == 2 or (wide == 1 and given in (14, 19))
-    if given not in _INTEGERS:
-        return False
-    bits, signed = _INTEGERS[given]
-    if wide in _FLOATS:
-        return bits - signed <= _FLOATS[wide]
-    most, both = _INTEGERS.get(wide, (0, 0))
-    return most - both >= bits - signed and both >= signed

@@ -33,7 +33,7 @@ def turns(count: int, beside: int, *more: bytes) -> Graph:
     """COUNT conditionals, each decided by what comes of the one before, and BESIDE nodes of which nothing comes."""
     records, last = [X, node("t", "Const", dtype=BOOL, value=graphs.tensor([True], BOOL, ()))], "t"
     for i in range(count):
-        records += [node(f"q{i}", "LogicalAnd", [last, last]), node(f"s{i}", "Switch", ["t", f"q{i}"], T=BOOL),
+        records += [node(f"q{i}", "Equal", [last, last], T=BOOL), node(f"s{i}", "Switch", ["t", f"q{i}"], T=BOOL),
                     node(f"a{i}", "LogicalNot", [f"s{i}"]), node(f"b{i}", "LogicalNot", [f"s{i}:1"]),
                     node(f"m{i}", "Merge", [f"a{i}", f"b{i}"], T=BOOL, N=2)]  # fmt: skip
         last = f"m{i}"

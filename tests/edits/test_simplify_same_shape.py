@@ -47,7 +47,7 @@ GOES: dict[str, list[bytes]] = {
     "a Reshape to what there is": reshape("last", "x", -1, 4, 3),
     "a Reshape and the one back": [*reshape("a", "x", -1, 12), *reshape("last", "a", -1, 4, 3)],
     "ExpandDims and Squeeze": [scalar("axis", 1, INT32), node("a", "ExpandDims", ["x", "axis"], T=FLOAT, Tdim=INT32),
-                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=[1])],
+                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=[-3])],
     "a Slice of all": [const("b", [0, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
                        node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
     "a StridedSlice of all": sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=1),

@@ -11,7 +11,6 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.simplifying.functions import DECIDABLE
 from gdsurgeon.edits.simplifying.graph_view import CHECKS
-from gdsurgeon.edits.simplifying.passes import IDENTITIES, STOPS
 from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
@@ -96,7 +95,7 @@ def _whole(node: Node) -> bytes | None:
     return raw_value(header.dtype, header.dims, read_chunks(values_of(node).chunks())).SerializeToString()
 
 
-HANDING_ON = STOPS | CHECKS | IDENTITIES | {"IdentityN"}
+HANDING_ON = CHECKS | frozenset("Identity IdentityN PreventGradient Snapshot StopGradient".split())
 """Ops that are removed if other nodes read them."""
 _MAY_GO = HANDING_ON | CALLS | MERGE | SWITCH | DECIDABLE.keys() | {"RandomUniform"}
 """Ops that may be removed: calls are inlined, conditionals decided, dropout removed."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
-from math import copysign
+from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import decided, loop_heads, untaken_branches
-from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, REDUCTIONS, GraphView
+from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView
 from gdsurgeon.edits.simplifying.shapes import dims_of, may_refuse, refuses_as_much, shape_of_tensor
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.ops.dtypes import BOOL, DTYPES, RESOURCE, DType
-from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, SWITCH, is_random
+from gdsurgeon.ops.dtypes import RESOURCE
+from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, MERGE, SWITCH, is_random
+from gdsurgeon.patterns.exact import Bound, ExactRule, exact_rules, is_literal
+from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
 
 
 def remove_unused(view: GraphView) -> None:
@@ -70,16 +71,131 @@ def initialising(view: GraphView) -> list[int]:
     return needed_initialisers(view.topology, kept)
 
 
-IDENTITIES = frozenset(("Identity", "Snapshot"))
-STOPS = frozenset(("StopGradient", "PreventGradient"))
-"""Identity ops that only affect gradients."""
-CHECKED = frozenset(("CheckNumerics", "CheckNumericsV2"))
-"""Identity ops that refuse NaN and infinity."""
+class _Match:
+    """A match of an exact rule at a node of a view.
+
+    Attributes:
+        tensors: the codes of variables, by name.
+        others: the codes of constants and variables that are not needed to compute the tensor that is kept.
+    """
+
+    def __init__(self, view: GraphView, rule: ExactRule) -> None:
+        self._view, self._rule = view, rule
+        self.tensors: dict[str, int] = {}
+        self.others: list[int] = []
+        self._nodes: dict[str, int] = {}
+        self._attrs: dict[str, object] = {}
+
+    def kept(self, number: int) -> int | None:
+        """Returns the tensor that replaces the result of a node; None if the rule does not match there."""
+        if not self._holds(self._rule.pattern, number << BITS, False):
+            return None
+        condition, name = self._rule.condition, self._rule.kept
+        if condition is not None and not condition(Bound(self._value, self._attrs, self._attr_of)):
+            return None
+        return self.tensors[name] if name in self.tensors else self._nodes[name] << BITS
+
+    def _value(self, name: str) -> Constant | None:
+        return self._view.constant(self.tensors[name])
+
+    def _attr_of(self, label: str, key: str) -> object:
+        return self._view.topology.node(self._nodes[label]).setting(key)
+
+    def _holds(self, term: Term, code: int, is_kept: bool) -> bool:
+        """Returns whether a term matches a tensor; `is_kept`: the tensor that is kept depends on it."""
+        if isinstance(term, Op):
+            return self._is_op(term, code, is_kept)
+        if isinstance(term, Variable):
+            is_kept = is_kept or term.name == self._rule.kept
+            known = self.tensors.setdefault(term.name, code)
+            if not self._is_kind(term, code) or (known != code and not self._is_equal(known, code)):
+                return False
+        elif not isinstance(term, Value) or not is_literal(self._view.constant(code), term):
+            return False
+        if not is_kept:
+            self.others.append(code)
+        return True
+
+    def _is_op(self, term: Op, code: int, is_kept: bool) -> bool:
+        view, number = self._view, code >> BITS
+        is_inner = term is not self._rule.pattern
+        if code & CONTROL or view.ops[number] not in term.ops or (is_inner and view.has_control_inputs(number)):
+            return False
+        reads, terms = view.data(number), term.inputs or ()
+        if len(reads) != len(terms) or not self._has_attrs(term, number):
+            return False
+        if term.label:
+            self._nodes[term.label] = number
+        is_kept = is_kept or (bool(term.label) and term.label == self._rule.kept)
+        if len(terms) != 2 or view.ops[number] not in COMMUTATIVE:
+            return self._all_hold(terms, reads, is_kept)
+        was = dict(self.tensors), list(self.others)
+        if self._all_hold(terms, reads, is_kept):
+            return True
+        self.tensors, self.others = was
+        return self._all_hold(terms, reads[::-1], is_kept)
+
+    def _all_hold(self, terms: Sequence[Term], reads: Sequence[int], is_kept: bool) -> bool:
+        for term, code in zip(terms, reads, strict=True):  # noqa: SIM110  # faster
+            if not self._holds(term, code, is_kept):
+                return False
+        return True
+
+    def _has_attrs(self, term: Op, number: int) -> bool:
+        for test in term.attrs:
+            found: object = self._view.topology.node(number).setting(test.key)
+            wanted: object = test.value
+            if isinstance(wanted, AttrVariable):
+                wanted = self._attrs.setdefault(wanted.name, found)
+            if found is None or found != wanted:
+                return False
+        return True
+
+    def _is_kind(self, term: Variable, code: int) -> bool:
+        if not term.kind:
+            return True
+        value = self._view.constant(code)
+        if value is None or (term.dims is not None and value.shape != term.dims):
+            return False
+        if term.bounds is None:
+            return term.kind == "const" or not value.shape
+        low, high = term.bounds
+        return all(not isinstance(item, bytes) and low <= item <= high for item in value.values)
+
+    def _is_equal(self, one: int, other: int) -> bool:
+        """Returns whether two tensors are constants with the same bits."""
+        a, b = self._view.constant(one), self._view.constant(other)
+        return a is not None and b is not None and _bits(a) == _bits(b)
+
+
+def _bits(value: Constant) -> tuple[object, ...]:
+    return value.dtype, value.shape, *map(repr, value.values)
+
+
+def _by_rules(view: GraphView, name: str) -> None:
+    """Applies the rules of a pass; see `gdsurgeon.patterns.exact`."""
+    rules: dict[str, list[ExactRule]] = {}
+    for rule in exact_rules(name):
+        for op in rule.pattern.ops:
+            rules.setdefault(op, []).append(rule)
+    reach = max(rule.depth for rule in exact_rules(name))
+    for number in view.dirty_nodes(name, rules, reach=reach):
+        reads = view.data(number)
+        ops = [view.ops[code >> BITS] for code in reads]
+        for rule in rules[view.ops[number]]:
+            if rule.is_forward:
+                if len(reads) == 1:
+                    view.replace_all_uses(number, reads[0])
+            elif not (rule.first and rule.first.isdisjoint(ops)):
+                match = _Match(view, rule)
+                source = match.kept(number)
+                if source is not None and view.replace_all_uses(number, source, match.others):
+                    break
 
 
 def identities(view: GraphView) -> None:
     """Removes Identity, Snapshot and IdentityN nodes."""
-    _pass_by(view, IDENTITIES, "identities")
+    _by_rules(view, "identities")
     for number in view.dirty_nodes("identities of several", ("IdentityN",)):
         view.replace_each_use(number, view.data(number))
     view.commit("identities")
@@ -87,155 +203,33 @@ def identities(view: GraphView) -> None:
 
 def stop_gradients(view: GraphView) -> None:
     """Removes StopGradient and PreventGradient nodes."""
-    _pass_by(view, STOPS, "stop-gradients")
+    _by_rules(view, "stop-gradients")
     view.commit("stop-gradients")
 
 
 def checks(view: GraphView) -> None:
     """Removes CheckNumerics nodes; an Assert is removed if no control edge needs it."""
-    _pass_by(view, CHECKED, "checks")
+    _by_rules(view, "checks")
     view.commit("checks")
 
 
-def _pass_by(view: GraphView, ops: Container[str], what: str) -> None:
-    for number in view.dirty_nodes(what, ops):
-        sources = view.data(number)
-        if len(sources) == 1:
-            view.replace_all_uses(number, sources[0])
-
-
 def neutral(view: GraphView) -> None:
-    """Removes nodes that return their input because of the value of a constant, bit for bit."""
-    for number in view.dirty_nodes("neutral", _RULES):
-        reads = view.data(number)
-        slot = _RULES[view.topology.op(number)](view, number, reads)
-        if slot is not None and slot < len(reads):
-            view.replace_all_uses(number, reads[slot], reads[:slot] + reads[slot + 1 :])
+    """Removes nodes that return their input because of the value of a constant or an attr, bit for bit."""
+    _by_rules(view, "neutral")
     view.commit("neutral")
 
 
-_Rule = Callable[[GraphView, int, list[int]], "int | None"]
-
-
-def _is_scalar(value: Constant | None, wanted: float) -> bool:
-    """Returns whether a constant is a scalar with the value `wanted` and the same sign."""
-    if value is None or value.shape or not value.values:
-        return False
-    dtype, found = DTYPES.get(value.dtype), value.values[0]
-    if dtype is None or not (dtype.is_float or dtype.is_integer) or not isinstance(found, (int, float)):
-        return False
-    return found == wanted and copysign(1, found) == copysign(1, wanted)
-
-
-def _times(view: GraphView, number: int, reads: list[int]) -> int | None:
-    del number
-    ones = [_is_scalar(view.constant(code), 1) for code in reads]
-    return ones.index(True) ^ 1 if True in ones else None
-
-
-def _by(neutral_value: float) -> _Rule:
-    """Returns the rule that the second of two inputs is `neutral_value`."""
-
-    def rule(view: GraphView, number: int, reads: list[int]) -> int | None:
-        del number
-        return 0 if len(reads) == 2 and _is_scalar(view.constant(reads[1]), neutral_value) else None
-
-    return rule
-
-
-def _plus(view: GraphView, number: int, reads: list[int]) -> int | None:
-    """The neutral value: -0.0 for floats, because 0.0 + -0.0 is 0.0."""
-    del number
-    values = [view.constant(code) for code in reads]
-    for slot, value in enumerate(values):
-        dtype = DTYPES.get(value.dtype) if value is not None else None
-        if dtype is not None and _is_scalar(value, -0.0 if dtype.is_float else 0):
-            return slot ^ 1
-    return None
-
-
-def _same_type(view: GraphView, number: int, reads: list[int]) -> int | None:
-    del reads
-    node = view.topology.node(number)
-    given = node.attr_bytes("SrcT")
-    return 0 if given is not None and given == node.attr_bytes("DstT") else None
-
-
-def _of_one(view: GraphView, number: int, reads: list[int]) -> int | None:
-    del view, number
-    return 0 if len(reads) == 1 else None
-
-
-def _filled(wanted: int) -> _Rule:
-    """Returns the rule that all elements of the constant input 1 are `wanted`."""
-
-    def rule(view: GraphView, number: int, reads: list[int]) -> int | None:
-        del number
-        value = view.constant(reads[1]) if len(reads) > 1 else None
-        return 0 if value is not None and all(item == wanted for item in value.values) else None
-
-    return rule
-
-
-def _over_nothing(view: GraphView, number: int, reads: list[int]) -> int | None:
-    """Reductions over no axis: TensorFlow returns the input, bit for bit."""
-    del number
-    value = view.constant(reads[1]) if len(reads) == 2 else None
-    return 0 if value is not None and value.shape == (0,) else None
-
-
-def _into_one(view: GraphView, number: int, reads: list[int]) -> int | None:
-    """A split into one part."""
-    del reads
-    node = view.topology.node(number)
-    return _SPLIT[node.op] if node.setting("num_split") == 1 else None
-
-
-def _in_order(view: GraphView, number: int, reads: list[int]) -> int | None:
-    del number
-    value = view.constant(reads[1]) if len(reads) > 1 else None
-    return 0 if value is not None and list(value.values) == list(range(len(value.values))) else None
-
-
-_SPLIT = {"Split": 1, "SplitV": 0}
-"""The input that is split."""
-_RULES: dict[str, _Rule] = {
-    **dict.fromkeys(REDUCTIONS, _over_nothing),
-    "Add": _plus,
-    "AddN": _of_one,
-    "AddV2": _plus,
-    "Cast": _same_type,
-    "Div": _by(1),
-    "MirrorPad": _filled(0),
-    "Mul": _times,
-    "Pad": _filled(0),
-    "PadV2": _filled(0),
-    "RealDiv": _by(1),
-    "Split": _into_one,
-    "SplitV": _into_one,
-    "Sub": _by(0),
-    "Tile": _filled(1),
-    "Transpose": _in_order,
-}
-
-
-TWICE_IS_ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
-TWICE_IS_NOTHING = frozenset(("LogicalNot", "Neg"))
 RESHAPES = frozenset(("ExpandDims", "Reshape", "Squeeze"))
 
 
 def pairs(view: GraphView) -> None:
     """Makes consumers of the second of two ops that cancel read the input of the first; merges chains of Reshape."""
     _unpack(view)
-    for number in view.dirty_nodes("pairs", _SECOND, reach=2):
-        reads = view.data(number)
-        inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
-        if inner < 0 or view.has_control_inputs(inner):
-            continue
-        first = view.data(inner)
-        source = _SECOND[view.topology.op(number)](view, number, inner) if first else None
+    for number in view.dirty_nodes("pairs of Packs", ("Pack",), reach=2):
+        source = _packed_again(view, number)
         if source is not None:
-            view.replace_all_uses(number, source, [*first[1:], *reads[1:]])
+            view.replace_all_uses(number, source)
+    _by_rules(view, "pairs")
     view.commit("pairs")
     for number in view.dirty_nodes("pairs of reshapes", ("Reshape",), reach=2, through=RESHAPES):
         _read_past(view, number)
@@ -285,88 +279,19 @@ def _is_needed(view: GraphView, inner: int, outer: int) -> bool:
     return first is None or then is None or not refuses_as_much(then, first)
 
 
-_PairRule = Callable[[GraphView, int, int], "int | None"]
-
-
-def _same_op(view: GraphView, number: int, inner: int) -> bool:
-    return view.topology.op(number) == view.topology.op(inner)
-
-
-def _once(view: GraphView, number: int, inner: int) -> int | None:
-    return inner << BITS if _same_op(view, number, inner) else None
-
-
-def _nothing(view: GraphView, number: int, inner: int) -> int | None:
-    return view.data(inner)[0] if _same_op(view, number, inner) else None
-
-
-def _back(view: GraphView, number: int, inner: int) -> int | None:
-    """Two Transpose nodes that restore the order of dims."""
-    orders = [view.constant(code) for each in (inner, number) for code in view.data(each)[1:2]]
-    if not _same_op(view, number, inner) or len(orders) < 2 or orders[0] is None or orders[1] is None:
-        return None
-    first, then = ([int(place) for place in order.values] for order in orders if order is not None)
-    size = len(first)
-    if len(then) != size or not all(0 <= place < size for place in then):
-        return None
-    return view.data(inner)[0] if [first[place] for place in then] == list(range(size)) else None
-
-
-def _cast_back(view: GraphView, number: int, inner: int) -> int | None:
-    """A Cast to a dtype that holds all values, and back."""
-    if not _same_op(view, number, inner):
-        return None
-    nodes = [view.topology.node(each) for each in (inner, number)]
-    kinds = [node.plain_attr(key) for node in nodes for key in ("SrcT", "DstT")]
-    types = [DTYPES.get(kind) if isinstance(kind, int) else None for kind in kinds]
-    given, wide, _, back = types
-    if given is None or wide is None or back != given or not _holds(wide, given):
-        return None
-    return view.data(inner)[0]
-
-
-def _packed_again(view: GraphView, number: int, inner: int) -> int | None:
-    """A Pack of all outputs of an Unpack, in order."""
+def _packed_again(view: GraphView, number: int) -> int | None:
+    """Returns the input of an Unpack if a node is a Pack of all its outputs, in order; otherwise None."""
     reads = view.data(number)
-    if view.topology.op(inner) != "Unpack" or reads != [inner << BITS | port for port in range(len(reads))]:
+    inner = reads[0] >> BITS if reads else -1
+    if inner < 0 or view.topology.op(inner) != "Unpack" or view.has_control_inputs(inner):
         return None
-    if not _are_alike(view, number, inner, len(reads)):
+    if reads != [inner << BITS | port for port in range(len(reads))] or not _are_alike(view, number, inner, len(reads)):
         return None
     source, axis = view.data(inner)[0], view.topology.node(inner).setting("axis")
     shape = shape_of_tensor(view, view.shapes(), source)
     if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return None
     return source if shape[axis] == len(reads) else None  # for other sizes it fails
-
-
-_DIGITS = {"half": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-"""The number of bits of integers that a float dtype represents exactly."""
-
-
-def _holds(wide: DType, given: DType) -> bool:
-    """Returns whether `wide` represents each value of `given` exactly."""
-    if given == BOOL:
-        return wide.is_integer or wide.is_float
-    if given.is_integer and wide.is_integer:
-        (low, high), (least, most) = given.bounds, wide.bounds
-        return least <= low and high <= most
-    if given.is_integer and wide.is_float:
-        low, high = given.bounds
-        return max(-low, high) <= 1 << _DIGITS.get(wide.name, 0)
-    if given.is_float and wide.is_float:
-        return wide == given or (wide.name == "float64" and given.name in _DIGITS) or (
-            wide.name == "float32" and given.name in ("half", "float16", "bfloat16")
-        )  # fmt: skip
-    return False
-
-
-_SECOND: dict[str, _PairRule] = {
-    **dict.fromkeys(sorted(TWICE_IS_ONCE), _once),
-    **dict.fromkeys(sorted(TWICE_IS_NOTHING), _nothing),
-    "Cast": _cast_back,
-    "Pack": _packed_again,
-    "Transpose": _back,
-}
 
 
 def control_edges(view: GraphView) -> None:

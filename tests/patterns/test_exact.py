@@ -1,0 +1,114 @@
+"""The rules of simplify: a replaced tensor has the bits of the tensor that replaces it, on all kinds of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.graphs import Builder
+from support.running import run
+from support.simplifying import simplified
+
+from gdsurgeon.graph.attrs import said_by_inputs
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.patterns.exact import RULES, ExactRule, exact_rules
+from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
+
+BOOLS = frozenset(("All", "Any", "LogicalAnd", "LogicalNot", "LogicalOr"))
+WHOLE = frozenset(("FloorDiv", "Invert", "TruncateDiv"))
+CONSTANTS: dict[str, Any] = {
+    "axes": [0], "axis": 1, "first": [1, 0], "multiples": [1, 1], "one": 1, "order": [0, 1],
+    "paddings": [[0, 0], [0, 0]], "sizes": [4], "then": [1, 0], "value": 3.0,
+}  # fmt: skip
+"""The values of variables apart from the tensor that replaces the result."""
+
+
+def _ops(term: Term) -> Iterator[Op]:
+    if isinstance(term, Op):
+        yield term
+        for inner in term.inputs or ():
+            yield from _ops(inner)
+
+
+def _instances() -> Iterator[tuple[str, ExactRule, tuple[str, ...]]]:
+    for name in RULES:
+        for rule in exact_rules(name):
+            for ops in product(*(term.ops for term in _ops(rule.pattern))):
+                yield name, rule, ops
+
+
+class Instance:
+    """A graph in which a rule matches; `result` is the replaced tensor, `kept` the tensor that replaces it."""
+
+    def __init__(self, rule: ExactRule, ops: tuple[str, ...]) -> None:
+        self.builder, self._ops = Builder(), iter(ops)
+        is_bool, is_whole = not BOOLS.isdisjoint(ops), not WHOLE.isdisjoint(ops)
+        self.dtype = "bool" if is_bool else "int32" if is_whole else "complex64" if "Conj" in ops else "float32"
+        self.builder.placeholder("x", self.dtype, (-1, 4))
+        self._dtypes, self._labels = {"x": self.dtype}, {"x": "x"}
+        self.result = self._put(rule.pattern)
+        self.kept = self._labels[rule.kept]
+        self.builder.node("last", "Pack", [self.result], T=self.dtype, N=1)
+
+    def _put(self, term: Term) -> str:
+        """Adds the nodes of a term; returns the name of its tensor."""
+        if isinstance(term, Value):
+            return self._constant(f"c{len(self._dtypes)}", term.values[0], self.dtype)
+        if isinstance(term, Variable):
+            if term.name not in self._labels:
+                value = [] if term.dims == (0,) else CONSTANTS[term.name]
+                dtype = "float32" if term.name == "value" else "int32"
+                self._labels[term.name] = self._constant(term.name, value, dtype)
+            return self._labels[term.name]
+        assert isinstance(term, Op)
+        op, inputs = next(self._ops), [self._put(each) for each in term.inputs or ()]
+        definition = op_def(op)
+        assert definition is not None
+        found = said_by_inputs(definition, [NUMBERS[self._dtypes[name]] for name in inputs])
+        attrs: dict[str, Any] = {key: value.SerializeToString() for key, value in found.items()}
+        attrs |= {"DstT": "float64"} if op == "Cast" else {"type": "float32"} if op == "Bitcast" else {}
+        attrs |= {"mode": "REFLECT"} if op == "MirrorPad" else {"Tlen": "int32"} if op == "SplitV" else {}
+        for test in term.attrs:
+            values = {"type": self.dtype, "dims": [1]}
+            attrs[test.key] = values[test.value.name] if isinstance(test.value, AttrVariable) else test.value
+        name = self.builder.node(f"n{len(self._dtypes)}", op, inputs, **attrs)
+        self._dtypes[name] = attrs["DstT"] if op == "Cast" else self.dtype
+        self._labels[term.label] = name
+        return name
+
+    def _constant(self, name: str, value: Any, dtype: str) -> str:
+        self._dtypes[name] = dtype
+        return self.builder.const(name, value, dtype)
+
+    def feeds(self) -> Iterator[Any]:
+        """Yields values of `x`, among them signed zeros, NaN, infinities and an empty batch."""
+        random = np.random.default_rng(1)
+        numbers = random.normal(0, 4, (8, 4)).astype(np.float32)
+        numbers[:3] = [[0.0, -0.0, np.nan, np.inf], [-np.inf, 0.5, -0.5, 1.5], [-1.5, 6.0, 6.5, 1e-30]]
+        found: Mapping[str, Any] = {
+            "bool": numbers > 0,
+            "int32": random.integers(-(1 << 31), 1 << 31, (8, 4)).astype(np.int32),
+            "complex64": random.normal(0, 4, (8, 4)) + 1j * random.normal(0, 4, (8, 4)),
+            "float32": numbers,
+        }
+        yield found[self.dtype].astype(self.dtype)
+        if self.builder.graph_def.node[-2].op != "MirrorPad":  # which refuses empty tensors
+            yield np.zeros((0, 4), self.dtype)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "rule", "ops"), [pytest.param(*each, id="-".join((each[0], *each[2]))) for each in _instances()]
+)
+def test_a_rule_keeps_all_bits_and_is_applied(name: str, rule: ExactRule, ops: tuple[str, ...]) -> None:
+    made = Instance(rule, ops)
+    for value in made.feeds() if name != "checks" else ():
+        result, kept = run(made.builder.bytes(), made.result, made.kept, x=value)
+        assert repr(result) == repr(kept)
+    found, _ = simplified(made.builder.graph(), passes=[name])
+    assert graphs.inputs(found)["last"] == [made.kept]
