@@ -1,19 +1,41 @@
-"""What the comparison says of a graph and of what it is written as after a change: for each primitive."""
+"""Comparison of two graphs by name, and the differences of an edited graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
-from support.graphs import FLOAT, add, const, function, graph, identity, library
+from support.graphs import (
+    FLOAT,
+    INT32,
+    add,
+    const,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
+from support.system import calls
 
 from gdsurgeon.compare import comparison
+from gdsurgeon.compare import copies as module
+from gdsurgeon.compare.changes import Detail
 from gdsurgeon.compare.comparison import compare_written
-from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired
+from gdsurgeon.compare.copies import differing_copies, plain_copies
+from gdsurgeon.compare.diff import diff
+from gdsurgeon.compare.difference import Difference
+from gdsurgeon.compare.intent import Copies, Facts, FunctionChanges, Intent, Rewired
+from gdsurgeon.edits.node_copies import copy_nodes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use
+from gdsurgeon.view.difference import Counts, counts, lines
 
 TYPE = type_value(2).SerializeToString()
 
@@ -108,3 +130,302 @@ def test_a_long_value_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     (was, now) = facts.altered["a"]["attr value"]
     assert was != now
     assert all(isinstance(value, bytes) and len(value) < 64 and b" bytes, " in value for value in (was, now))
+
+
+def model(
+    *, name: str = "conv", padding: str = "SAME", weights: tuple[float, ...] = (3, 4), source: str = "x"
+) -> Graph:
+    return graph(
+        placeholder("x"),
+        placeholder("z"),
+        const("w", weights),
+        node(name, "Conv2D", [source, "w"], T=FLOAT, padding=padding),
+        node("out", "Relu", [name], T=FLOAT),
+    )
+
+
+def details(found: Difference) -> dict[str, tuple[Detail, ...]]:
+    return {found.names(c.i, c.j)[1]: c.details for c in found.changes}
+
+
+def test_the_same_bytes_are_not_even_matched() -> None:
+    found = diff(model(), model())
+    assert found.is_empty and found.matching is None
+    assert lines(found)[-1] == "  identical bytes"
+
+
+def test_another_order_of_nodes_and_attrs_is_no_difference() -> None:
+    a = graph(placeholder("x"), node("y", "Conv2D", ["x", "x"], T=FLOAT, padding="SAME", data_format="NHWC"))
+    b = graph(node("y", "Conv2D", ["x", "x"], padding="SAME", T=FLOAT), placeholder("x"))
+    assert diff(a, b).is_empty  # NHWC is what the op has by default
+
+
+def test_renamed() -> None:
+    found = diff(model(), model(name="layer"))
+    assert [found.names(i, j) for i, j in found.renamed] == [("conv", "layer")]
+    assert counts(found) == Counts(5, 1, 0, 0, 0, 0, 0)
+    assert diff(model(), model(name="layer"), {"names"}).is_empty
+
+
+def test_an_attr() -> None:
+    found = diff(model(), model(padding="VALID"))
+    assert details(found) == {"conv": (Detail("attr", "padding", "'SAME'", "'VALID'"),)}
+    assert counts(found).changed == 1 and not found.hunks and not found.values
+
+
+def test_a_value_with_its_distance() -> None:
+    found = diff(model(), model(weights=(3, 4.5)))
+    (value,) = found.values
+    assert value.is_weight and value.distance is not None
+    assert (value.distance.relative, value.distance.largest, value.distance.differing) == (0.1, 0.5, 1)
+    assert diff(model(), model(weights=(3, 4.5)), {"weights"}).is_empty
+    assert "  value" not in "\n".join(lines(found)) and "1 of 1 differ, by 0.1 of their norm" in "\n".join(lines(found))
+
+
+@pytest.mark.parametrize("size", [2, 100])
+def test_a_zero_of_the_other_sign_is_another_value(size: int) -> None:
+    a, b = (graph(const("w", [zero] + [1.0] * (size - 1)), identity("y", "w")) for zero in (0.0, -0.0))
+    (value,) = diff(a, b).values
+    assert value.distance is not None
+    assert (value.distance.largest, value.distance.differing) == (0.0, 1)
+    assert diff(a, a).is_empty
+
+
+def test_weights_of_another_shape() -> None:
+    found = diff(model(), model(weights=(3, 4, 5)))
+    assert details(found) == {"w": (Detail("shape", "value", "float32 [2]", "float32 [3]"),)}
+    assert diff(model(), model(weights=(3, 4, 5)), {"shapes"}).is_empty
+
+
+def test_rewired() -> None:
+    found = diff(model(), model(source="z"))
+    assert details(found) == {"conv": (Detail("input", "0", "x", "z"),)}
+    assert counts(found) == Counts(4, 0, 0, 1, 0, 0, 0)
+
+
+def test_a_control_edge() -> None:
+    a = graph(placeholder("x"), placeholder("z"), identity("y", "x"))
+    b = graph(placeholder("x"), placeholder("z"), identity("y", "x", "^z"))
+    assert details(diff(a, b)) == {"y": (Detail("control", "", "nothing", "z"),)}
+
+
+def test_added_and_removed_belong_together_where_they_are_in_one_place() -> None:
+    def blocks(middle: str) -> Graph:
+        records = [placeholder("x")]
+        last = "x"
+        for name in ("a", "b"):
+            if middle == "two":
+                records += [node(f"{name}/1", "Abs", [last], T=FLOAT), node(f"{name}/2", "Neg", [f"{name}/1"], T=FLOAT)]
+                last = f"{name}/2"
+            else:
+                records.append(node(f"{name}/0", "Softsign", [last], T=FLOAT))
+                last = f"{name}/0"
+            records += [const(f"{name}/w", [ord(name), 2]), node(f"{name}/mul", "Mul", [last, f"{name}/w"], T=FLOAT)]
+            last = f"{name}/mul"
+        return graph(*records)
+
+    found = diff(blocks("one"), blocks("two"))
+    (hunks,) = found.hunks
+    assert (dict(hunks.removed), dict(hunks.added), len(hunks.places)) == ({"Softsign": 1}, {"Abs": 1, "Neg": 1}, 2)
+    assert "  replaced  2 x  Softsign -> Abs, Neg  (e.g. a/1)" in lines(found)
+
+
+def test_another_op_in_the_same_place_is_a_change() -> None:
+    a = graph(placeholder("x"), node("r", "Relu", ["x"], T=FLOAT), identity("y", "r"))
+    b = graph(placeholder("x"), node("q", "Elu", ["x"], T=FLOAT), identity("y", "q"))
+    assert details(diff(a, b)) == {"q": (Detail("op", "", "Relu", "Elu"),)}
+
+
+def test_an_input_of_another_dtype_is_no_new_input() -> None:
+    a = graph(placeholder("x"), node("n", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT), identity("y", "n"))
+    b = graph(placeholder("x", INT32), node("n", "Cast", ["x"], SrcT=INT32, DstT=FLOAT), identity("y", "n"))
+    found = diff(a, b)
+    (end,) = found.ends
+    assert end.before is not None and end.after is not None
+    assert (end.before.spelt, end.after.spelt) == ("float32", "int32")
+    assert not found.hunks
+
+
+def test_what_reads_an_equal_constant_is_the_same() -> None:
+    a = graph(placeholder("x"), scalar("c", 2), add("y", "x", "c"), add("z", "y", "c"))
+    b = graph(placeholder("x"), scalar("c", 2), scalar("d", 2), add("y", "x", "c"), add("z", "y", "d"))
+    found = diff(a, b)
+    assert not found.changes
+    assert [hunks.added for hunks in found.hunks] == [{"Const": 1}]
+
+
+def test_bodies_of_functions() -> None:
+    def calling(name: str, op: str) -> Graph:
+        body = function(name, node("y", op, ["x"], T=FLOAT), ret=f"y:{'activations' if op == 'Relu' else 'y'}:0")
+        call = node("call", "PartitionedCall", ["x"], Tin=[], f=func(name))
+        return graph(placeholder("x"), call, trailer=library(body))
+
+    assert diff(calling("f", "Relu"), calling("f_12", "Relu"), {"names"}).is_empty
+    assert diff(calling("f", "Relu"), calling("f_12", "Relu")).functions_renamed == [("f", "f_12")]
+    found = diff(calling("f", "Relu"), calling("f_12", "Neg"))
+    assert list(found.functions) == [("f", "f_12")]
+
+
+@pytest.mark.parametrize("width", [1, 40, 200])
+def test_lines_fit_the_terminal(width: int) -> None:
+    found = diff(model(), model(name="n" * width, padding="VALID", weights=(1, 2, 3), source="z"))
+    assert max(map(len, lines(found))) <= 80
+
+
+PLAIN = ["s/w", "s/two", "s/add", "s/neg", "s/wait"]
+
+
+def original_graph(*more: bytes) -> Graph:
+    return graph(
+        placeholder("x", FLOAT, (4,)), scalar("axis", 0, INT32), node("ready", "NoOp"),
+        const("s/w", [1, 2]), node("s/two", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+        add("s/add", "s/two:1", "s/w", "^ready"), identity("s/neg", "s/add", "^s/w", "^ready", device="/cpu:0"),
+        node("s/wait", "NoOp", ["^s/add", "^s/neg"]), *more,
+    )  # fmt: skip
+
+
+def copied(found: Graph, *names: str, outside: Mapping[str, str] | None = None) -> Copies:
+    given = {f"s/{name}": f"t/{name}" for name in names} or {name: "t" + name[1:] for name in PLAIN}
+    replace = {found.tensor(old): found.tensor(new) for old, new in (outside or {}).items()}
+    copy_nodes(found, [found[name] for name in given], lambda name: "t" + name[1:], replace=replace)
+    return Copies(found.pristine(), given, outside or {}, True)
+
+
+def seen(found: Graph, copies: Copies) -> tuple[set[str], list[str]]:
+    """Which copies are plainly right, and what is wrong with the others."""
+    after = compare_written(found.pristine(), found.chunks()).after
+    return plain_copies(copies, after), list(differing_copies(copies, found.pristine(), after, Intent()))
+
+
+@pytest.mark.parametrize("together", [1, 2, 100])
+def test_right_copies_are_passed_over(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", together)
+    found = original_graph()
+    assert seen(found, copied(found)) == ({*PLAIN}, [])
+
+
+def test_what_they_read_instead_is_known() -> None:
+    found = original_graph(placeholder("y", FLOAT, (4,)), node("z", "Split", ["axis", "y"], T=FLOAT, num_split=2))
+    copies = copied(found, "w", "add", outside={"s/two:1": "z:1"})
+    assert seen(found, copies) == ({"s/w", "s/add"}, [])
+    plain, faults = seen(found, copies._replace(outside={}))
+    assert plain == {"s/w"}
+    assert faults == ["input 0 of 't/add', the copy of 's/add', is 'z:1', not 's/two:1'"]
+
+
+MISTAKES: dict[str, tuple[str, Callable[[Graph], Any]]] = {
+    "an op": ("s/neg", lambda g: g.set_op(g["t/neg"], "Snapshot")),
+    "a device": ("s/neg", lambda g: g.set_device(g["t/neg"], "/cpu:1")),
+    "an attr": ("s/add", lambda g: g.set_attr(g["t/add"], "T", TYPE)),
+    "an attr more": ("s/wait", lambda g: g.set_attr(g["t/wait"], "_more", TYPE)),
+    "an attr less": ("s/neg", lambda g: g.set_attr(g["t/neg"], "T", None)),
+    "a value": ("s/w", lambda g: g.set_attr(g["t/w"], "value", g["axis"].attr_bytes("value"))),
+    "another output": ("s/add", lambda g: g.set_inputs(g["t/add"], [g["t/two"].output, g["t/w"].output])),
+    "the original": ("s/neg", lambda g: g.set_inputs(g["t/neg"], [g["s/add"].output])),
+    "the inputs exchanged": ("s/add", lambda g: g.set_inputs(g["t/add"], g["t/add"].inputs[::-1])),
+    "an input more": ("s/add", lambda g: g.set_inputs(g["t/add"], [*g["t/add"].inputs, g["x"].output])),
+    "an input less": ("s/add", lambda g: g.set_inputs(g["t/add"], g["t/add"].inputs[:1])),
+    "no control input": ("s/wait", lambda g: g.set_controls(g["t/wait"], [])),
+    "one of the original's": ("s/wait", lambda g: g.set_controls(g["t/wait"], [g["s/add"], g["t/neg"]])),
+    "one more": ("s/neg", lambda g: g.set_controls(g["t/neg"], [*g["t/neg"].controls, g["x"]])),
+    "a colocation": ("s/add", lambda g: g.set_colocated(g["t/add"], [g["x"]])),
+    "nothing": ("s/wait", lambda g: g.remove([g["t/wait"]])),
+}
+
+
+@pytest.mark.parametrize("together", [1, 100])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_wrong_copy_is_found_among_right_ones(mistake: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", together)
+    found = original_graph()
+    copies = copied(found)
+    name, change = MISTAKES[mistake]
+    change(found)
+    plain, faults = seen(found, copies)
+    assert plain == {*PLAIN} - {name}
+    assert faults
+    assert all(f"'t{name[1:]}'" in fault for fault in faults)
+
+
+def test_what_holds_names_or_depends_on_the_file_takes_a_closer_look() -> None:
+    found = original_graph(
+        add("s/beside", "s/add", "s/w", _class=["loc:@s/w"]), placeholder("s/in", FLOAT, (2,)),
+        node("s/enter", "Enter", ["x"], T=FLOAT, frame_name="loop"),
+    )  # fmt: skip
+    plain, faults = seen(found, copied(found, "w", "two", "add", "beside", "in", "enter"))
+    assert (plain, faults) == ({"s/w", "s/two", "s/add"}, [])
+
+
+def test_a_colocation_that_is_as_it_was_is_the_originals() -> None:
+    found = original_graph(add("s/beside", "s/add", "s/w", _class=["loc:@s/w"]))
+    copies = copied(found, "w", "two", "add", "beside")
+    found.set_colocated(found["t/beside"], [found["s/w"]])
+    assert seen(found, copies)[1] == ["'t/beside', the copy of 's/beside', is colocated with 's/w'"]
+
+
+def test_a_needless_index_is_no_difference() -> None:
+    found = original_graph(add("s/odd", "s/add:0", "s/two:1"))
+    plain, faults = seen(found, copied(found, "two", "w", "add", "odd"))
+    assert (plain & {"s/two", "s/add"}, faults) == ({"s/two", "s/add"}, [])
+
+
+def test_what_stands_for_a_node_that_is_copied_is_read_in_the_place_of_its_copy() -> None:
+    found = original_graph(const("other", [3, 4]))
+    copies = copied(found, "w", "two", "add", outside={"s/w": "other"})
+    assert seen(found, copies) == ({"s/w", "s/two", "s/add"}, [])
+    found.set_inputs(found["t/add"], [found["t/two"].outputs[1], found["t/w"].output])
+    assert seen(found, copies)[1] == ["input 1 of 't/add', the copy of 's/add', is 't/w', not 'other'"]
+
+
+def test_names_that_no_input_can_spell_are_not_taken_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of a node that is called like an output of another."""
+    monkeypatch.setattr(module, "_TOGETHER", 1)
+    found = original_graph(const("s/two:1", [1]))
+    copies = copied(found)._replace(names={"s/two:1": "t/else", "s/w": "t/w", "s/add": "t/add"})
+    found.set_inputs(found["t/add"], [found.add("t/else", "Const").output, found["t/w"].output])
+    plain, faults = seen(found, copies)
+    assert "s/add" not in plain
+    assert "input 0 of 't/add', the copy of 's/add', is 't/else', not 's/two:1'" in faults
+
+
+def test_what_is_left_is_not_waited_for() -> None:
+    found = original_graph()
+    copies = copied(found)._replace(left={"ready"})
+    assert len(seen(found, copies)[1]) == 2
+    found.set_controls(found["t/add"], [])
+    found.set_controls(found["t/neg"], [found["t/w"]])
+    assert seen(found, copies)[1] == []
+
+
+def test_of_another_graph_what_stands_for_its_nodes_is_read() -> None:
+    part = graph(placeholder("in", FLOAT, (4,)), node("ready", "NoOp"), identity("a", "in", "^ready"),
+                 identity("b", "a"), identity("c", "ready"))  # fmt: skip
+    found = graph(placeholder("x", FLOAT, (4,)), identity("a", "x"), identity("b", "a"), identity("c", "x"))
+    copies = Copies(part, {"a": "a", "b": "b", "c": "c"}, {"in": "x"}, False)
+    assert plain_copies(copies, found) == {"b"}
+
+
+def test_of_a_graph_that_was_edited_nothing_is_said() -> None:
+    found = original_graph()
+    copies = copied(found)
+    after = compare_written(found.pristine(), found.chunks()).after
+    assert plain_copies(copies._replace(originals=found), after) == set()
+    assert plain_copies(copies, found) == set()
+
+
+def chain(count: int) -> tuple[Graph, Copies]:
+    found = graph(placeholder("x", FLOAT, (4,)), const("s/w", [1]), *(
+        add(f"s/n{i}", f"s/n{i - 1}" if i else "x", "s/w") for i in range(count)
+    ))  # fmt: skip
+    names = ["w", *(f"n{i}" for i in range(count))]
+    return found, copied(found, *names)
+
+
+def test_a_plain_copy_costs_a_few_calls() -> None:
+    def work(count: int) -> int:
+        found, copies = chain(count)
+        after = compare_written(found.pristine(), found.chunks()).after
+        return calls(partial(list, differing_copies(copies, found.pristine(), after, Intent())))
+
+    work(5)  # what is looked up once is looked up now
+    assert work(300) - work(100) < 20 * 200

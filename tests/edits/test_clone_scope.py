@@ -1,22 +1,57 @@
-"""clone-scope; the numbers are those of the section on copying of the specification."""
+"""clone-scope: names, inputs, loops, branches, tables, variables and functions."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from support import graphs
-from support.cloning import MODEL, cloned, layer
+from hypothesis import given
+from hypothesis import strategies as st
+from support import graphs, loaders
+from support.cloning import KEYS, MODEL, cloned, layer, table, variable
 from support.desk import Desk, check_error
-from support.expecting import check_graph, expect, from_command_line, refused
-from support.graphs import FLOAT, INT32, STRING, X, add, const, graph, identity, neg, node, placeholder, scalar
+from support.expecting import check_graph, expect, from_command_line, refused, sound
+from support.function_savers import TABLE, model
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    RESOURCE,
+    STRING,
+    X,
+    add,
+    call,
+    const,
+    define,
+    graph,
+    identity,
+    library,
+    neg,
+    node,
+    placeholder,
+    scalar,
+    tensor,
+)
+from support.meta_graphs import read
 from support.patience import within
-from support.running import run
+from support.random_records import dags
+from support.running import Runner, outcome, run
+from support.shipped import Shipped
+from support.v1_control_flow import LOOP, taken_both_ways
 
+import gdsurgeon as gds
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import EditError, GdsurgeonError
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.executor import Refused
 
 # -- plain -------------------------------------------------------------------------------------------------
 
@@ -120,9 +155,9 @@ def test_tensors_may_be_given_as_tensors() -> None:
         found, lambda g: clone_scope(g, "s", "t", inputs=[(g["x"].output, g["z"].output)]), [*MODEL, *layer("t", "z")]
     )
     found, other = graph(*MODEL), graph(*MODEL)
-    for old, new, tensor in ((found["x"], other["z"], "z"), (other["x"], found["z"], "x")):
+    for old, new, name in ((found["x"], other["z"], "z"), (other["x"], found["z"], "x")):
         edit = partial(clone_scope, source="s", target="t", inputs=[(old.output, new.output)])
-        refused(found, "other-graph", edit, other, tensor=tensor)
+        refused(found, "other-graph", edit, other, tensor=name)
 
 
 def test_an_input_of_a_type_that_is_not_known() -> None:
@@ -238,3 +273,394 @@ def test_a_graph_that_runs_on_no_feed_is_given_up_soon(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(*records))
     with within(15):
         desk.refused(7, "unfeedable", "clone-scope", "model.pb", "s", "t", "-o", "out.pb", node="s/cut")
+
+
+# -- loops and branches ------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_two_clones_of_a_loop_run_in_one_session() -> None:
+    found = graph(*LOOP, scalar("other", 10))
+    first = clone_scope(found, "w", "v")
+    second = clone_scope(found, "w", "u/w", inputs=[("start", "other")])
+    for result, frame in ((first, "v"), (second, "u/w")):
+        check_error(result.notes[0], "while-loop", {"renamed": {"w": frame}})
+    for n in (0, 1, 3):
+        values = run(found, "w/Exit_v", "v/Exit_v", "u/w/Exit_v", "out", n=n)
+        assert values[0] == values[1] == values[3] == run(graph(*LOOP), "out", n=n)[0]
+        assert values[2] == {0: 10.0, 1: 23.0, 3: 101.0}[n]
+
+
+def test_a_frame_whose_name_is_in_use() -> None:
+    """The name of a frame is no name of a node: it may be taken where the scope is free."""
+    taken = node("other/Enter", "Enter", ["start"], T=FLOAT, frame_name="v", is_constant=True, parallel_iterations=10)
+    _, result = cloned([*LOOP, taken], "w", "v")
+    check_error(result.notes[0], "while-loop", {"renamed": {"w": "v_1"}})
+
+
+def half(*names: str) -> Graph:
+    """LOOP with the nodes NAMES of the loop under another scope."""
+    found = graph(*LOOP)
+    found.rename({found[f"w/{name}"]: f"half/{name}" for name in names})
+    return from_bytes(graphs.written(found))
+
+
+@pytest.mark.parametrize(
+    ("names", "facts"),
+    [
+        (["Enter", "Merge", "Switch", "i"], {"node": "half/Merge", "input": "w/NextIteration"}),
+        (["Merge"], {"node": "half/Merge"}),
+        (["NextIteration"], {"node": "half/NextIteration"}),
+    ],
+)
+def test_half_a_loop_is_refused(names: list[str], facts: dict[str, str]) -> None:
+    refused(half(*names), "crosses-loop", partial(clone_scope, source="half", target="t"), loop="w", **facts)
+
+
+def test_what_is_computed_in_a_loop_is_cloned() -> None:
+    found = half("two", "double", "plus")
+    clone_scope(found, "half", "t")
+    assert sound(found)
+
+
+@pytest.mark.tensorflow
+def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
+    records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
+               node("s/k", "Const", ["^pivot"], dtype=FLOAT, value=tensor([3, 4])), identity("pivot", "switch:1"),
+               node("s/mul", "Mul", ["switch:1", "s/k"], T=FLOAT), identity("y", "s/mul")]  # fmt: skip
+    found, _ = cloned(records)
+    assert taken_both_ways(found, "t/mul") == taken_both_ways(found, "y") == [[[3.0, 8.0]], "a dead value"]
+
+
+@pytest.mark.tensorflow
+def test_a_whole_conditional() -> None:
+    records = [placeholder("p", BOOL, ()), X, placeholder("z", FLOAT, (2,)),
+               node("s/switch", "Switch", ["x", "p"], T=FLOAT), neg("s/a", "s/switch:1"),
+               identity("s/b", "s/switch"), node("s/merge", "Merge", ["s/b", "s/a"], T=FLOAT, N=2),
+               identity("y", "s/merge")]  # fmt: skip
+    found, _ = cloned(records, inputs=[("x", "z")])
+    for p, sign in ((True, -1), (False, 1)):
+        assert run(found, "y", "t/merge", x=[1.0, 2.0], z=[3.0, 4.0], p=p) == [
+            [sign * 1.0, sign * 2.0], [sign * 3.0, sign * 4.0]
+        ]  # fmt: skip
+
+
+# -- state -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("init", ["s/init", "init"], ids=["filled inside", "filled from outside"])
+@pytest.mark.parametrize("shared_name", ["", "s/table", "elsewhere"])
+def test_a_table_is_the_clones_own(init: str, shared_name: str) -> None:
+    records = [KEYS, *table("s", shared_name, init), node("all", "NoOp", [f"^{init}/fill"]),
+               identity("y", "s/find")]  # fmt: skip
+    found, result = cloned(records)
+    fill = "t/init/fill"
+    assert fill in found and graphs.inputs(found)[fill] == ["t/table", "t/init/keys", "t/init/values"]
+    names = {n.name: n.attr["shared_name"].s for n in graphs.parsed(found).node if n.op == "HashTableV2"}
+    assert shared_name == "" or names["t/table"] != names["s/table"]
+    assert init == "s/init" or {"code": "run-before", "nodes": [fill]} in [note.as_json() for note in result.notes]
+    alone = Runner()
+    with pytest.raises(Exception, match="not initialized"):
+        alone(found, "t/find", k=[1, 2])
+    assert graphs.inputs(found)["all"] == [f"^{init}/fill"]
+    data = graphs.written(found)
+    assert initialised(data, [fill], "t/find", k=[2, 7]) == [[6.0, -1.0]]
+    assert "not initialized" in str(failed(data, [fill], "y", k=[2, 7]))
+
+
+def initialised(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any) -> list[Any]:
+    """The values of FETCHES in a session in which TARGETS have run before."""
+    return run(data, *fetches, initialisers=targets, **feeds)
+
+
+def failed(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any) -> Exception:
+    with pytest.raises(Refused) as caught:
+        initialised(data, targets, *fetches, **feeds)
+    return caught.value
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("init", ["s/init", "init"], ids=["inside", "outside"])
+def test_a_variable_is_the_clones_own(init: str, resource: bool) -> None:
+    records = [X, *variable("s", init, resource=resource), node("init_all", "NoOp", [f"^{init}/Assign"]),
+               identity("y", "s/mul")]  # fmt: skip
+    found, result = cloned(records)
+    inputs = graphs.inputs(found)
+    assert inputs["t/init/Assign"] == ["t/v", "t/init/twice"]
+    assert inputs["t/init/twice"] == ["t/init/value"] * 2
+    notes = [note.as_json() for note in result.notes]
+    assert {"code": "variables-cloned", "count": 1} in notes
+    assert {"code": "run-before", "nodes": ["t/init/Assign"]} in notes
+    data = graphs.written(found)
+    assert initialised(data, ["t/init/Assign"], "t/mul", x=[1.0, 2.0]) == [[6.0, 16.0]]
+    assert "ninitialized" in str(failed(data, ["t/init/Assign"], "y", x=[1.0, 2.0]))
+    assert initialised(data, ["t/init/Assign", "init_all"], "y", "t/mul", x=[1.0, 2.0]) == [[6.0, 16.0]] * 2
+    if not resource:
+        assert graphs.colocations(found)["t/init/Assign"] == [b"loc:@t/v"]
+
+
+@pytest.mark.tensorflow
+def test_an_initial_value_that_others_use_is_not_cloned() -> None:
+    records = [X, *variable("s", "init"), neg("other", "init/twice"), identity("y", "s/mul")]
+    found, _ = cloned(records)
+    assert graphs.inputs(found)["t/init/Assign"] == ["t/v", "init/twice"]
+    assert "t/init/twice" not in found and "t/init/value" not in found
+    assert initialised(graphs.written(found), ["t/init/Assign"], "t/mul", x=[1.0, 1.0]) == [[6.0, 8.0]]
+
+
+def test_two_variables_with_one_initial_value() -> None:
+    records = [X, *variable("s", "init"),
+               node("s/v2", "VariableV2", dtype=FLOAT, shape=(2,)),
+               node("init/Assign2", "Assign", ["s/v2", "init/twice"], T=FLOAT)]  # fmt: skip
+    found, _ = cloned(records)
+    inputs = graphs.inputs(found)
+    assert inputs["t/init/Assign"] == ["t/v", "t/init/twice"] and inputs["t/init/Assign2"] == ["t/v2", "t/init/twice"]
+
+
+@pytest.mark.tensorflow
+def test_an_initialiser_outside_named_like_one_inside() -> None:
+    """Outside `init/Assign`, inside `s/init/...`: both would be cloned under `t/init`."""
+    records = [X, *variable("s", "init"), const("s/init/Assign", [1, 1]), add("s/sum", "s/mul", "s/init/Assign"),
+               identity("y", "s/sum")]  # fmt: skip
+    found, _ = cloned(records)
+    (assign,) = [n.name for n in graphs.parsed(found).node if n.op == "Assign" and n.name != "init/Assign"]
+    assert initialised(graphs.written(found), [assign], "t/sum", x=[1.0, 1.0]) == [[7.0, 9.0]]
+
+
+@pytest.mark.tensorflow
+def test_a_shared_name_that_nodes_outside_use_too() -> None:
+    """The table is filled by way of another handle of it, which is not under the scope."""
+    records = [KEYS, *table("s", "the_table", "s/unused"), *table("filler", "the_table", "init")]
+    records.append(identity("y", "s/find"))
+    records = [r for r in records if b"s/unused" not in r and b"filler/find" not in r]
+    found = graph(*records)
+    clone_scope(found, "s", "t")
+    assert initialised(graphs.written(found), ["init/fill"], "y", "t/find", k=[2, 7]) == [[6.0, -1.0]] * 2
+
+
+@pytest.mark.tensorflow
+def test_a_temporary_variable_is_the_clones_own() -> None:
+    """Its name stands in an attr of what ends it."""
+    records = [
+        X,
+        node("s/tmp", "TemporaryVariable", dtype=FLOAT, shape=(2,), var_name=""),
+        node("s/set", "Assign", ["s/tmp", "x"], T=FLOAT),
+        node("s/more", "AssignAdd", ["s/set", "x"], T=FLOAT),
+        node("s/end", "DestroyTemporaryVariable", ["s/more"], T=FLOAT, var_name="s/tmp"),
+        identity("y", "s/end"),
+    ]
+    found, _ = cloned(records)
+    assert outcome(found, "y", x=[1.0, 2.0]) == [[2.0, 4.0]]
+    assert outcome(found, "t/end", x=[1.0, 2.0]) == [[2.0, 4.0]]
+    assert outcome(found, "y", "t/end", x=[1.0, 2.0]) == [[2.0, 4.0]] * 2
+
+
+@pytest.mark.tensorflow
+def test_functions_with_state_are_copied_and_others_shared() -> None:
+    holding = define(
+        "count", {"x": FLOAT}, {"o": (FLOAT, "get:value:0")},
+        node("h", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="counter"),
+        node("set", "AssignVariableOp", ["h:resource:0", "x"], dtype=FLOAT),
+        node("get", "ReadVariableOp", ["h:resource:0", "^set"], dtype=FLOAT), effects=["set", "get"], stateful=True,
+    )  # fmt: skip
+    plain = define("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+    records = [X, call("s/a", "count", ["x"], [FLOAT], [FLOAT], stateful=True),
+               call("s/b", "plain", ["s/a"], [FLOAT], [FLOAT]), identity("y", "s/b"),
+               library(holding, plain)]  # fmt: skip
+    found = graph(*records)
+    result = clone_scope(found, "s", "t")
+    assert len(result.intent.functions.added) == 1 and len(list(found.functions)) == 3
+    assert graphs.attrs(found, "t/b")["f"].func.name == "plain"
+    assert graphs.attrs(found, "t/a")["f"].func.name == result.intent.functions.added[0]
+    assert run(found, "y", "t/b", x=[1.0, 2.0]) == [[-1.0, -2.0]] * 2
+
+
+# -- any graph ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@given(dags(), st.sampled_from(["s", "t", "t/u"]))
+def test_a_clone_computes_what_the_original_computes(case: tuple[list[bytes], list[str]], scope: str) -> None:
+    records, _ = case
+    found = graph(*records)
+    try:
+        result = clone_scope(found, scope, "clone")
+    except EditError as error:
+        assert error.code == "no-such-scope"
+        return
+    claim = result.claims[1]
+    assert isinstance(claim, SameGiven)
+    fetches = [n for pair in claim.outputs for n in pair if found[n.partition(":")[0]].output_dtypes]
+    values = outcome(found, *fetches, x=[0.75, -2.0]) if fetches else []
+    assert isinstance(values, list), values
+    assert values[::2] == values[1::2]
+
+
+QUICK = ("--validate", "structure")
+REPORT = ("--report", "report.json")
+
+
+def claims(desk: Desk) -> list[str]:
+    """What the report says was claimed, all of which has passed."""
+    report = json.loads(desk.files()["report.json"])
+    assert report["passed"]
+    return list(report["claims"])
+
+
+def texts(found: Graph, name: str) -> list[object]:
+    held = constant(found[name])
+    assert held is not None
+    return list(held.values)
+
+
+# -- the graph ---------------------------------------------------------------------------------------------
+
+
+def test_the_variables_that_calls_are_given_are_cloned() -> None:
+    found = model()
+    result = clone_scope(found, "net", "copy")
+    inputs = graphs.inputs(found)
+    assert inputs["copy/call"] == ["x", "copy/w"] and inputs["copy/sum"] == ["copy/call", "u/read"]
+    assert found["copy/w"].text_attr("shared_name") == "copy/w"
+    assert {"code": "stays-common", "nodes": ["u"]} in [note.as_json() for note in result.notes]
+
+
+def test_nodes_restore_and_save_in_the_place_of_functions() -> None:
+    """Two variables that are restored from one tensor are saved as two."""
+    found = model()
+    result = clone_scope(found, "net", "copy")
+    keys = [b"net/w", b"u", b"twin", b"copy/w"]
+    assert texts(found, "saver/names") == keys and texts(found, "saver/slices") == [b"", b"4 0,2", b"", b""]
+    inputs = graphs.inputs(found)
+    variables = ["w", "u", "twin", "copy/w"]
+    assert [inputs[f"saver/Assign_{n}"][0] for n in range(4)] == variables
+    assert inputs["saver/SaveV2"][3:] == [f"saver/Read_{n}" for n in range(4)]
+    assert {"file", "save", "restore"}.isdisjoint(found.names())
+    assert [f.signature.name for f in found.functions] == ["compute"]
+    assert result.intent.functions.removed == ["restoring", "saving"]
+    assert found.serving is not None
+    (copied,) = found.serving.copies
+    assert copied.keys == {"copy/w": "net/w", "twin": "net/w"}
+
+
+def test_what_else_it_reads_is_cloned_where_that_is_asked() -> None:
+    found = model()
+    clone_scope(found, "net", "copy", variables="all")
+    inputs = graphs.inputs(found)
+    assert inputs["copy/sum"] == ["copy/call", "copy/u/read"] and inputs["copy/u/read"] == ["copy/u"]
+    assert texts(found, "saver/names")[3:] == [b"copy/w", b"copy/u"]
+    assert texts(found, "saver/slices")[3:] == [b"", b"4 0,2"]
+
+
+def test_what_is_shared_or_replaced_is_not_cloned() -> None:
+    found = model()
+    clone_scope(found, "net", "copy", variables="share")
+    clone_scope(found, "net", "third", inputs=[("w", "u")])
+    inputs = graphs.inputs(found)
+    assert inputs["copy/call"] == ["x", "w"] and inputs["third/call"] == ["x", "u"]
+    assert "restore" in found and "saver/restore" not in found
+
+
+def test_a_second_clone() -> None:
+    found = model()
+    clone_scope(found, "net", "copy")
+    clone_scope(found, "copy", "third")
+    assert graphs.inputs(found)["third/call"] == ["x", "third/w"]
+    assert texts(found, "saver/names")[3:] == [b"copy/w", b"third/w"]
+
+
+def test_many_names_are_one_line() -> None:
+    names = [f"v{number}" for number in range(9)]
+    body = define("f", dict.fromkeys(names, RESOURCE), {"y": (FLOAT, "r:value:0")},
+                    node("r", "ReadVariableOp", ["v0"], dtype=FLOAT))  # fmt: skip
+    handles = [node(name, "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name=name) for name in names]
+    found = graph(*handles, call("s/call", "f", names, [RESOURCE] * 9, [FLOAT]), neg("y", "s/call"), library(body))
+    (note,) = [note for note in clone_scope(found, "s", "t").notes if note.code == "shared-name"]
+    assert note.facts["renamed"] == {name: f"t/{name}" for name in names}
+
+
+def test_what_functions_restore_besides_variables_is_refused() -> None:
+    found = model(TABLE)
+    edit = partial(clone_scope, source="net", target="copy")
+    refused(found, "outside-uses", edit, node="other", op="MutableHashTableV2")
+    clone_scope(found, "net", "copy", variables="share")
+
+
+# -- the model ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_objects_have_no_place_for_variables(desk: Desk, saved_models: Shipped) -> None:
+    path = saved_models.path("dense")
+    arguments = ["clone-scope", path, "StatefulPartitionedCall", "copy", "-o", "out", *QUICK]
+    desk.refused(4, "not-served", *arguments, variables=["copy/b", "copy/w"])
+    ran = desk.run(*arguments, "--variables", "share")
+    assert ran.code == 0, ran.err
+    assert read("out").meta_graphs[0].object_graph_def.nodes
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["dense", "keras", "keras_saved"])
+def test_tensorflow_runs_both(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
+    """The signature is what it was for all loaders; in TensorFlow 1 the copy is a network of its own."""
+    tf.get_logger().setLevel("ERROR")
+    call = "StatefulPartitionedCall_1" if name == "keras" else "StatefulPartitionedCall"
+    ran = desk.run("clone-scope", saved_models.path(name), call, "copy", "--as-v1", "-o", "out", *REPORT)
+    assert (ran.code, claims(desk)) == (0, ["SameOutputs", "SameGiven", "OwnVariables"]), ran.err
+    recorded = saved_models.recorded(name)
+    wanted = {key: value.tolist() for key, value in recorded.outputs.items()}
+    for load in loaders.ALL:
+        assert load(tf, "out", "serving_default", recorded.inputs) == wanted, load
+    _try_both(tf, desk.folder, call, recorded.inputs)
+    found = tf.saved_model.load("out").variables
+    assert {v.name for v in found} > {f"copy/{v.name}" for v in found if f"copy/{v.name}" in {w.name for w in found}}
+
+
+def _try_both(tf: Any, folder: Path, call: str, inputs: dict[str, np.ndarray]) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as loaded, v1.Session() as session:
+        signature = v1.saved_model.load(session, ["serve"], "out").signature_def["serving_default"]
+        feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+
+        def outputs() -> list[Any]:
+            given: list[Any] = session.run([f"{call}:0", "copy:0"], feeds)
+            return given
+
+        def same(mine: list[Any], its: list[Any]) -> list[bool]:
+            return [np.array_equal(a, b) for a, b in zip(mine, its, strict=True)]
+
+        first = outputs()
+        assert np.array_equal(*first)
+        trained = v1.trainable_variables()
+        copies = [variable for variable in trained if variable.op.name.startswith("copy/")]
+        originals = [variable for variable in trained if f"copy/{variable.op.name}" in {v.op.name for v in copies}]
+        assert len(copies) == len(originals) > 0
+        loss = tf.reduce_sum((loaded.get_tensor_by_name("copy:0") - 1.0) ** 2)
+        session.run(v1.train.GradientDescentOptimizer(0.1).minimize(loss, var_list=copies), feeds)
+        trained_copy = outputs()
+        assert same(first, trained_copy) == [True, False]
+        fresh, own = (str(folder / name) for name in ("fresh", "own"))
+        saver = v1.train.Saver(v1.global_variables())
+        saver.save(session, fresh)
+        session.run("saver/save", {"saver/file_name:0": own})
+        for variable_ in originals:
+            variable_.load(session.run(variable_) + 1.0, session)
+        assert same(trained_copy, outputs()) == [False, True]
+        saver.restore(session, fresh)
+        assert all(same(trained_copy, outputs()))
+        for variable_ in trained:
+            variable_.load(session.run(variable_) + 1.0, session)
+        session.run("saver/restore", {"saver/file_name:0": own})
+        assert all(same(trained_copy, outputs()))
+
+
+@pytest.mark.tensorflow
+def test_what_was_inlined_is_cloned_with_what_it_reads(desk: Desk, saved_models: Shipped) -> None:
+    assert desk.run("inline", saved_models.path("dense"), "--as-v1", "-o", "inlined", *QUICK).code == 0
+    (product,) = [node.name for node in gds.load("inlined").nodes() if node.op == "MatMul"]
+    scope = product.rpartition("/")[0]
+    ran = desk.run("clone-scope", "inlined", scope, "copy", "--variables", "all", "-o", "out", *REPORT)
+    assert (ran.code, claims(desk)) == (0, ["SameOutputs", "SameGiven", "OwnVariables"]), ran.err

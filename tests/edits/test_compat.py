@@ -308,7 +308,7 @@ ELSEWHERE = {
     "MatrixSetDiagV2", "MatrixSetDiagV3", "MaxPool", "ParseExampleV2", "RegexFullMatch", "ResizeBicubic",
     "ResizeBilinear", "ResizeNearestNeighbor", "StaticRegexFullMatch", "StaticRegexReplace",
 }  # fmt: skip
-"""Those that `test_compat_forms` and `test_compat_images` run."""
+"""Forms that `test_compat_forms` checks."""
 
 
 @pytest.mark.tensorflow

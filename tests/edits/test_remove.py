@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import graphs
-from support.expecting import check_graph, expect, refused
-from support.graphs import (
+from support.drawing import pick, pick_some
+from support.expecting import check_graph, expect, refused, sound
+from support.graphs import (  # fmt: skip
+    BOOL,
+    DOUBLE,
     FLOAT,
     INT32,
+    INT64,
     add,
     const,
     dtypes,
@@ -22,15 +29,21 @@ from support.graphs import (
     library,
     node,
     placeholder,
-)  # fmt: skip
+    scalar,
+)  # fmt: skip  # fmt: skip  # fmt: skip
 from support.removing import chain, named
+from support.running import run
 from support.system import is_linear
 
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.edits.remove import remove
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 
 # -- what nobody reads ---------------------------------------------------------------------------------------
@@ -231,3 +244,399 @@ def test_what_others_read_or_stand_beside_stays() -> None:
     beside = identity("y", "x", _class=["loc:@axis"])
     after = X, LIMIT, AXIS, ONLY, beside, identity("z", "limit")
     expect([*ASSERTED, beside, identity("z", "limit")], lambda graph: remove(graph, CHECKS, orphans=True), after)
+
+
+# -- control flow --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_bypass_inside_a_loop() -> None:
+    records = graphs.loop()
+    found = graph(*records)
+    remove(found, named("w/Identity"), bypass=True)
+    inputs = graphs.inputs(found)
+    assert inputs["w/Add"] == ["w/Switch:1", "w/one"]
+    assert sound(found)
+    assert run(found, "out", n=5) == [5]
+
+
+@pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
+def test_what_makes_a_loop_is_not_bypassed(name: str) -> None:
+    """TensorFlow does not take what would be left, or waits for ever: the loop is named instead."""
+    edit = partial(remove, nodes=named(name), bypass=True, bypass_input=0)
+    refused(graph(*graphs.loop()), "crosses-loop", edit, node=name, loop="w")
+
+
+@pytest.mark.parametrize(
+    "name", ["w/Enter", "w/Limit", "w/Merge", "w/Less", "w/LoopCond", "w/Switch", "w/one", "w/Add", "w/NextIteration"]
+)
+def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
+    """It would run outside of the frame in which it is read, which TensorFlow refuses."""
+    edit = partial(remove, nodes=named(name), dangling="placeholder")
+    refused(graph(*graphs.loop()), "crosses-loop", edit, loop="w")
+
+
+@pytest.mark.tensorflow
+def test_a_whole_loop_goes() -> None:
+    found = graph(*graphs.loop())
+    names = [n for n in graphs.names(found) if n.startswith("w/")]
+    remove(found, named(*names), dangling="placeholder")
+    check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32), graphs.loop()[-1])
+    assert run(found, "out", w__Exit=7) == [7]
+
+
+def conditional() -> list[bytes]:
+    """x + 10 where p, else x - 1, as TensorFlow 1 writes it: constants are pinned to their branch by a control edge."""
+    return [
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()),
+        node("cond/Switch", "Switch", ["p", "p"], T=BOOL), identity("cond/switch_t", "cond/Switch:1", kind=BOOL),
+        identity("cond/switch_f", "cond/Switch", kind=BOOL),
+        node("cond/ten", "Const", ["^cond/switch_t"], dtype=FLOAT, value=graphs.tensor([10], FLOAT, ())),
+        node("cond/one", "Const", ["^cond/switch_f"], dtype=FLOAT, value=graphs.tensor([1], FLOAT, ())),
+        node("cond/Merge", "Merge", ["cond/one", "cond/ten"], T=FLOAT, N=2),
+        node("y", "Sub", ["x", "cond/Merge"], T=FLOAT),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bypass", [True, False])
+@pytest.mark.parametrize(("name", "user"), [("cond/switch_t", "cond/ten"), ("cond/switch_f", "cond/one")])
+def test_the_pivot_of_a_branch_stays(name: str, user: str, bypass: bool) -> None:
+    """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
+    edit = partial(remove, nodes=named(name), bypass=bypass, allow_outputs=True)
+    refused(graph(*conditional()), "leaves-branch", edit, node=user)
+
+
+def summing() -> list[bytes]:
+    """x + 10 where p, else x - 1, of constants that are not pinned to their branch."""
+    return [
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), scalar("ten", 10), scalar("one", 1),
+        node("s", "Switch", ["x", "p"], T=FLOAT), add("more", "s:1", "ten"), node("less", "Sub", ["s", "one"], T=FLOAT),
+        node("m", "Merge", ["less", "more"], T=FLOAT, N=2), node("y", "Neg", ["m"], T=FLOAT),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"bypass": True, "bypass_input": 1}, {"dangling": "placeholder"}])
+@pytest.mark.parametrize("name", ["more", "less"])
+def test_a_merge_does_not_read_what_is_always_there(name: str, options: dict[str, Any]) -> None:
+    """A constant that takes the place of a branch's result would be there whichever branch is taken."""
+    edit = partial(remove, nodes=named(name), **options)
+    refused(graph(*summing()), "crosses-branch", edit, node="m", tensor=name)
+
+
+@pytest.mark.tensorflow
+def test_what_a_branch_reads_first_may_take_the_place_of_its_result() -> None:
+    found = graph(*summing())
+    remove(found, named("more"), bypass=True)
+    assert graphs.inputs(found)["m"] == ["less", "s:1"]
+    for p, expected in ((True, -100), (False, -99)):
+        assert run(found, "y", p=p, x=100.0) == [expected]
+
+
+# -- any graph -----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def removals(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], str]:
+    """A graph, some of its nodes, and what is to take their place; bypassed are nodes with one input."""
+    drawn = draw(graphs.random_graphs())
+    how = pick(draw, ["", "bypass", "placeholder"])
+    names = [n.name for n in drawn.message.node if how != "bypass" or n.op == "Identity"]
+    return drawn, pick_some(draw, names, least=1, unique=True) if names else [], how
+
+
+def parts(text: str) -> tuple[str, str]:
+    """The node of an input, and what is behind it."""
+    name, colon, index = text.partition(":")
+    return name, colon + index
+
+
+@given(removals())
+def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
+    drawn, names, how = case
+    found = from_bytes(drawn.data)
+    old = {n.name: n for n in drawn.message.node}
+    gone = set(names)
+    reads = [t for n in old.values() if n.name not in gone for t in n.input if t[0] != "^" and parts(t)[0] in gone]
+    try:
+        result = remove(found, [found[name] for name in names], bypass=how == "bypass", allow_outputs=True,
+                        dangling=how if how == "placeholder" else None)  # fmt: skip
+    except EditError:
+        assert graphs.written(found) == drawn.data
+        unknown = any(old[parts(t)[0]].op == "MyCustomOp" for t in reads)
+        assert not names or gone == set(old) or (reads and not how) or (how == "placeholder" and unknown)
+        return
+    given = {old: new for c in result.claims if isinstance(c, SameGiven) for old, new in c.given.items()}
+
+    def bypassed(text: str) -> str:
+        while parts(text)[0] in gone:
+            text = next(t for t in old[parts(text)[0]].input if t[0] != "^")
+        return text
+
+    def place_of(text: str) -> str:
+        if parts(text)[0] not in gone:
+            return text
+        return bypassed(text) if how == "bypass" else given[text]
+
+    def above(name: str) -> set[str]:
+        """What is waited for in the place of NAME."""
+        if name not in gone:
+            return {name}
+        reads = [t.lstrip("^") for t in old[name].input if t[0] == "^" or how == "bypass"]
+        return {before for t in reads for before in above(parts(t)[0])}
+
+    written = graphs.parsed(found)
+    added = set(given.values()) if how == "placeholder" else set()
+    assert {n.name for n in written.node} == (set(old) - gone) | added
+    assert len(written.node) == len({n.name for n in written.node})
+    for new in written.node:
+        if new.name in added:
+            assert new.op == "Placeholder" and not new.input
+            continue
+        before = old[new.name]
+        assert (new.op, new.device) == (before.op, before.device)
+        assert [t for t in new.input if t[0] != "^"] == [place_of(t) for t in before.input if t[0] != "^"]
+        waits = {t[1:] for t in new.input if t[0] == "^"}
+        assert {b for t in before.input if t[0] == "^" for b in above(t[1:])} - {new.name} <= waits
+        if not any(parts(t.lstrip("^"))[0] in gone for t in before.input):
+            assert waits == {t[1:] for t in before.input if t[0] == "^"}
+        entries = before.attr["_class"].list.s if "_class" in before.attr else []
+        wanted = [s for s in entries if s[5:].decode() not in gone]
+        assert list(new.attr["_class"].list.s) == wanted if "_class" in new.attr else not wanted
+    if not written.node:
+        return
+    assert sound(found)
+    bodies, old_bodies = graphs.bodies_by_name(found), graphs.bodies_by_name(drawn.data)
+    for new in written.node:
+        if new.name in old and new == old[new.name]:
+            assert bodies[new.name] == old_bodies[new.name]
+
+
+def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> None:
+    """Two constants that run in each round would wait for each other."""
+    two = node("w/two", "Const", ["^w/Identity"], dtype=INT32, value=graphs.tensor([2], INT32, ()))
+    more = graphs.add("w/More", "w/Add", "w/two", kind=INT32)
+    records = [*graphs.loop(), two, more]
+    records[11] = node("w/NextIteration", "NextIteration", ["w/More"], T=INT32)
+    found = graph(*records)
+    assert check(found).faults == []
+    around = Selection(forward=("w/Enter",))
+    edit = partial(remove, nodes=around, bypass=True, bypass_input=1, allow_outputs=True)
+    refused(found, "leaves-loop", edit, node="w/one", loop="w")
+
+
+@pytest.mark.tensorflow
+def test_bypass_of_one_node_and_of_a_chain() -> None:
+    expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
+    found = graph(*chain())
+    result = expect(found, lambda g: remove(g, named("b"), bypass=True), expected)
+    assert sorted(result.intent.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
+    assert run(found, "y", "z", x=[-1.0, 2.0]) == [[1, -2], [1, 2]]
+    expected = [chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT)]
+    result = expect(chain(), lambda g: remove(g, named("a", "b", "c"), bypass=True), expected)
+    assert sorted(result.intent.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
+
+
+@pytest.mark.parametrize("first", [(), ("^guard",)], ids=["plain", "waiting"])
+def test_bypass_takes_linear_time_where_each_of_the_removed_is_read(first: tuple[str, ...]) -> None:
+    """A chain of removed nodes, each read by a node that stays: the way to the end is not walked for each.
+
+    Nor are the control inputs of the removed nodes gathered anew for each.
+    """
+
+    def removal(count: int) -> Callable[[], object]:
+        found = read_chain(count, *first)
+        return lambda: remove(found, Selection(ops=("Identity",)), bypass=True)
+
+    assert is_linear(removal, 100, 800)
+    found = read_chain(50, *first)
+    remove(found, Selection(ops=("Identity",)), bypass=True)
+    assert graphs.inputs(found)["r49"] == ["x", *first]
+
+
+def read_chain(count: int, *first: str) -> Graph:
+    """Identities one after another, each read by a node of its own; the first waits for WAITED."""
+    records = [placeholder("x", FLOAT, (1,)), node("guard", "NoOp")]
+    for i in range(count):
+        records += [identity(f"n{i}", f"n{i - 1}" if i else "x", *(() if i else first)),
+                    node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]  # fmt: skip
+    return graph(*records)
+
+
+V, A, B = placeholder("x"), placeholder("a"), placeholder("b")
+W = scalar("w", 0.5)
+SUM = [add("s", "a", "b"), identity("y", "s")]
+INT_X = placeholder("x", INT32)
+SPLIT_AXIS = const("axis", [0], INT32, ())
+LONG = [identity(f"n{i}", f"n{i - 1}" if i else "x") for i in range(10_000)]
+DROPOUT = [
+    node("drop/Shape", "Shape", ["x"], T=FLOAT), scalar("drop/keep", 0.5),
+    node("drop/uniform", "RandomUniform", ["drop/Shape"], T=INT32, dtype=FLOAT),
+    add("drop/add", "drop/keep", "drop/uniform"), node("drop/Floor", "Floor", ["drop/add"], T=FLOAT),
+    node("drop/div", "RealDiv", ["x", "drop/keep"], T=FLOAT),
+    node("drop/mul", "Mul", ["drop/div", "drop/Floor"], T=FLOAT),
+]  # fmt: skip
+IDENTITIES, SCOPE = Selection(ops=("Identity",)), Selection(scopes=("drop",))
+Y = identity("y", "x")
+Y_NEG = node("y", "Neg", ["x"], T=FLOAT)
+
+
+def split(kind: bytes = FLOAT) -> bytes:
+    return node("s", "Split", ["axis", "x"], T=kind, num_split=2)
+
+
+BYPASSED: dict[str, tuple[list[bytes], list[bytes], Selection, dict[str, int], list[bytes]]] = {
+    "a long chain": ([V], [*LONG, node("y", "Neg", ["n9999"], T=FLOAT)], IDENTITIES, {}, [Y_NEG]),
+    "a constant is ignored": ([V, W], [node("m", "Mul", ["x", "w"], T=FLOAT), identity("y", "m")], named("m"), {}, [Y]),
+    "a weight of a frozen variable": (
+        [V, W, identity("r", "w")], [node("m", "Mul", ["x", "r"], T=FLOAT), identity("y", "m")], named("m"), {}, [Y]
+    ),
+    "the identity of a weight": (
+        [V, W], [identity("r", "w"), node("y", "Mul", ["x", "r"], T=FLOAT)], named("r"), {},
+        [node("y", "Mul", ["x", "w"], T=FLOAT)],
+    ),
+    "dropout": ([V], [*DROPOUT, node("y", "Neg", ["drop/mul"], T=FLOAT)], SCOPE, {}, [Y_NEG]),
+    "dropout by 0": ([V], [*DROPOUT, node("y", "Neg", ["drop/mul"], T=FLOAT)], SCOPE, {"bypass_input": 0}, [Y_NEG]),
+    "input 0": ([A, B], SUM, named("s"), {"bypass_input": 0}, [identity("y", "a")]),
+    "the same output": (
+        [SPLIT_AXIS, V, split()], [identity("a", "s:1"), node("y", "Neg", ["a"], T=FLOAT)], named("a"), {},
+        [node("y", "Neg", ["s:1"], T=FLOAT)],
+    ),
+    "counterparts": (
+        [A, placeholder("b", INT32)],
+        [node("n", "IdentityN", ["a", "b"], T=graphs.dtypes(FLOAT, INT32)), identity("p", "n"),
+         identity("q", "n:1", kind=INT32)],
+        named("n"), {}, [identity("p", "a"), identity("q", "b", kind=INT32)],
+    ),
+    "a split has as many inputs as outputs": ([SPLIT_AXIS, V], [split(), identity("y", "s")], named("s"), {}, [Y]),
+    "casts that undo each other": (
+        [INT_X], [node("c", "Cast", ["x"], SrcT=INT32, DstT=FLOAT), node("d", "Cast", ["c"], SrcT=FLOAT, DstT=INT32),
+                  identity("y", "d", kind=INT32)], named("c", "d"), {}, [identity("y", "x", kind=INT32)],
+    ),
+    "an output that has a counterpart": (
+        [V], [node("u", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("y", "u")], named("u"), {}, [Y]
+    ),
+    "an unknown op": ([V], [node("u", "MyOp", ["x"]), identity("y", "u")], named("u"), {}, [Y]),
+    "every slot": ([V], [identity("a", "x"), add("y", "a", "a")], named("a"), {}, [add("y", "x", "x")]),
+    "a node that reads both": (
+        [V], [identity("a", "x"), identity("b", "a"), node("s", "Sub", ["b", "x"], T=FLOAT)], named("a", "b"), {},
+        [node("s", "Sub", ["x", "x"], T=FLOAT)],
+    ),
+}  # fmt: skip
+"""Nodes that stay, nodes that do not all, what is removed and how, what is left."""
+
+
+@pytest.mark.parametrize("what", BYPASSED)
+def test_bypass(what: str) -> None:
+    stay, records, selection, options, left = BYPASSED[what]
+    result = expect([*stay, *records], lambda g: remove(g, selection, bypass=True, **options), [*stay, *left])
+    if what == "every slot":
+        assert result.intent.rewired == [Rewired("y", 0, "a", "x"), Rewired("y", 1, "a", "x")]
+
+
+RESHAPED = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto([6])))
+
+
+@pytest.mark.parametrize(
+    ("records", "which", "code", "facts"),
+    [
+        ([scalar("r", 1)], None, "no-such-input", {"count": 0}),
+        ([A, B, add("r", "a", "b")], None, "ambiguous-input", {"inputs": ["a", "b"]}),
+        ([A, B, add("r", "a", "b")], 7, "no-such-input", {"value": 7, "count": 2}),
+        ([placeholder("x", FLOAT, (2, 3)), const("shape", [6], INT32),
+          node("r", "Reshape", ["x", "shape"], T=FLOAT, Tshape=INT32, _output_shapes=RESHAPED)], None,
+         "shape-mismatch", {"tensor": "r", "expected": "float32 [6]", "input": "x", "found": "float32 [2,3]"}),
+    ],
+)  # fmt: skip
+def test_what_is_not_bypassed(records: list[bytes], which: int | None, code: str, facts: dict[str, object]) -> None:
+    found = graph(*records, identity("y", "r"))
+    error = refused(found, code, lambda g: remove(g, named("r"), bypass=True, bypass_input=which), **facts)
+    assert ("--bypass-input" in (hint_of(error) or "")) == (code == "ambiguous-input")
+
+
+def test_bypass_of_top_k_never_reads_k() -> None:
+    top = node("t", "TopKV2", ["x", "k"], T=INT32)
+    found = graph(INT_X, placeholder("k", INT32, ()), top, identity("places", "t:1", kind=INT32))
+    refused(found, "no-such-input", lambda g: remove(g, named("t"), bypass=True), node="t", output=1)
+
+
+# -- dangling placeholder --------------------------------------------------------------------------------------
+
+
+def passed_on(kind: bytes, shape: tuple[int, ...] | None) -> tuple[list[bytes], list[str], list[bytes]]:
+    """Nodes, those that are removed, and what is left, of a placeholder behind two identities."""
+    x, y = placeholder("x", kind, shape), identity("y", "a", kind=kind)
+    return [x, identity("a", "x", kind=kind), y], ["a"], [x, placeholder("a", kind, shape), y]
+
+
+X_3, WEIGHTS = placeholder("x", FLOAT, (-1, 3)), const("w", [1] * 12, FLOAT, (3, 4))
+MATMUL = node("m", "MatMul", ["x", "w"], T=FLOAT, transpose_a=False, transpose_b=False)
+S = placeholder("s", FLOAT, (2,))
+S_1, S_1_1 = (placeholder(name, FLOAT, (2,)) for name in ("s_1", "s_1_1"))
+SPLIT = [
+    const("axis", [0], INT32, ()), placeholder("x", FLOAT, (4,)),
+    node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), identity("p", "s"), identity("q", "s:1"),
+]  # fmt: skip
+TAKEN = placeholder("s_1", INT32)
+READ_2 = [chain()[0], chain()[1], placeholder("b", FLOAT, (2,)), placeholder("c", FLOAT, (2,)), *chain()[4:]]
+
+
+@pytest.mark.parametrize(
+    ("records", "removed", "after"),
+    [
+        *(passed_on(kind, (5,)) for kind in (FLOAT, DOUBLE, INT32, INT64, BOOL, graphs.STRING, graphs.UINT8)),
+        passed_on(FLOAT, ()),
+        passed_on(FLOAT, None),
+        ([X_3, WEIGHTS, MATMUL, node("y", "Neg", ["m"], T=FLOAT)], ["m"],
+         [X_3, WEIGHTS, placeholder("m", FLOAT, (-1, 4)), node("y", "Neg", ["m"], T=FLOAT)]),
+        ([node("v", "VariableV2", dtype=FLOAT, shape=(2,)), identity("y", "v")], ["v"],
+         [placeholder("v", FLOAT, (2,)), identity("y", "v")]),
+        (chain(), ["b"], [*chain()[:2], placeholder("b", FLOAT, (2,)), *chain()[3:]]),
+        (chain(), ["b", "c"], READ_2),
+        (chain(), ["x", "a", "b"], [placeholder("b", FLOAT, (2,)), *chain()[3:]]),
+        (SPLIT, ["s"], [*SPLIT[:2], S, S_1, SPLIT[3], identity("q", "s_1")]),
+        ([*SPLIT[:3], SPLIT[4]], ["s"], [*SPLIT[:2], S_1, identity("q", "s_1")]),
+        ([*SPLIT, TAKEN], ["s"], [*SPLIT[:2], S, S_1_1, SPLIT[3], identity("q", "s_1_1"), TAKEN]),
+    ],
+)  # fmt: skip
+def test_dangling_placeholder_of_any_dtype_and_shape_stands_where_the_node_stood(
+    records: list[bytes], removed: list[str], after: list[bytes]
+) -> None:
+    expect(records, lambda g: remove(g, named(*removed), dangling="placeholder"), after)
+
+
+def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:
+    found = graph(placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u"))
+    for names in (["u"], ["x", "u"]):
+        edit = partial(remove, nodes=named(*names), dangling="placeholder")
+        refused(found, "unknown-dtype", edit, tensor="u", op="MyOp")
+
+
+# -- control edges -------------------------------------------------------------------------------------------
+
+
+K, N = const("k", [1]), node("n", "NoOp")
+WAITED, MID = node("first", "NoOp", ["^k"]), node("mid", "NoOp", ["^first"])
+SEVERAL = [V, N, node("b", "NoOp"), node("p", "NoOp", ["^n", "^b"]), node("q", "NoOp", ["^b", "^p"])]
+
+
+@pytest.mark.parametrize(
+    ("records", "removed", "bypass", "after"),
+    [
+        ([V, K, WAITED, MID, identity("y", "x", "^mid")], ["mid"], False, [V, K, WAITED, identity("y", "x", "^first")]),
+        ([*SEVERAL, identity("y", "x", "^q", "^n")], ["p", "q"], False, [*SEVERAL[:3], identity("y", "x", "^b", "^n")]),
+        ([V, N, identity("y", "x", "^n")], ["n"], False, [V, identity("y", "x")]),
+        ([V, identity("a", "x"), identity("y", "x", "^a"), node("z", "Neg", ["a"], T=FLOAT)], ["a"], True,
+         [V, identity("y", "x", "^x"), node("z", "Neg", ["x"], T=FLOAT)]),
+        ([V, N, identity("a", "x", "^n"), identity("y", "a", "^a")], ["a"], True,
+         [V, N, identity("y", "x", "^n", "^x")]),
+        ([V, N, identity("a", "x", "^n"), node("y", "Neg", ["a"], T=FLOAT)], ["a"], True,
+         [V, N, node("y", "Neg", ["x", "^n"], T=FLOAT)]),
+    ],
+    ids=["through one", "through several", "to none", "to what was read", "read and waited for", "still waited for"],
+)  # fmt: skip
+def test_control_edges_lead_to_what_the_removed_waited_for(
+    records: list[bytes], removed: list[str], bypass: bool, after: list[bytes]
+) -> None:
+    """Who read a bypassed node ran after what it waited for: an Assert, or a write to an array that it reads."""
+    result = expect(records, lambda g: remove(g, named(*removed), bypass=bypass), after)
+    assert result.intent.changed == ["y"]

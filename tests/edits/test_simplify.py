@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from support import graphs
@@ -37,16 +39,20 @@ from support.graphs import (
     tensor,
     unary,
 )
-from support.running import run
+from support.running import run, values
 from support.simplifying import simplified, stays
+from support.system import calls, is_linear
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.edits.simplify import PASSES, simplify
+from gdsurgeon.edits.simplifying.graph_view import GraphView
 from gdsurgeon.errors import NothingToDo, UsageError
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.serving import Restoring, Served, Serving
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 X = placeholder("x", FLOAT, (2, 3))
 FED = {"x": [[1.0, -2.0, 3.0], [-4.0, 5.0, 0.5]]}
@@ -399,3 +405,262 @@ def test_what_leaves_something_to_be_done_is_none() -> None:
     edit = partial(simplify, passes=["unread"], skip=["unread"])
     refused(found.pristine(), "conflicting-options", edit, error=UsageError, passes=["unread"], skip=["unread"])
     assert not edit(found, fold_bn=True).intent.removed
+
+
+def _true(data: bytes, names: Sequence[str]) -> Mapping[str, Tensor]:
+    del data
+    return {name: from_numpy(np.array(True)) for name in names}
+
+
+def turns(count: int, beside: int, *more: bytes) -> Graph:
+    """COUNT conditionals, each decided by what comes of the one before, and BESIDE nodes of which nothing comes."""
+    records, last = [X, node("t", "Const", dtype=BOOL, value=graphs.tensor([True], BOOL, ()))], "t"
+    for i in range(count):
+        records += [node(f"q{i}", "Equal", [last, last], T=BOOL), node(f"s{i}", "Switch", ["t", f"q{i}"], T=BOOL),
+                    node(f"a{i}", "LogicalNot", [f"s{i}"]), node(f"b{i}", "LogicalNot", [f"s{i}:1"]),
+                    node(f"m{i}", "Merge", [f"a{i}", f"b{i}"], T=BOOL, N=2)]  # fmt: skip
+        last = f"m{i}"
+    records.append(node("z", "Select", [last, "x", "x"], T=FLOAT))
+    for i in range(beside):
+        records += [scalar(f"c{i}", i + 2), add(f"p{i}", f"p{i - 1}" if i else "x", f"c{i}"),
+                    node(f"r{i}", "Tanh", [f"p{i}"], T=FLOAT)]  # fmt: skip
+    return graph(*records, *more)
+
+
+def simpler(found: Graph) -> EditResult:
+    return simplify(found, evaluate=_true, max_growth=1 << 20)
+
+
+def test_each_conditional_is_decided() -> None:
+    assert len(simpler(turns(5, 0)).stages) > 5
+
+
+def test_what_is_one_or_two_nodes_further_on_is_looked_at_again() -> None:
+    found = turns(
+        1,
+        0,
+        node("n", "Neg", ["x", "^m0"], T=FLOAT),
+        node("o", "Neg", ["n"], T=FLOAT),
+        node("y", "Relu", ["o"], T=FLOAT),
+        node("k", "Const", ["^m0"], device="/cpu:0", dtype=INT32, value=graphs.tensor([1, 0], INT32)),
+        const("l", [1, 0], INT32),
+        node("v", "Transpose", ["x", "k"], T=FLOAT, Tperm=INT32),
+        node("u", "Transpose", ["v", "l"], T=FLOAT, Tperm=INT32),
+        node("w", "Tanh", ["u"], T=FLOAT),
+    )
+    simpler(found)
+    assert [read.name for name in "yw" for read in found[name].inputs] == ["x", "x"]
+
+
+def test_what_stays_as_it_is_costs_hardly_more_where_there_are_more_turns() -> None:
+    simpler(turns(1, 1))  # what is looked up once is looked up now
+
+    def of_idle(count: int) -> int:
+        return calls(partial(simpler, turns(count, 40))) - calls(partial(simpler, turns(count, 5)))
+
+    assert of_idle(6) < 2.5 * of_idle(1)
+
+
+def test_turns_are_linear() -> None:
+    assert is_linear(lambda count: partial(simpler, turns(3, count)), 20, 80)
+
+
+@pytest.mark.parametrize("kind", ["deep", "wide", "many", "alike"])
+def test_the_work_grows_with_the_graph_whatever_its_form(kind: str) -> None:
+    assert is_linear(lambda count: partial(simplify, FORMS[kind](count)), 40, 160)
+
+
+def _deep(count: int) -> Graph:
+    records, last = [X], "x"
+    for i in range(count):
+        records += [identity(f"i{i}", last), node(f"n{i}", "Neg", [f"i{i}"], T=FLOAT)]
+        last = f"n{i}"
+    return graph(*records)
+
+
+def _wide(count: int) -> Graph:
+    """One node that all read and wait for, and one that reads all."""
+    records = [X, *(node(f"r{i}", "Tanh", [f"i{i}", "^x"], T=FLOAT) for i in range(count))]
+    records += [identity(f"i{i}", "x") for i in range(count)]
+    return graph(*records, node("y", "AddN", [f"r{i}" for i in range(count)], T=FLOAT, N=count))
+
+
+def _many(count: int) -> Graph:
+    """Small branches that have nothing to do with each other."""
+    out = []
+    for i in range(count):
+        out += [placeholder(f"x{i}", FLOAT, (2, 3)), identity(f"i{i}", f"x{i}")]
+        out += [node(f"r{i}", "Relu", [f"i{i}"], T=FLOAT), node(f"y{i}", "Relu", [f"r{i}"], T=FLOAT)]
+    return graph(*out)
+
+
+def _alike(count: int) -> Graph:
+    """Nodes that are the same and all keep their names, but are found to be so late."""
+    return graph(X, *(identity(f"i{i}", "x") for i in range(count)),
+                 *(node(f"y{i}", "Tanh", [f"i{i}"], T=FLOAT) for i in range(count)))  # fmt: skip
+
+
+FORMS: dict[str, Callable[[int], Graph]] = {"deep": _deep, "wide": _wide, "many": _many, "alike": _alike}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_overlooked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = Random(seed)
+    drawn = [_drawn(chance) for _ in range(10)]
+    found = [_simplified(data) for data in drawn]
+    monkeypatch.setattr(GraphView, "dirty_nodes", lambda view, what, ops, *_, **__: iter(view.with_ops(ops)))
+    assert found == [_simplified(data) for data in drawn]
+
+
+def _simplified(data: bytes) -> bytes:
+    found = from_bytes(data)
+    try:
+        simplify(found)
+    except NothingToDo:
+        return b""
+    return graphs.written(found)
+
+
+def _drawn(chance: Random) -> bytes:
+    """A graph in which much goes, one thing because of another."""
+    records = [X, const("k", [0, 1], INT32), const("turn", [1, 0], INT32), const("to", [2, 3], INT32), scalar("one", 1)]
+    tensors, names = ["x", "one"], ["x"]
+    for i in range(chance.randrange(10, 50)):
+        op, name, source = chance.choice([*OPS]), f"n{i}", chance.choice(tensors[-4:])
+        waits = [f"^{each}" for each in chance.sample(names, min(len(names), 2)) if chance.random() < 0.3]
+        beside = {"_class": [f"loc:@{chance.choice(names)}"]} if chance.random() < 0.15 else {}
+        names.append(name)
+        if op == "NoOp":
+            records.append(node(name, op, waits or [f"^{chance.choice(names[:-1])}"]))
+            continue
+        if op == "Merge":
+            records += [node(f"{name}/s", "Switch", [source, "yes"], T=FLOAT), identity(f"{name}/i", f"{name}/s:1"),
+                        node(f"{name}/j", "Neg", [f"{name}/s"], T=FLOAT)]  # fmt: skip
+            reads, attrs = [f"{name}/j", f"{name}/i"], {"T": FLOAT, "N": 2}
+        elif op == "IdentityN":
+            reads, attrs = [source, chance.choice(tensors)], {"T": dtypes(FLOAT, FLOAT)}
+            tensors.append(f"{name}:1")
+        else:
+            reads, attrs = [source, *(chance.choice(others) for others in OPS[op])], {"T": FLOAT, **ATTRS.get(op, {})}
+        if op in ("AddV2", "Sub", "Mul") and chance.random() < 0.5:
+            reads[1] = chance.choice(tensors)
+        records.append(node(name, op, [*reads, *waits], **attrs, **beside))
+        tensors.append(name)
+    return graphs.graph_bytes(*records, node("yes", "Const", dtype=BOOL, value=graphs.tensor([True], BOOL, ())))
+
+
+OPS: dict[str, Sequence[Sequence[str]]] = {
+    "AddV2": [["one"]], "Sub": [["one"]], "Mul": [["one"]], "Neg": [], "Relu": [], "Identity": [], "IdentityN": [],
+    "Transpose": [["k", "turn"]], "Reshape": [["to"]], "StopGradient": [], "NoOp": [], "Merge": [],
+}  # fmt: skip
+ATTRS: dict[str, dict[str, Any]] = {"Transpose": {"Tperm": INT32}, "Reshape": {"Tshape": INT32}}
+
+
+W = placeholder("w", FLOAT, (2, 3))
+END = node("y", "Relu", ["last"], T=FLOAT)
+AXIS = scalar("axis", 1, INT32)
+
+
+def over(op: str, *axes: int, keep: bool = False, kind: bytes = FLOAT) -> list[bytes]:
+    typed = {} if kind == BOOL else {"T": kind}
+    return [
+        const("axes", axes, INT32, (len(axes),)),
+        node("last", op, ["x", "axes"], Tidx=INT32, keep_dims=keep, **typed),
+    ]
+
+
+def packed(axis: int = 0, again: int = 0, order: tuple[str, ...] = ("u", "u:1")) -> list[bytes]:
+    """The parts of a tensor as one again."""
+    return [node("u", "Unpack", ["x"], T=FLOAT, num=2 + axis, axis=axis),
+            node("last", "Pack", order, T=FLOAT, N=len(order), axis=again)]  # fmt: skip
+
+
+def unpacked(axis: int = 1, again: int = 1, num: int = 2) -> list[bytes]:
+    """A product of the parts of what two tensors were made."""
+    pack = node("p", "Pack", ["x", "w"], T=FLOAT, N=2, axis=axis)
+    parts = node("u", "Unpack", ["p"], T=FLOAT, num=num, axis=again)
+    return [W, pack, parts, node("last", "Mul", ["u", "u:1"], T=FLOAT)]
+
+
+NEUTRAL: dict[str, list[bytes]] = {
+    **{f"{op} over no axes": over(op) for op in ("Max", "Mean", "Min", "Prod", "Sum")},
+    "Sum over no axes that keeps dims": over("Sum", keep=True),
+    "Split into one": [AXIS, node("last", "Split", ["axis", "x"], T=FLOAT, num_split=1)],
+    "SplitV into one": [AXIS, const("sizes", [3], INT32),
+                        node("last", "SplitV", ["x", "sizes", "axis"], T=FLOAT, Tlen=INT32, num_split=1)],
+    "Pack of an Unpack": packed(),
+    "Pack of an Unpack along the last axis": packed(1, 1, ("u", "u:1", "u:2")),
+}  # fmt: skip
+NEARLY_NEUTRAL: dict[str, list[bytes]] = {
+    "Sum over an axis": over("Sum", 0, keep=True),
+    "Split into several": [AXIS, node("last", "Split", ["axis", "x"], T=FLOAT, num_split=3)],
+    "Pack along another axis": packed(0, 1),
+    "Pack in another order": packed(order=("u:1", "u")),
+    "Pack of one part twice": packed(order=("u", "u")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("records", NEUTRAL.values(), ids=NEUTRAL)
+def test_what_hands_on_what_it_reads_goes(records: list[bytes]) -> None:
+    found, result = simplified(X, *records, END)
+    assert graphs.inputs(found) == {"x": [], "y": ["x"]}
+    assert isinstance(result.claims[0], SameOutputs)
+
+
+@pytest.mark.parametrize("records", NEARLY_NEUTRAL.values(), ids=NEARLY_NEUTRAL)
+def test_what_is_near_to_it_stays(records: list[bytes]) -> None:
+    stays(X, *records, END)
+
+
+def test_what_was_packed_is_read_in_its_place() -> None:
+    found, _ = simplified(X, *unpacked(), END)
+    assert graphs.inputs(found) == {"x": [], "w": [], "last": ["x", "w"], "y": ["last"]}
+
+
+@pytest.mark.parametrize(("axis", "again", "num"), [(1, 0, 2), (1, -1, 2), (1, 1, 3)])
+def test_an_unpack_of_something_else_stays(axis: int, again: int, num: int) -> None:
+    stays(X, *unpacked(axis, again, num), END)
+
+
+def test_of_bools_too() -> None:
+    flags = placeholder("x", BOOL, (2,))
+    for op in ("All", "Any"):
+        found, _ = simplified(flags, *over(op, kind=BOOL), node("y", "LogicalNot", ["last"]))
+        assert graphs.names(found) == ["x", "y"]
+
+
+def test_sums_of_single_elements_go_where_shapes_say_so() -> None:
+    narrow = placeholder("x", FLOAT, (5, 1, 1, 3))
+    found, result = simplified(narrow, *over("Mean", 1, 2, keep=True), END)
+    assert graphs.names(found) == ["x", "y"]
+    assert result.claims[0].also == ("last",)  # type: ignore[attr-defined]  # it is compared with what is read in its place
+    stays(placeholder("x", FLOAT, (5, -1, 1, 3)), *over("Mean", 1, 2, keep=True), END)
+    stays(narrow, *over("Mean", 1, 2), END)
+    stays(X, *over("Sum"))  # it is an output
+    simplified(placeholder("x", FLOAT, (-1, 3)), *over("Sum"), END)
+
+
+def bits_of(data: bytes, bits: list[int], shape: tuple[int, ...]) -> list[int]:
+    """What TensorFlow gives for floats with these bits."""
+    given = np.array(bits, np.uint32).view(np.float32).reshape(shape)
+    with run.session(data) as (executor, key):
+        values(executor, key, ["last"], [], {"x": given})
+        return executor.tensor("out", 0).numpy().view(np.uint32).ravel().tolist()
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_gives_the_same_bits() -> None:
+    """Of zeros of either sign, infinities, NaN with a payload and denormals, too; and of sums of single elements."""
+    bits = [0x80000000, 0x00000000, 0x7F800000, 0xFF800000, 0x7FC12345, 0x00000001]
+    narrow = [over(op, 1, 2, keep=True) for op in ("Max", "Mean", "Min", "Prod", "Sum")]
+    for shape, cases in (((2, 3), NEUTRAL.values()), ((2, 1, 1, 3), narrow)):
+        for records in cases:
+            assert bits_of(graphs.graph_bytes(placeholder("x", FLOAT, shape), *records), bits, shape) == bits
+
+
+def test_what_says_which_turn_it_is_stays() -> None:
+    """In a loop the parts depend on the turn: what was packed outside of it does not."""
+    inside = [node("w/p", "Pack", ["w/v", "w/three"], T=FLOAT, N=2, axis=0),
+              node("w/u", "Unpack", ["w/p"], T=FLOAT, num=2, axis=0), add("w/plus", "w/u", "w/u:1")]  # fmt: skip
+    found, _ = simplified(*while_loop(*inside, result="w/plus"))
+    assert "w/u" in found

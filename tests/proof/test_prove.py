@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder, tensor
+from support.graphs import Builder, body_node, func, tensor
 from support.operating import operated, refused
+from support.patience import LONG_ENOUGH
 from support.proving import (
     DIFFERENT,
     EDITS,
@@ -19,12 +20,13 @@ from support.proving import (
 from support.spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value, without_controls
 
 import gdsurgeon as gds
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Outcome
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
+pytestmark = pytest.mark.tensorflow
 
 
 # -- what is done wrong ------------------------------------------------------------------------------------
@@ -88,6 +90,7 @@ def model_for(claim: str) -> Builder:
     return m
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("claim", sorted(EDITS))
 def test_a_right_edit_passes(claim: str, tmp_path: Path) -> None:
     outcome = operated(tmp_path, model_for(claim), EDITS[claim])
@@ -106,6 +109,7 @@ def test_a_right_edit_passes(claim: str, tmp_path: Path) -> None:
         assert len(proof.compared) == len(proof.outputs) >= 2
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(("claim", "what", "spoil", "code"), CASES, ids=[f"{c}: {w}" for c, w, _, _ in CASES])
 def test_a_wrong_edit_is_caught(claim: str, what: str, spoil: Spoil, code: str, tmp_path: Path) -> None:
     error = refused(tmp_path, model_for(claim), spoilt(EDITS[claim], spoil))
@@ -115,6 +119,7 @@ def test_a_wrong_edit_is_caught(claim: str, what: str, spoil: Spoil, code: str, 
         assert error.details and all("differ" in detail for detail in error.details)
 
 
+@pytest.mark.kernels
 def test_what_is_served_is_not_the_raw_value(tmp_path: Path) -> None:
     """The names are right, and the added graph is there; only nobody reads it."""
 
@@ -129,6 +134,7 @@ def test_what_is_served_is_not_the_raw_value(tmp_path: Path) -> None:
     assert [detail.split(":")[0] for detail in error.details] == ["y"]
 
 
+@pytest.mark.kernels
 def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
     text = Builder()
     text.placeholder("y", "float32", (1, 2))
@@ -150,6 +156,7 @@ def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
     assert error.details[0] == "y: dtypes string and float32"
 
 
+@pytest.mark.kernels
 def test_a_reference_that_is_not_followed_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Graph, "spell_base_input", lambda _graph, text: text)
     error = refused(tmp_path, model(), lambda graph: gds.rename(graph, [("y", "result")]))
@@ -157,6 +164,7 @@ def test_a_reference_that_is_not_followed_does_not_load(tmp_path: Path, monkeypa
     assert error.code == "does-not-load"
 
 
+@pytest.mark.kernels
 def test_exchanged_names_whose_references_do_not_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It loads and runs: only the values tell."""
     monkeypatch.setattr(Graph, "spell_base_input", lambda _graph, text: text)
@@ -166,6 +174,7 @@ def test_exchanged_names_whose_references_do_not_follow(tmp_path: Path, monkeypa
     assert error.code in (DIFFERENT, "does-not-load")
 
 
+@pytest.mark.kernels
 def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_passed(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
@@ -179,6 +188,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
     assert output.comparison.needed == pytest.approx(1 / 7, abs=1e-3)
 
 
+@pytest.mark.kernels
 def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
     m = model()
     m.node("fine", "Neg", ["halves:1"], T="float32")
@@ -213,6 +223,7 @@ def baked(value: str) -> Edit:
     return edit
 
 
+@pytest.mark.kernels
 def test_an_edit_that_is_right_for_one_feed_is_caught_by_the_second(tmp_path: Path) -> None:
     from gdsurgeon.feeds.input_spec import input_seed, numbers
 
@@ -225,6 +236,7 @@ def test_an_edit_that_is_right_for_one_feed_is_caught_by_the_second(tmp_path: Pa
     check_error(error, "differs", {"sample": 2})
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("samples", [1, 3])
 def test_as_many_samples_are_run_as_asked_for(samples: int, tmp_path: Path) -> None:
     assert operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), samples=samples).proof.samples == (
@@ -232,6 +244,7 @@ def test_as_many_samples_are_run_as_asked_for(samples: int, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.kernels
 def test_one_sample_is_enough_where_nothing_varies(tmp_path: Path) -> None:
     feed = Overrides({"x": str(list(range(12)))})
     outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), overrides=feed, samples=5)
@@ -239,6 +252,7 @@ def test_one_sample_is_enough_where_nothing_varies(tmp_path: Path) -> None:
     assert outcome.proof.outputs[0].value == "[0, -1, -2, -3, -4, -5, ...]"
 
 
+@pytest.mark.kernels
 def test_equal_seeds_give_equal_feeds_and_others_others(tmp_path: Path) -> None:
     def value(seed: int) -> str:
         outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), seed=seed, samples=1)
@@ -259,12 +273,14 @@ def not_numbers() -> Builder:
     return m
 
 
+@pytest.mark.kernels
 def test_nan_equals_nan(tmp_path: Path) -> None:
     outcome = operated(tmp_path, not_numbers(), lambda g: gds.rename(g, [("y", "z")]))
     assert outcome.proof.outputs[0].value in ("[nan, nan]", "[-nan, -nan]")
     assert [o.after for o in outcome.proof.compared] == ["z"]
 
 
+@pytest.mark.kernels
 def test_a_number_does_not_equal_nan(tmp_path: Path) -> None:
     edit = spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "Neg"))
     error = refused(tmp_path, not_numbers(), edit)
@@ -275,6 +291,7 @@ def test_a_number_does_not_equal_nan(tmp_path: Path) -> None:
 # -- repairs -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("fault", ["colocation", "order"])
 def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Path) -> None:
     """TensorFlow does not load the file as it is; what a warning announces as repaired must not end in a refusal."""
@@ -293,6 +310,7 @@ def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Pat
 # -- what reads and serves in unusual ways -----------------------------------------------------------------
 
 
+@pytest.mark.kernels
 def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
     """Two inputs, one of whose results is output 1 of a node; and a mapped name."""
     m = Builder()
@@ -319,6 +337,7 @@ def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
     assert error.exit_code == 5
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("how", ["feed", "archive"])
 def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_path: Path) -> None:
     import numpy as np
@@ -342,6 +361,7 @@ def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_p
     assert [(o.after, o.value) for o in proof.compared if not o.inside] == [("y", "[-9, -16]")]
 
 
+@pytest.mark.kernels
 def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
     p = Builder()
     p.placeholder("x", "float32", (1, 4))
@@ -355,6 +375,7 @@ def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
     assert graph["scale"].op == "Const" and graph["difference"].inputs[1].name == "scaled"
 
 
+@pytest.mark.kernels
 def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
     """Two empty tensors are equal whatever the edit does."""
     m = Builder()
@@ -364,6 +385,7 @@ def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
     assert error.exit_code == 7 and error.code == "nothing-comparable" and error.facts["tensors"]
 
 
+@pytest.mark.kernels
 def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (0,))
@@ -374,6 +396,7 @@ def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
     assert any("z has no elements" in warning for warning in outcome.warnings)
 
 
+@pytest.mark.kernels
 def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
@@ -387,6 +410,7 @@ def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.kernels
 def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path) -> None:
     """Another output is compared, and it does not depend on the input: that shows nothing of the edit."""
     m = Builder()
@@ -402,6 +426,7 @@ def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path
     assert error.exit_code == 7
 
 
+@pytest.mark.kernels
 def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(tmp_path: Path) -> None:
     """Its readers are not fetched; it is, since it is asked for by name."""
     m = Builder()
@@ -413,3 +438,207 @@ def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(t
     proof = operated(tmp_path, m, postprocessing).proof
     assert {o.after for o in proof.compared} == {"y", "y_raw"}
     assert [name for name, _ in proof.skipped] == ["in_branch"]
+
+
+# -- chance ------------------------------------------------------------------------------------------------
+
+
+def random_in_a_function(*, seedless: bool = False) -> Builder:
+    m = Builder()
+    function = m.function("noise", {"shape": "int32"}, {"out": "float32"})
+    if seedless:
+        body_node(function, "bits", "NonDeterministicInts", ["shape"], shape_dtype="int32", dtype="int32")
+        body_node(function, "draw", "Cast", ["bits:output:0"], SrcT="int32", DstT="float32")
+    else:
+        body_node(function, "draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=0, seed2=0)
+    function.ret["out"] = "draw:y:0" if seedless else "draw:output:0"
+    function.signature.is_stateful = True
+    m.const("shape", [3], "int32")
+    m.node(
+        "y",
+        "StatefulPartitionedCall",
+        ["shape"],
+        Tin=["int32"],
+        Tout=["float32"],
+        f=func("noise"),
+        config="",
+        config_proto="",
+        executor_type="",
+    )
+    return m
+
+
+def test_what_depends_on_chance_alone_is_not_passed(tmp_path: Path) -> None:
+    error = refused(tmp_path, random_in_a_function(seedless=True), lambda g: gds.rename(g, [("y", "z")]))
+    assert error.exit_code == 7
+    assert error.code == "nothing-comparable"
+    assert hint_of(error) == "--validate structure does not run it"
+
+
+def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path) -> None:
+    m = random_in_a_function()
+    m.const("one", 1.0)
+    m.node("fixed", "Neg", ["one"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert [(o.after, o.reason) for o in outcome.proof.outputs if o.comparison is None] == [("z", "random: y")]
+    assert [o.after for o in outcome.proof.compared] == ["fixed"]
+
+
+def drawn(seed: int = 0, seed2: int = 0) -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.const("shape", [1, 3], "int32")
+    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.node("y", "Sub", ["x", "draw"], T="float32")
+    return m
+
+
+def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path) -> None:
+    """Each run goes on in the sequence of a seed, those that fail included."""
+    m = Builder()
+    m.placeholder("x", "float32", (-1, -1))
+    m.const("shape", [1, 1], "int32")
+    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=1, seed2=2)
+    m.const("axis", 1, "int32")
+    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=16)
+    m.node("y", "AddV2", ["parts:15", "draw"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert outcome.proof.compared
+
+
+def test_what_a_random_op_reads_is_compared_too(tmp_path: Path) -> None:
+    """Its value is fed, so that nothing downstream would tell."""
+    m = drawn()
+    m.placeholder("n", "int32", ())
+    m.const("one", 1, "int32")
+    m.node("rows", "Sub", ["n", "one"], T="int32")
+    m.node("shape_now", "Pack", ["rows", "one"], T="int32", N=2)
+    m.node("more", "RandomUniform", ["shape_now"], T="int32", dtype="float32")
+    m.node("w", "Neg", ["more"], T="float32")
+    edit: Edit = lambda g: gds.rename(g, [("w", "v")])  # noqa: E731
+    right = operated(tmp_path, m, edit, overrides=Overrides({"n": "4"}))
+    assert "shape_now" in {o.after for o in right.proof.compared}
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, m, spoilt(edit, exchanged("rows")), overrides=Overrides({"n": "4"}))
+    assert error.exit_code == 5
+
+
+def test_a_random_part_is_not_compared(tmp_path: Path) -> None:
+    p = Builder()
+    p.placeholder("y", "float32", (1, 3))
+    p.const("shape", [1, 3], "int32")
+    p.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
+    p.node("y_postprocessed", "AddV2", ["y", "draw"], T="float32")
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.node("y", "Neg", ["x"], T="float32")
+    error = refused(tmp_path, m, lambda g: gds.add_postprocessing(g, p.graph("dice.pb")))
+    assert error.exit_code == 7
+    assert error.code == "random-output"
+
+
+# -- reroute: what the edit makes necessary ----------------------------------------------------------------
+
+
+def two_inputs(used: bool) -> Builder:
+    m = Builder()
+    m.placeholder("a", "float32", (1, 3))
+    m.placeholder("b", "float32", (1, 3))
+    m.node("y", "Neg", ["a"], T="float32")
+    if used:
+        m.node("other", "Exp", ["b"], T="float32")
+    return m
+
+
+@pytest.mark.parametrize("used", [True, False], ids=["used", "unused"])
+def test_an_input_that_the_reroute_brings_into_use_is_fed(used: bool, tmp_path: Path) -> None:
+    outcome = operated(tmp_path, two_inputs(used), lambda g: gds.reroute(g, [("a", "b")]))
+    assert "b" in outcome.proof.feeds
+    assert [o.after for o in outcome.proof.outputs] == (["y", "other"] if used else ["y"])
+
+
+def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("for nobody")
+    m = Builder()
+    m.const("file", str(secret), "string")
+    m.node("content", "ReadFile", ["file"])
+    m.const("text", "harmless", "string")
+    m.node("y", "Identity", ["text"], T="string")
+    m.const("one", 1.0)
+    m.node("other", "Neg", ["one"], T="float32")
+    error = refused(tmp_path, m, lambda g: gds.reroute(g, [("text", "content")]))
+    check_error(error, "reaches-outside", {"output": ["content", "y"]})
+    assert error.exit_code == 7
+
+
+def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) -> None:
+    m = Builder()
+    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[()])
+    m.node("next", "QueueDequeueV2", ["queue"], component_types=["float32"])
+    m.const("one", 1.0)
+    m.node("y", "Identity", ["one"], T="float32")
+    m.node("other", "Neg", ["one"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("one", "next")], only="^y$"), timeout=LONG_ENOUGH)
+    assert "y" in {name for name, _ in outcome.proof.skipped}
+
+
+def tables(value: int, second: int) -> Builder:
+    """Two tables; only the first is looked up for `y`."""
+    m = Builder()
+    m.placeholder("key", "string", (1,))
+    m.const("default", -1, "int64")
+    for i, number in enumerate((value, second)):
+        m.node(f"table_{i}", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=f"t{i}")
+        m.const(f"keys_{i}", ["a"], "string")
+        m.const(f"values_{i}", [number], "int64")
+        m.node(
+            f"initialise_{i}",
+            "InitializeTableV2",
+            [f"table_{i}", f"keys_{i}", f"values_{i}"],
+            Tkey="string",
+            Tval="int64",
+        )
+    m.node("found", "LookupTableFindV2", ["table_0", "key", "default"], Tin="string", Tout="int64")
+    m.node("y", "Neg", ["found"], T="int64")
+    return m
+
+
+def test_a_table_that_the_reroute_brings_into_use_is_initialised(tmp_path: Path) -> None:
+    outcome = operated(
+        tmp_path,
+        tables(5, 6),
+        lambda g: gds.reroute(g, [("table_0", "table_1")], only="^found$"),
+        overrides=Overrides({"key": "a"}),
+    )
+    assert [(o.after, o.value) for o in outcome.proof.outputs] == [("y", "[-6]")]
+
+
+def label_table() -> Builder:
+    """Numbers to words, with a table of its own."""
+    p = Builder()
+    p.placeholder("y", "int64", (1,))
+    p.const("nothing", "?", "string")
+    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels")
+    p.const("numbers", [-5, -6], "int64")
+    p.const("words", ["five", "six"], "string")
+    p.node("initialise", "InitializeTableV2", ["table", "numbers", "words"], Tkey="int64", Tval="string")
+    p.node("y_postprocessed", "LookupTableFindV2", ["table", "y", "nothing"], Tin="int64", Tout="string")
+    return p
+
+
+def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("key", "int64", (1,))
+    m.node("y", "Neg", ["key"], T="int64")
+    edit: Edit = lambda g: gds.add_postprocessing(g, label_table().graph("labels.pb"))  # noqa: E731
+    outcome = operated(tmp_path, m, edit, overrides=Overrides({"key": "[6]"}))
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[six]"), ("y_raw", "[-6]")]
+    (tmp_path / "out.pb").unlink()
+
+    def wrong(graph: Graph) -> EditResult:
+        result = edit(graph)
+        graph.set_attr(graph["words"], "value", tensor(["six", "five"], "string"))
+        return result
+
+    assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differs",)

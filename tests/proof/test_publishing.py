@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.failing import command, crashing, renaming, simple, telling
-from support.graphs import attr
+from support.graphs import FLOAT, attr, graph, identity, node, placeholder
 from support.operating import operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rename import rename
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation import proving
 from gdsurgeon.operation.edit import Request, operate
+from gdsurgeon.operation.proving import Proving
+from gdsurgeon.proof import prove as module
+from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.trial import EDITED
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import EDITED, Trial
 from gdsurgeon.wire.text import to_binary
-
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("no_child_is_left")]
-
 
 # -- levels --------------------------------------------------------------------------------------------------
 
@@ -56,6 +63,8 @@ def not_a_shape(graph: Graph) -> EditResult:
     return result
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_loading_shows_only_that_it_loads(tmp_path: Path) -> None:
     outcome = operated(tmp_path, simple(), falls_over, level="load")
     assert outcome.proof.level == "load" and outcome.proof.outputs == []
@@ -65,6 +74,8 @@ def test_loading_shows_only_that_it_loads(tmp_path: Path) -> None:
     assert error.code == "does-not-run"
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 @pytest.mark.parametrize("level", ["load", "run"])
 def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> None:
     error = refused(tmp_path, simple(), not_a_shape, level=level)
@@ -73,6 +84,8 @@ def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> N
     assert hint_of(error) is None
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 @pytest.mark.parametrize("level", ["load", "run"])
 def test_an_op_that_this_tensorflow_lacks(level: str, tmp_path: Path) -> None:
     error = refused(tmp_path, simple(), not_an_op, level=level)
@@ -81,6 +94,8 @@ def test_an_op_that_this_tensorflow_lacks(level: str, tmp_path: Path) -> None:
     assert hint_of(error) is not None and "--op-lib" in hint_of(error)
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 @pytest.mark.parametrize("level", ["none", "structure"])
 def test_the_lower_levels_start_no_process(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: Executor) -> Executor:
@@ -92,6 +107,8 @@ def test_the_lower_levels_start_no_process(level: str, tmp_path: Path, monkeypat
     assert (tmp_path / "out.pb").is_file()
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_an_original_that_does_not_run_is_not_blamed_on_the_edit(tmp_path: Path) -> None:
     m = simple()
     m.node("log", "Log", ["y"], T="float32")
@@ -128,12 +145,16 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_the_bytes_that_were_proven_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = staged_hashes(monkeypatch)
     operated(tmp_path, simple(), renaming)
     assert seen == [sha256((tmp_path / "out.pb").read_bytes())]
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_in_place_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = staged_hashes(monkeypatch)
     path = simple().write(tmp_path / "model.pb")
@@ -142,6 +163,8 @@ def test_in_place_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert Path(path + ".old").read_bytes() == simple().bytes()
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_and_of_a_text_what_a_reader_of_the_text_will_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = staged_hashes(monkeypatch)
     path = simple().write(tmp_path / "model.pb")
@@ -151,6 +174,8 @@ def test_and_of_a_text_what_a_reader_of_the_text_will_have(tmp_path: Path, monke
     assert seen == [sha256(to_binary(written, "out.pbtxt"))]
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_and_on_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -160,6 +185,8 @@ def test_and_on_standard_output(
     assert seen == [sha256(capfdbinary.readouterr().out)]
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_a_dry_run_proves_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = staged_hashes(monkeypatch)
     outcome = operated(tmp_path, simple(), renaming, dry_run=True)
@@ -169,12 +196,16 @@ def test_a_dry_run_proves_and_writes_nothing(tmp_path: Path, monkeypatch: pytest
     assert seen[0] == seen[1] == sha256((tmp_path / "out.pb").read_bytes())
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_an_earlier_output_stays_where_the_proof_fails(tmp_path: Path) -> None:
     (tmp_path / "out.pb").write_bytes(b"an earlier output")
     refused(tmp_path, simple(), falls_over)
     assert (tmp_path / "out.pb").read_bytes() == b"an earlier output"
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_nothing_is_at_the_output_before_the_proof_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
     compare = Executor.compare
@@ -189,6 +220,8 @@ def test_nothing_is_at_the_output_before_the_proof_is_done(tmp_path: Path, monke
     assert (tmp_path / "out.pb").exists()
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_an_input_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def changing(graph: Graph) -> EditResult:
         result = renaming(graph)
@@ -203,12 +236,16 @@ def test_an_input_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "out.pb").exists()
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_tensorflow_says_nothing_on_the_way(tmp_path: Path) -> None:
     model = simple().write(tmp_path / "model.pb")
     done = command("rename", model, "y=z", "-o", str(tmp_path / "out.pb"), "-q")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("no_child_is_left")
 def test_threads_of_this_process_are_not_needed(tmp_path: Path) -> None:
     """The proof is made from whatever thread asks for it."""
     caught: list[BaseException] = []
@@ -224,3 +261,61 @@ def test_threads_of_this_process_are_not_needed(tmp_path: Path) -> None:
     thread.join(120)
     assert not thread.is_alive() and caught == []
     assert (tmp_path / "out.pb").is_file()
+
+
+WRONG = ValidationError("more is different than was said")
+NOT_RUN = NotValidatedError("it cannot be run here")
+
+
+def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: Callable[[], Proof]) -> list[str]:
+    """What is done, in order, where the accounting has FOUND something and the graphs are RUN so."""
+    done: list[str] = []
+
+    def tried(*_: Any) -> Trial:
+        done.append("run")
+        trial = Trial(Executor(Settings()), "", [], [], {})
+        trial.proof = run()
+        return trial
+
+    def accounted(*_: Any) -> GdsurgeonError | None:
+        done.append("accounted for")
+        return found
+
+    monkeypatch.setattr(Executor, "load_bytes", lambda *_: done.append("loading"))
+    monkeypatch.setattr(Executor, "check_device", lambda _: "CPU")
+    monkeypatch.setattr(module, "_proven", tried)
+    monkeypatch.setattr(module, "finish", lambda *_: None)
+    monkeypatch.setattr(proving, "_unaccounted", accounted)
+    model = graph(placeholder("x", FLOAT, (2,)), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT))
+    result = rename(model, [("a", "b")])
+    steps = [Step(model.pristine(), model, result)]
+    Proving(Settings(), Overrides(), "run").prove(steps, model.chunks(), b"")
+    return done
+
+
+def failing(error: GdsurgeonError) -> Callable[[], Proof]:
+    def run() -> Proof:
+        raise error
+
+    return run
+
+
+def test_it_is_accounted_for_once_and_before_anything_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proven(monkeypatch, None, lambda: Proof("run")) == ["loading", "accounted for", "run"]
+
+
+@pytest.mark.parametrize(
+    ("found", "run", "told"),
+    [
+        (WRONG, lambda: Proof("run"), WRONG),
+        (WRONG, failing(NOT_RUN), WRONG),
+        (None, failing(NOT_RUN), NOT_RUN),
+        (WRONG, failing(differs := ValidationError("the result differs")), differs),
+    ],
+)
+def test_what_a_run_shows_is_told_of_first(
+    found: GdsurgeonError | None, run: Callable[[], Proof], told: GdsurgeonError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(GdsurgeonError) as error:
+        proven(monkeypatch, found, run)
+    assert error.value is told

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from edits import test_simplify_bodies as in_bodies
 from edits import test_simplify_decided as decided
-from edits import test_simplify_dropout as dropout
 from edits import test_simplify_for_engines as for_engines
-from edits import test_simplify_inside as inside
 from edits import test_simplify_same_shape as of_shapes
 from edits.test_simplify_inlining import AROUND
 from support import every_edit, function_savers
@@ -376,8 +374,8 @@ def behind(records: list[bytes]) -> list[bytes]:
 
 
 X23 = placeholder("x", FLOAT, (2, 3))
-TEN = [*dropout.of_version_1(1)[:-3], add("ten", "w", "zero"), node("f", "Floor", ["ten"], T=FLOAT),
-       node("d", "Mul", ["x", "f"], T=FLOAT), dropout.END]  # fmt: skip
+TEN = [*decided.of_version_1(1)[:-3], add("ten", "w", "zero"), node("f", "Floor", ["ten"], T=FLOAT),
+       node("d", "Mul", ["x", "f"], T=FLOAT), decided.LAST]  # fmt: skip
 EMPTY = [scalar("none", 0, INT32), node("empty", "Pack", ["n", "none"], T=INT32, N=2, axis=0)]
 EMPTY = [*of_shapes.FLATTEN, *EMPTY, node("z", "Reshape", ["w", "empty"], T=FLOAT)]
 TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y", "AddN", ["a", "k", "k"], T=FLOAT, N=3),
@@ -391,14 +389,15 @@ LOOKED_INTO = in_bodies.body("F")
 LOOKED_INTO.attr["api_implements"].s = b"some"
 SIMPLIFIED = [
     *((f"{make.__name__} {part}", [X23, *make(part), identity("a", "x"), neg("b", "a")], ["dropout", "identities"])
-      for make in (dropout.of_version_1, dropout.of_version_2, dropout.selecting) for part in (0, 0.5, 1)),
+      for make in (decided.of_version_1, decided.of_version_2, decided.selecting) for part in (0, 0.5, 1)),
     ("dropout of others", [X23, *TEN, identity("a", "x"), neg("b", "a")], ["dropout", "identities"]),
     *((name, behind(records), ["same-shape"]) for name, records in (of_shapes.GOES | of_shapes.STAYS).items()),
     ("open dim", behind(of_shapes.FLATTEN), []),
     ("open dim twice", behind([*of_shapes.FLATTEN, node("z", "Neg", ["dims"], T=INT32)]), []),
     ("empty dims", behind(EMPTY), []),
     *((f"inside {make.__name__} {name}", make(identity("e", "x"), *nodes, returned=returned, more=more), passes)
-      for name, (nodes, returned, more, _) in inside.INSIDE.items() for make in (inside.chosen, inside.looping)
+      for name, (nodes, returned, more, _) in in_bodies.INSIDE.items()
+      for make in (in_bodies.chosen_in, in_bodies.looping)
       for passes in ([], ["bodies", "identities"])),
     ("bodies", of_functions(in_bodies.body("F")), []),
     ("bodies looked into", of_functions(LOOKED_INTO), []),
