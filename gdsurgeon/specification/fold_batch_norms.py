@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
-from gdsurgeon.compare.intent import Intent
+from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
@@ -71,25 +72,51 @@ class Fold:
         name: the name of the node.
 
     Raises:
-        NotFolded: it is not such a node, before or after.
+        NotFolded: it was not computed by a convolution with neighbors, or is not one, with a sum or without.
     """
 
     def __init__(self, comparison: Comparison, name: str) -> None:
-        self._comparison = comparison
+        self._before, self._after = comparison.before, comparison.after
         self._old, self._new = comparison.before[name], comparison.after[name]
-        self._was, self._now = _form(self._old), _form(self._new)
+        self._was = _form(self._old)
+        self._sum = [read.node for read in self._new.inputs[1:]] if self._new.op == "BiasAdd" else []
+        self._conv = self._new.inputs[0].node if self._sum else self._new
+        is_same_op = self._conv.op == self._was.conv.op and len(self._conv.inputs) == len(self._was.conv.inputs)
+        if not is_same_op or (self._sum and self._conv.name in self._before):
+            raise NotFolded("it is computed by more than a new convolution and a sum")
 
-    def come(self) -> list[str]:
-        """Returns the nodes that must be new."""
-        now = self._now
-        parts = [now.conv, now.conv.inputs[1].node, *(read.node for read in self._new.inputs[1:])]
-        names = [part.name for part in parts if part is not self._new and part.op in (now.conv.op, "Const")]
-        return [name for name in dict.fromkeys(names) if name not in self._comparison.before]
+    def declare(self, intent: Intent) -> None:
+        """Adds the changes to `intent`: how the node and the new nodes must be."""
+        old, new, was, conv = self._old, self._new, self._was.conv, self._conv
+        inputs = [read.name for read in was.inputs]
+        inputs[FILTERED[was.op]] = self._was.source.name
+        if conv.inputs[1].name not in self._before:
+            inputs[1] = conv.inputs[1].name
+        keys = {*was.attr_keys, *conv.attr_keys} - ASIDE - _WHERE
+        attrs = {key: was.attr_bytes(key) for key in keys} | {key: conv.attr_bytes(key) for key in _WHERE}
+        op = was.op
+        if self._sum:
+            intent.added.append(conv.name)
+            intent.altered += made(conv.name, op, inputs, device=old.device)
+            intent.altered += [Altered(conv.name, f"attr {key}", value) for key, value in attrs.items()]
+            intent.altered.append(Altered(conv.name, "colocated", tuple(other.name for other in was.colocated)))
+            is_second = was.text_attr("data_format").startswith("NC")
+            second = string_value("NCHW").SerializeToString(deterministic=True) if is_second else None
+            op, attrs = "BiasAdd", {"T": was.attr_bytes("T"), "data_format": second}
+            inputs = [conv.name, *(node.name for node in self._sum)]
+        for node in (conv.inputs[1].node, *self._sum):
+            if node.name not in self._before:
+                intent.added.append(node.name)
+                dtype = {"dtype": was.attr_bytes("T"), "value": None}
+                intent.altered += made(node.name, "Const", device=old.device, attrs=dtype)
+        kept = {key: old.attr_bytes(key) for key in old.attr_keys if key[:1] == "_" and key != "_gradient_op_type"}
+        expected = {**dict.fromkeys((*old.attr_keys, *new.attr_keys)), **kept, **attrs}
+        values = {f"attr {key}": value for key, value in expected.items() if key not in ASIDE}
+        intent.alter(new.name, {"op": op, "inputs": tuple(inputs), **values})
 
     def going(self) -> Iterator[str]:
         """Yields the nodes that this node does not need any more."""
-        pending = [node for node in self._was.path if node is not self._old]
-        yield from (node.name for node in pending)
+        yield from (node.name for node in self._was.path if node is not self._old)
         parts = [read for node in self._was.path for read in node.inputs]
         for read in parts:  # grows while it is walked
             if read.node not in self._was.path and (_array(read) is not None or read.node.op == "Const"):
@@ -98,58 +125,34 @@ class Fold:
 
     def faults(self) -> Iterator[str]:
         """Yields the faults, a line each."""
-        old, new, was, now = self._old, self._new, self._was, self._now
-        name, before, after = quoted(new.name), self._comparison.before, self._comparison.after
-        is_whole = now.path in ([new], [new, now.conv]) and now.pads is None
-        if not is_whole or (now.conv is not new and (new.op != "BiasAdd" or now.conv.name in before)):
-            yield f"{name} is computed by more than a new convolution and a sum"
-        if was.conv.op != now.conv.op:
-            yield f"{name} is computed by {now.conv.op}, but was computed by {was.conv.op}"
-            return
-        if len({node.device for node in (*was.path, *now.path)}) > 1:
+        was, name = self._was, quoted(self._new.name)
+        if len({node.device for node in was.path}) > 1:
             yield f"{name} is computed on a different device"
-        if any(node.controls for node in (*was.path, *now.path)):
+        if any(node.controls for node in was.path):
             yield f"{name} or a node folded into it has control dependencies"
-        reads = [[read.name for at, read in enumerate(form.conv.inputs) if at not in (1, FILTERED[form.conv.op])]
-                 for form in (was, now)]  # fmt: skip
-        if was.source.name != now.source.name or reads[0] != reads[1]:
-            yield f"{name} is computed from different inputs"
         for node in was.path:
-            users = before.users(node)
-            if node is not old and len(users) != 1:
+            users = self._before.users(node)
+            if node is not self._old and len(users) != 1:
                 yield f"{quoted(node.name)} was folded into {name}, but has other consumers"
             if any(read.node is node and read.index for user in users for read in user.inputs):
                 yield f"a node with several used outputs was folded into {name}"
-        yield from self._attrs(name)
-        yield from _of_place(was, now, name)
+        yield from _of_place(was, self._conv, name)
         weights = _past(was.conv.inputs[1])
-        mine = now.conv.inputs[1].node
-        if weights.name in after and weights.name != mine.name:
+        if weights.name in self._after and weights.name != _past(self._conv.inputs[1]).name:
             yield f"{quoted(weights.name)} still exists next to the weights computed from it"
         yield from self._numbers(name)
-
-    def _attrs(self, name: str) -> Iterator[str]:
-        was, now = self._was.conv, self._now.conv
-        keys = {*was.attr_keys, *now.attr_keys} - ASIDE - _WHERE
-        differing = [key for key in sorted(keys) if not is_same_attr(was, now, key)]
-        if now is not self._new:
-            own = {key for key in (*self._old.attr_keys, *self._new.attr_keys) if key.startswith("_")} - ASIDE
-            differing += [key for key in sorted(own) if not is_same_attr(self._old, self._new, key)]
-            kind = self._new.plain_attr("T")
-            differing += ["T"] if kind != was.plain_attr("T") else []
-        if differing:
-            yield f"{name} is computed with a different {quoted(differing[0])}"
 
     def _numbers(self, name: str) -> Iterator[str]:
         """Compares the weights and offsets, which are rounded once."""
         import numpy as np
 
-        was, now = self._was, self._now
-        precision = float(np.finfo(_kind(now.conv.inputs[1])).eps)
+        was, filters = self._was, self._conv.inputs[1]
+        precision = float(np.finfo(_kind(filters)).eps)
+        offset = _array(self._new.inputs[1]) if self._sum else np.zeros(was.offset.shape)
         for what, exact, found, slack in (
-            ("weights", was.weights, now.weights, was.rounding), ("sums", was.offset, now.offset, was.peak * 1e-12)
+            ("weights", was.weights, _array(filters), was.rounding), ("sums", was.offset, offset, was.peak * 1e-12)
         ):  # fmt: skip
-            if exact.shape != found.shape:
+            if found is None or exact.shape != found.shape:
                 yield f"{name} has {what} of a different shape"
                 continue
             with np.errstate(all="ignore"):
@@ -159,19 +162,16 @@ class Fold:
                 yield f"{name} has wrong {what}: {count} differ from those of the original nodes"
 
 
-def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
-    """Yields faults of the padding and the dilations."""
+def _of_place(was: Form, conv: Node, name: str) -> Iterator[str]:
+    """Yields faults of the padding and the dilations of `conv`."""
     if was.pads is None:
         for key in sorted(_WHERE):
-            if was.conv.has_attr(key) != now.conv.has_attr(key) or (
-                was.conv.has_attr(key) and not is_same_attr(was.conv, now.conv, key)
-            ):
+            if (was.conv.has_attr(key) or conv.has_attr(key)) and not is_same_attr(was.conv, conv, key):
                 yield f"{name} is computed by a convolution with a different {quoted(key)}"
         return
-    gaps = was.gaps or _pair(was.conv, "dilations")
-    if _pair(now.conv, "dilations") != gaps:
+    if _pair(conv, "dilations") != (was.gaps or _pair(was.conv, "dilations")):
         yield f"{name} is computed by a convolution with different dilations"
-    if was.pads not in _pads_of(now):
+    if was.pads not in _pads_of(conv, was.weights.shape):
         yield f"{name} is computed by a convolution with different padding"
 
 
@@ -184,10 +184,9 @@ def _pair(conv: Node, key: str) -> tuple[int, int]:
     return values[first], values[first + 1]
 
 
-def _pads_of(form: Form) -> list[Pads]:
+def _pads_of(conv: Node, filters: Sequence[int]) -> list[Pads]:
     """Returns the possible paddings of a convolution; with strides they depend on the size of the input."""
-    conv, first = form.conv, _first(form.conv)
-    kind = conv.text_attr("padding")
+    kind, first = conv.text_attr("padding"), _first(conv)
     if kind == "VALID":
         return [((0, 0), (0, 0))]
     if kind == "EXPLICIT":
@@ -198,7 +197,7 @@ def _pads_of(form: Form) -> list[Pads]:
     strides, gaps = _pair(conv, "strides"), _pair(conv, "dilations")
     ways: list[set[tuple[int, int]]] = []
     for axis in (0, 1):
-        window = gaps[axis] * (int(form.weights.shape[axis]) - 1) + 1
+        window = gaps[axis] * (filters[axis] - 1) + 1
         totals = {max(window - last, 0) for last in range(1, strides[axis] + 1)}
         ways.append({(total // 2, total - total // 2) for total in totals})
     return [(one, other) for one in ways[0] for other in ways[1]]
@@ -408,15 +407,14 @@ def fold_batch_norms(comparison: Comparison, outputs: Sequence[str] = ()) -> Ite
     """See `gdsurgeon.specification.specify.violations`."""
     facts = comparison.facts
     intent, going = Intent(), dict[str, None]()
-    for name in _computed_otherwise(comparison):
+    for name in dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)]):
         try:
             fold = Fold(comparison, name)
         except NotFolded as why:
             yield f"{quoted(name)} was changed, but is not a convolution with folded neighbors: {why}"
             continue
         yield from fold.faults()
-        intent.changed.append(name)
-        intent.added += [each for each in fold.come() if each not in intent.added]
+        fold.declare(intent)
         going |= dict.fromkeys(fold.going())
     serving = comparison.before.serving or Serving()
     named = {*serving.nodes, *(parse_tensor(text).node for text in outputs)}
@@ -424,9 +422,3 @@ def fold_batch_norms(comparison: Comparison, outputs: Sequence[str] = ()) -> Ite
         if name in going and name not in named and any(True for _ in comparison.before.users(comparison.before[name])):
             intent.removed.append(name)
     yield from audit(comparison, intent)
-
-
-def _computed_otherwise(comparison: Comparison) -> Iterator[str]:
-    """Returns the nodes of both graphs with different ops, attrs or inputs."""
-    facts = comparison.facts
-    yield from dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)])
