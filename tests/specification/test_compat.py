@@ -59,7 +59,7 @@ def test_what_the_release_takes_is_no_fault() -> None:
     assert list(violations(compare_files(found, found), Asked("compat", {"target": "1.4"}))) == []
 
 
-@pytest.mark.parametrize("mistake", ["", "_over", "_merged"])
+@pytest.mark.parametrize("mistake", ["", "_over", "_branches"])
 def test_effects_of_branches_are_waited_for(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lowered conditional, or what says that a branch was run, waits for nothing."""
     held = node("t", "Assert", ["no:output:0", "a"], T=dtypes(FLOAT), summarize=3)
@@ -67,10 +67,10 @@ def test_effects_of_branches_are_waited_for(mistake: str, monkeypatch: pytest.Mo
     sides = {"then_branch": func("checks"), "else_branch": func("checks")}
     branch = node("if", "If", ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(), **sides)
     records = [placeholder("p", BOOL, ()), X, branch, identity("y", "x", "^if")]
-    over, merged = _Lowering._over, _Lowering._merged
+    over, branches = _Lowering._over, _Lowering._branches
     mistakes = {
         "_over": lambda self, key, runs, _: over(self, key, runs, runs),
-        "_merged": lambda self, ends: (merged(self, ends)[0], []),
+        "_branches": lambda self, *args: (branches(self, *args)[0], []),
     }
     if mistake:
         monkeypatch.setattr(_Lowering, mistake, mistakes[mistake])

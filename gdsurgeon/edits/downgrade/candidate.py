@@ -100,22 +100,8 @@ class Analysis:
         replacement = Planner(self.graph, text, "").plan(_terms(text), Match(tensors, {"n": node}, {}), ())
         replacement.results.append(NewOutput(replacement.nodes[-1], 0))
         anchor = [read.node for read in node.inputs[:1]] if self._is_in_loop(node) else []
-        return PlannedRewrite(
-            rule=node.op,
-            roots=(node.output,),
-            outcomes={node: IN_PLACE},
-            going=[],
-            reads=[],
-            anchor=anchor,
-            replacement=replacement,
-            bindings={},
-            members={node},
-            is_hidden=False,
-            beyond=None,
-            placed=(node.name,),
-            tensors={},
-            text=text,
-        )
+        outcomes, names = {node: IN_PLACE}, (node.name,)
+        return PlannedRewrite(node.op, (node.output,), outcomes, anchor, replacement, names, text, {node})
 
 
 class Candidate:

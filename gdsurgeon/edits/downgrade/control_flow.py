@@ -16,7 +16,7 @@ from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import func_value, int_value, string_value, type_value, types_value
+from gdsurgeon.graph.attrs import int_value, string_value, type_value, types_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -100,28 +100,21 @@ class _Lowering:
         self.graph.set_controls(self.node, controls)
         if results:
             value = type_value(self.dtypes[0]) if len(results) == 1 else types_value(self.dtypes)
-            self.graph.set_attr(self.node, "T", value.SerializeToString(deterministic=True))
+            self.graph.set_attr(self.node, "T", value)
 
     def _add(
         self, name: str, op: str, inputs: Sequence[Output], controls: Sequence[Node] = (), **attrs: AttrValue
     ) -> Node:
-        data = {key: value.SerializeToString(deterministic=True) for key, value in attrs.items()}
         name = self.unique(f"{self.node.name}/{name}")
-        return self.graph.add(name, op, inputs, controls, attrs=data, device=self.node.device, after=self.node)
+        return self.graph.add(name, op, inputs, controls, attrs=attrs, device=self.node.device, after=self.node)
 
     def _call(
-        self,
-        key: str,
-        inputs: Sequence[Output],
-        gives: Sequence[int],
-        controls: Sequence[Node] = (),
-        called: AttrValue | None = None,
+        self, name: str, called: AttrValue | None, inputs: Sequence[Output], gives: Sequence[int], *controls: Node
     ) -> Node:
-        """Adds a call of the function in the attr `key`, or of `called`."""
-        value = called if called is not None else self.node.attr(key)
-        assert value is not None
-        taken = types_value([read.dtype for read in inputs])
-        return self._add(key, "StatefulPartitionedCall", inputs, controls, f=value, Tin=taken, Tout=types_value(gives))
+        """Adds a call of the function `called`."""
+        assert called is not None
+        types = {"Tin": types_value([read.dtype for read in inputs]), "Tout": types_value(gives)}
+        return self._add(name, "StatefulPartitionedCall", inputs, controls, f=called, **types)
 
     def _while(self) -> tuple[list[Output], list[Node]]:
         """Returns the Exit nodes of a frame, and further control inputs."""
@@ -137,11 +130,11 @@ class _Lowering:
                   for read, t in zip(node.inputs, types, strict=True)]  # fmt: skip
         merges = [self._add("Merge", "Merge", [enter.output, enter.output], T=t, N=int_value(2))
                   for enter, t in zip(enters, types, strict=True)]  # fmt: skip
-        going_on = self._call("cond", [merge.output for merge in merges], [self._condition_dtype()])
+        going_on = self._call("cond", node.attr("cond"), [merge.output for merge in merges], [self._condition_dtype()])
         condition = self._add("LoopCond", "LoopCond", [going_on.output])
         switches = [self._add("Switch", "Switch", [merge.output, condition.output], T=t)
                     for merge, t in zip(merges, types, strict=True)]  # fmt: skip
-        body = self._call("body", [Output(switch, 1) for switch in switches], dtypes)
+        body = self._call("body", node.attr("body"), [Output(switch, 1) for switch in switches], dtypes)
         exits = [self._add("Exit", "Exit", [switch.output], T=t) for switch, t in zip(switches, types, strict=True)]
         for index, (enter, merge, t) in enumerate(zip(enters, merges, types, strict=True)):
             back = self._add("NextIteration", "NextIteration", [Output(body, index)], T=t)
@@ -172,16 +165,9 @@ class _Lowering:
             facts = {"node": node.name, "tensor": condition.name, "expected": "bool", "found": found}
             message = f"{what}; a version 1 conditional needs a bool"
             raise EditError(message, code="dtype-mismatch", facts=facts)
-        truth = type_value(BOOL)
-        decided = self._add("pred_id", "Identity", [condition], node.controls, T=truth)
-        pivot = self._add("Switch", "Switch", [decided.output, decided.output], T=truth)
-        switches = [self._add("Switch", "Switch", [read, decided.output], T=type_value(read.dtype)) for read in inputs]
-        sides = []
-        for side, key in ((0, "else_branch"), (1, "then_branch")):
-            runs = self._add(f"{key}/pivot", "Identity", [Output(pivot, side)], T=truth)
-            call = self._call(key, [Output(switch, side) for switch in switches], self.dtypes, [runs])
-            sides.append((call, self._over(key, runs, call)))
-        return self._merged(sides)
+        chosen = self._add("pred_id", "Identity", [condition], node.controls, T=type_value(BOOL)).output
+        branches = [(chosen, side, node.attr(key)) for side, key in ((0, "else_branch"), (1, "then_branch"))]
+        return self._branches(inputs, branches)
 
     def _case(self) -> tuple[list[Output], list[Node]]:
         """Returns the same for several branches; an index out of range selects the last branch."""
@@ -191,28 +177,46 @@ class _Lowering:
         functions = list(value.list.func) if value is not None else []
         if not functions:
             raise EditError(f"{quoted(node.name)} has no branches", code="wrong-count", facts={"node": node.name})
-        truth, number = type_value(BOOL), type_value(INT32)
+        number = type_value(INT32)
         index = self._add("branch_index", "Identity", [chosen], node.controls, T=number)
-        others: list[Output] = []
-        sides = []
-        for place, function in enumerate(functions):
-            key = f"branch_{place}"
-            if place < len(functions) - 1:
-                its = tensor_value(INT32, (), [place])
-                known = self._add(f"{key}/place", "Const", [], [index], dtype=number, value=its)  # in the frame of that
-                meant = self._add(f"{key}/is_it", "Equal", [index.output, known.output], T=number).output
-                others.append(meant)
-            else:
-                meant = self._is_none_of(others, index)
-            pivot = self._add(f"{key}/Switch", "Switch", [meant, meant], T=truth)
-            runs = self._add(f"{key}/pivot", "Identity", [Output(pivot, 1)], T=truth)
-            given = [Output(self._add(f"{key}/Switch", "Switch", [read, meant], T=type_value(read.dtype)), 1)
-                     for read in inputs]  # fmt: skip
-            called = func_value("")
-            called.func.CopyFrom(function)
-            call = self._call(key, given, self.dtypes, [runs], called)
-            sides.append((call, self._over(key, runs, call)))
-        return self._merged(sides)
+        meant: list[Output] = []
+        for place in range(len(functions) - 1):
+            its = tensor_value(INT32, (), [place])
+            known = self._add(f"branch_{place}/place", "Const", [], [index], dtype=number, value=its)  # in its frame
+            meant.append(self._add(f"branch_{place}/is_it", "Equal", [index.output, known.output], T=number).output)
+        meant.append(self._is_none_of(meant, index))
+        return self._branches(inputs, [(at, 1, AttrValue(func=f)) for at, f in zip(meant, functions, strict=True)])
+
+    def _branches(
+        self, inputs: Sequence[Output], branches: Sequence[tuple[Output, int, AttrValue | None]]
+    ) -> tuple[list[Output], list[Node]]:
+        """Returns the results of the branch that runs, and a node that runs after it.
+
+        Args:
+            inputs: the inputs of each branch.
+            branches: for each branch a condition, 1 if the branch runs when the condition is true and 0 otherwise, and
+                the function.
+        """
+        truth, count = type_value(BOOL), int_value(len(branches))
+        switched: dict[Output, list[Node]] = {}
+        calls: list[Node] = []
+        ends: list[Node] = []
+        for at, (condition, side, function) in enumerate(branches):
+            if condition not in switched:
+                reads = [condition, *inputs]
+                switched[condition] = [
+                    self._add("Switch", "Switch", [read, condition], T=type_value(read.dtype)) for read in reads
+                ]
+            pivot, *given = [Output(switch, side) for switch in switched[condition]]
+            runs = self._add(f"branch_{at}/pivot", "Identity", [pivot], T=truth)
+            calls.append(self._call(f"branch_{at}", function, given, self.dtypes, runs))
+            ends.append(self._over(f"branch_{at}", runs, calls[-1]))
+        done = self._add("done", "Merge", [end.output for end in ends], T=truth, N=count)
+        merges = [
+            self._add("Merge", "Merge", [Output(call, index) for call in calls], T=type_value(dtype), N=count)
+            for index, dtype in enumerate(self.dtypes)
+        ]
+        return [merge.output for merge in merges], [done]
 
     def _is_none_of(self, others: Sequence[Output], index: Node) -> Output:
         """Returns the tensor that is true if no one of `others` is true."""
@@ -226,15 +230,3 @@ class _Lowering:
     def _over(self, key: str, runs: Node, call: Node) -> Node:
         """Adds a node that runs after a branch."""
         return self._add(f"{key}/done", "Identity", [runs.output], [call], T=type_value(BOOL))
-
-    def _merged(self, sides: Sequence[tuple[Node, Node]]) -> tuple[list[Output], list[Node]]:
-        """Returns the results of the branch that runs, and a node that runs after it; `sides`: the calls with these
-        nodes.
-        """
-        count = int_value(len(sides))
-        done = self._add("done", "Merge", [over.output for _, over in sides], T=type_value(BOOL), N=count)
-        merges = [
-            self._add("Merge", "Merge", [Output(call, index) for call, _ in sides], T=type_value(dtype), N=count)
-            for index, dtype in enumerate(self.dtypes)
-        ]
-        return [merge.output for merge in merges], [done]

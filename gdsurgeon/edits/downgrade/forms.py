@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.compatibility import groups
 from gdsurgeon.edits.downgrade.candidate import ROUNDING, Candidate, Rule
@@ -177,45 +176,23 @@ def _other_than(site: Candidate, *wanted: tuple[int, int, str]) -> str:
 # -- products -------------------------------------------------------------------------------------------------
 
 
-class _Labels(NamedTuple):
-    """The labels of an equation: of the operands and the result; common ones, and one for each of the rest."""
-
-    a: str
-    b: str
-    result: str
-    batch: str
-    left: str
-    right: str
-    summed: str
-
-
-def _labels(equation: str) -> _Labels | None:
-    """Returns the labels of an equation that is a product of matrices, or None."""
+def _einsum(site: Candidate) -> str:
+    """Einsum as Transpose and BatchMatMul, as TensorFlow's kernel computes it: one label is summed, and each operand
+    has one label of its own.
+    """
+    equation = site.node.text_attr("equation")
     operands, arrow, result = equation.partition("->")
     a, comma, b = operands.partition(",")
-    whole = a + b + result
-    if not arrow or not comma or "," in b or not whole.isalpha():
-        return None
-    if any(len(set(labels)) < len(labels) for labels in (a, b, result)) or set(result) - {*a, *b}:
-        return None
     batch = "".join(label for label in result if label in a and label in b)
     left, right = ("".join(x for x in one if x not in other) for one, other in ((a, b), (b, a)))
     summed = "".join(label for label in a if label in b and label not in result)
-    is_product = len(left) == len(right) == len(summed) == 1 and {*left, *right} <= {*result}
-    return _Labels(a, b, result, batch, left, right, summed) if is_product else None
-
-
-def _einsum(site: Candidate) -> str:
-    """Einsum as Transpose and BatchMatMul, as TensorFlow's kernel computes it."""
-    equation = site.node.text_attr("equation")
-    labels = _labels(equation)
-    if labels is None:
+    is_valid = bool(arrow and comma) and "," not in b and (a + b + result).isalpha() and {*result} <= {*a, *b}
+    is_valid &= all(len({*labels}) == len(labels) for labels in (a, b, result))
+    if not is_valid or not len(left) == len(right) == len(summed) == 1 or not {*left, *right} <= {*result}:
         text = f"{equation} is not a matrix product: use Transpose, Reshape and BatchMatMul instead"
         return Remark(text, "not-a-product", equation=equation)
-    a = _transposed("n.0", labels.a, labels.batch + labels.left + labels.summed)
-    b = _transposed("n.1", labels.b, labels.batch + labels.summed + labels.right)
-    order = _order(labels.batch + labels.left + labels.right, labels.result)
-    return f"Transpose(BatchMatMul({a}, {b}), {order})"
+    first, second = _transposed("n.0", a, batch + left + summed), _transposed("n.1", b, batch + summed + right)
+    return f"Transpose(BatchMatMul({first}, {second}), {_order(batch + left + right, result)})"
 
 
 def _transposed(read: str, labels: str, wanted: str) -> str:

@@ -65,17 +65,17 @@ class PlannedRewrite:
     rule: str
     roots: tuple[Output, ...]
     outcomes: dict[Node, str]
-    going: list[Node]
-    reads: list[Output]
     anchor: list[Node]
     replacement: Replacement
-    bindings: dict[str, str]
-    members: set[Node]
-    is_hidden: bool
-    beyond: float | None
     placed: tuple[str, ...]
-    tensors: dict[str, str]
     text: str
+    members: set[Node]
+    going: list[Node] = field(default_factory=list)
+    reads: list[Output] = field(default_factory=list)
+    bindings: dict[str, str] = field(default_factory=dict)
+    is_hidden: bool = False
+    beyond: float | None = None
+    tensors: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
