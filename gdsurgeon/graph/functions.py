@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from itertools import islice
+from copy import copy
 from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import InputError, Json, printable
@@ -12,9 +12,9 @@ from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import LIBRARY, distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
-from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef, decode_error
+from gdsurgeon.wire.protos import ArgDef, FunctionDef, GradientDef, NodeDef, decode_error
 from gdsurgeon.wire.source import Source
-from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
 T = TypeVar("T", bound=Hashable)
 
@@ -31,23 +31,33 @@ def closure(starts: Iterable[T], step: Callable[[T], Iterable[T]]) -> set[T]:
 
 
 class _Entry:
-    """A function of the library. `place` is its index among the functions of the file; None if an edit added it."""
+    """A field of the library: a function, a GradientDef, or an unknown field.
 
-    __slots__ = ("calls", "changed", "function", "place")
+    `place` is its span in the file; None if an edit has made it. `home` is the start of the library field around it.
+    """
 
-    def __init__(self, function: FunctionDef, place: int | None) -> None:
-        self.function = function
-        self.place = place
-        self.changed = place is None
+    __slots__ = ("calls", "function", "gradient", "home", "place")
+
+    def __init__(
+        self, home: int, place: SourceSpan | None, function: FunctionDef | None, gradient: GradientDef | None = None
+    ) -> None:
+        self.home, self.place, self.function, self.gradient = home, place, function, gradient
         self.calls: tuple[str, ...] | None = None  # the functions that it calls, once requested
 
-    def copy(self) -> _Entry:
-        out = _Entry(self.function, self.place)
-        out.changed, out.calls = self.changed, self.calls
-        return out
+    def names(self, names: frozenset[str]) -> bool:
+        """Returns whether it is a function with one of `names`, or a GradientDef that refers to one of them."""
+        if self.function is not None:
+            return self.function.signature.name in names
+        gradient = self.gradient
+        return gradient is not None and not names.isdisjoint((gradient.function_name, gradient.gradient_func))
 
-    def encoded(self) -> bytes:
-        return encode_len(_FUNCTION, self.function.SerializeToString(deterministic=True))
+    def chunk(self) -> Chunk:
+        """Returns its bytes."""
+        if self.place is not None:
+            return self.place
+        number, message = (_FUNCTION, self.function) if self.function is not None else (_GRADIENT, self.gradient)
+        assert message is not None
+        return encode_len(number, message.SerializeToString(deterministic=True))
 
 
 _FUNCTION, _GRADIENT = 1, 2
@@ -75,26 +85,18 @@ class FunctionLibrary:
         self.journal = journal
         self._entries: dict[_Entry, None] | None = None  # in order
         self._by_name: dict[str, _Entry] = {}
-        self._gradients: dict[int, GradientDef] = {}
-        self._new_gradients: dict[int, GradientDef] = {}
         self.version = 0
         self.is_changed = False
-        self._by_place: tuple[tuple[int, int], dict[int, _Entry]] | None = None
-        self._first_places: dict[int, int] = {}  # from the start of a library field to the index of its first function
 
     def __len__(self) -> int:
-        return len({entry.function.signature.name for entry in self._all()})
-
-    def __bool__(self) -> bool:
-        """Returns whether the library has any function, without counting them."""
-        return bool(self._all())
+        return len(self._names())
 
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None
 
     def __iter__(self) -> Iterator[FunctionDef]:
         """Yields the FunctionDefs in file order, including duplicate names, then the added ones. Do not modify them."""
-        return iter([entry.function for entry in self._all()])
+        return iter([entry.function for entry in self._all() if entry.function is not None])
 
     def get(self, name: str) -> FunctionDef | None:
         """Returns the FunctionDef `name`, or None. Do not modify it: pass a changed copy to `replace`."""
@@ -103,12 +105,14 @@ class FunctionLibrary:
 
     def __getitem__(self, name: str) -> FunctionDef:
         """Returns the FunctionDef `name`, which must exist; see `get`."""
-        return self._by_name[name].function
+        function = self._names()[name].function
+        assert function is not None
+        return function
 
     def calls(self, name: str) -> tuple[str, ...]:
         """Returns the functions that the function `name` calls or forwards, each once, even if not in the library."""
         entry = self._find(name)
-        if entry is None:
+        if entry is None or entry.function is None:
             return ()
         if entry.calls is None:
             nodes = entry.function.node_def
@@ -142,103 +146,87 @@ class FunctionLibrary:
 
     def gradients(self) -> list[GradientDef]:
         """Returns the GradientDefs (name of a function, name of its gradient function)."""
-        self._all()
-        return [*self._gradients.values(), *self._new_gradients.values()]
+        return [entry.gradient for entry in self._all() if entry.gradient is not None]
 
     def other_fields(self) -> bytes:
         """Returns the fields of the library other than functions and GradientDefs, serialized."""
-        out: list[bytes] = []
-        for span in self._spans:
-            data = self._source.read(span.value, span.end - span.value)
-            out += [data[f.start : f.end] for f in fields(data, 0, len(data)) if f.number not in (_FUNCTION, _GRADIENT)]
-        return b"".join(out)
+        return read_chunks(entry.chunk() for entry in self._all() if entry.function is None and entry.gradient is None)
 
     def _find(self, name: str) -> _Entry | None:
-        if not self._spans and not self._entries:
-            return None
+        return self._names().get(name) if self._spans or self._entries else None
+
+    def _names(self) -> dict[str, _Entry]:
         self._all()
-        return self._by_name.get(name)
+        return self._by_name
 
     def _all(self) -> dict[_Entry, None]:
         if self._entries is None:
             entries: dict[_Entry, None] = {}
-            for span, library in zip(self._spans, self._libraries(), strict=True):
-                self._first_places[span.start] = len(entries)
-                for function in library.function:
-                    entry = _Entry(function, len(entries))
-                    entries[entry] = None
-                    self._by_name.setdefault(function.signature.name, entry)
-                self._gradients.update(enumerate(library.gradient, len(self._gradients)))
+            for span in self._spans:
+                data = self._source.read(span.value, span.end - span.value)
+                try:
+                    self._read(span, data, entries)
+                except (WireError, decode_error()):
+                    nested = is_too_deeply_nested(data, "library")
+                    what = "too deeply nested (function attrs inside function attrs)" if nested else "corrupt"
+                    raise InputError(
+                        f"the function library of {printable(self._source.name)} is {what}",
+                        code="too-deep" if nested else "corrupt",
+                        file=self._source.name,
+                    ) from None
             self._entries = entries
         return self._entries
 
-    def _libraries(self) -> list[FunctionDefLibrary]:
-        out: list[FunctionDefLibrary] = []
-        count = 0
-        for span in self._spans:
-            data = self._source.read(span.value, span.end - span.value)
-            count += self._count(data, MOST_FUNCTIONS - count)
-            try:
-                out.append(FunctionDefLibrary.FromString(data))
-            except decode_error():
-                nested = is_too_deeply_nested(data, "library")
-                what = "too deeply nested (function attrs inside function attrs)" if nested else "corrupt"
-                raise InputError(
-                    f"the function library of {printable(self._source.name)} is {what}",
-                    code="too-deep" if nested else "corrupt",
-                    file=self._source.name,
-                ) from None
-        return out
-
-    def _count(self, data: bytes, most: int) -> int:
-        """Returns the number of functions in the serialised library `data`. Raises InputError: it exceeds `most`."""
-        found = (field for field in fields(data, 0, len(data)) if field.number == _FUNCTION)
-        try:
-            count = sum(1 for _ in islice(found, most + 1))
-        except WireError:
-            return 0  # it is reported when the library is read
-        if count > most:
+    def _read(self, span: Field, data: bytes, entries: dict[_Entry, None]) -> None:
+        """Adds the fields of a library field to `entries`."""
+        for field in fields(data, 0, len(data)):
+            number = field.number if field.wire_type == LEN else 0
+            body = data[field.value : field.end]
+            entry = _Entry(
+                span.start,
+                SourceSpan(self._source, span.value + field.start, span.value + field.end),
+                FunctionDef.FromString(body) if number == _FUNCTION else None,
+                GradientDef.FromString(body) if number == _GRADIENT else None,
+            )
+            entries[entry] = None
+            if entry.function is not None:
+                self._by_name.setdefault(entry.function.signature.name, entry)
+        if len(entries) > MOST_FUNCTIONS:
             line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
             facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
             raise InputError(line, code="too-large", facts=facts)
-        return count
 
     def add(self, function: FunctionDef) -> None:
         """Adds a FunctionDef; its name must be free."""
         name = function.signature.name
         assert self._find(name) is None
-        entry = _Entry(function, None)
-        self.journal.set_item(self._all(), entry, None)
-        self.journal.set_item(self._by_name, name, entry)
-        self._note()
+        self.journal.set_item(self._by_name, name, self._add(function))
 
     def replace(self, function: FunctionDef) -> None:
         """Replaces the function that has the same name as `function`."""
         entry = self._find(function.signature.name)
         assert entry is not None
-        for key, value in (("function", function), ("calls", None), ("changed", True)):
+        for key, value in (("function", function), ("calls", None), ("place", None)):
             self.journal.set_attribute(entry, key, value)
         self._note()
 
     def remove(self, names: Collection[str]) -> None:
         """Removes functions, and the GradientDefs that name them."""
-        names = frozenset(names)
-        left = {entry: None for entry in self._all() if entry.function.signature.name not in names}
-        self.journal.set_attribute(self, "_entries", left)
-        for name in names:
+        gone = frozenset(names)
+        self.journal.set_attribute(self, "_entries", {entry: None for entry in self._all() if not entry.names(gone)})
+        for name in gone:
             self.journal.drop_item(self._by_name, name)
-        for key in ("_gradients", "_new_gradients"):
-            found: dict[int, GradientDef] = getattr(self, key)
-            kept = {n: g for n, g in found.items() if not names & {g.function_name, g.gradient_func}}
-            self.journal.set_attribute(self, key, kept)
         self._note()
 
     def add_gradient(self, gradient: GradientDef) -> None:
         """Adds a GradientDef."""
-        self._all()
-        number = next(reversed(self._new_gradients), -1) + 1
-        self.journal.set_item(self._new_gradients, number, gradient)
+        self._add(None, gradient)
+
+    def _add(self, function: FunctionDef | None, gradient: GradientDef | None = None) -> _Entry:
+        entry = _Entry(self._spans[-1].start if self._spans else -1, None, function, gradient)
+        self.journal.set_item(self._all(), entry, None)
         self._note()
+        return entry
 
     def _note(self) -> None:
         """Records that the library has changed."""
@@ -249,71 +237,34 @@ class FunctionLibrary:
     def copy(self, journal: Journal) -> FunctionLibrary:
         """Returns an independent library with the same functions; `journal` records its changes."""
         out = FunctionLibrary(self._source, self._spans, journal)
-        copies = {entry: entry.copy() for entry in self._all()}
+        copies = {entry: copy(entry) for entry in self._all()}
         out._entries = dict.fromkeys(copies.values())
         out._by_name = {name: copies[entry] for name, entry in self._by_name.items()}
-        out._gradients, out._new_gradients = dict(self._gradients), dict(self._new_gradients)
-        out._first_places, out.is_changed = self._first_places, self.is_changed
+        out.is_changed = self.is_changed
+        return out
+
+    def written(self) -> list[tuple[Field | None, list[Chunk]]]:
+        """Returns the library fields of the file, each with its chunks as they are now; unchanged ones are spans.
+
+        The last field also contains the additions. If the file has no library, they are a new field, None.
+        """
+        bodies: dict[int, list[Chunk]] = {span.start: [] for span in self._spans} or {-1: []}
+        for entry in self._all():
+            bodies[entry.home].append(entry.chunk())
+        spans: list[Field | None] = [*self._spans] or [None]
+        out: list[tuple[Field | None, list[Chunk]]] = []
+        for span, body in zip(spans, bodies.values(), strict=True):
+            size = size_of(body)
+            if span is not None and size == span.end - span.value and not any(isinstance(c, bytes) for c in body):
+                out.append((span, [SourceSpan(self._source, span.start, span.end)]))
+            else:
+                head = encode_varint(LIBRARY << 3 | LEN) + encode_varint(size)
+                out.append((span, [head, *body] if size else []))
         return out
 
     def chunks(self) -> list[Chunk]:
         """Returns all library fields as they are now."""
-        return [chunk for span in self._spans for chunk in self.chunks_of(span)] if self._spans else self.added_chunks()
-
-    def added_chunks(self) -> list[Chunk]:
-        """Returns a library field with the additions to a file that has no library; nothing if there are none."""
-        added = self._added()
-        return [encode_len(LIBRARY, added)] if added else []
-
-    def chunks_of(self, field: Field) -> list[Chunk]:
-        """Returns a library `field` of the file as it is now; the last field also contains the additions."""
-        self._all()
-        body, is_same = self._body(field, self._first_places[field.start])
-        added = self._added() if field == self._spans[-1] else b""
-        if is_same and not added:
-            return [SourceSpan(self._source, field.start, field.end)]
-        chunks: list[Chunk] = [*body, added] if added else body
-        size = size_of(chunks)
-        head = encode_varint(LIBRARY << 3 | LEN) + encode_varint(size)
-        return [head, *chunks] if size else []
-
-    def _added(self) -> bytes:
-        out = [entry.encoded() for entry in self._all() if entry.place is None]
-        out += [encode_len(_GRADIENT, g.SerializeToString(deterministic=True)) for g in self._new_gradients.values()]
-        return b"".join(out)
-
-    def _left(self) -> dict[int, _Entry]:
-        """Returns the functions of the file that were not removed, by `place`."""
-        now = self.version, self.journal.rewinds
-        if self._by_place is None or self._by_place[0] != now:
-            self._by_place = now, {entry.place: entry for entry in self._all() if entry.place is not None}
-        return self._by_place[1]
-
-    def _body(self, span: Field, first: int) -> tuple[list[Chunk], bool]:
-        """Returns the fields of a library field as they are now, and whether they are all unchanged.
-
-        `first` is the index of its first function.
-        """
-        left = self._left()
-        kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients.values()}
-        out: list[Chunk] = []
-        place, is_same = first, True
-        data = self._source.read(span.value, span.end - span.value)
-        for field in fields(data, 0, len(data)):
-            chunk: Chunk | None = SourceSpan(self._source, span.value + field.start, span.value + field.end)
-            if field.number == _FUNCTION and field.wire_type == LEN:
-                entry = left.get(place)
-                place += 1
-                if entry is None or entry.changed:
-                    chunk = None if entry is None else entry.encoded()
-                    is_same = False
-            elif field.number == _GRADIENT and field.wire_type == LEN:
-                gradient = GradientDef.FromString(data[field.value : field.end])
-                if (gradient.function_name, gradient.gradient_func) not in kept_gradients:
-                    chunk, is_same = None, False
-            if chunk is not None:
-                out.append(chunk)
-        return out, is_same
+        return [chunk for _, chunks in self.written() for chunk in chunks]
 
 
 class Nodes(NamedTuple):
@@ -334,9 +285,9 @@ class Nodes(NamedTuple):
 
 def nodes_of(function: FunctionDef) -> Nodes:
     """Returns the nodes of `function`."""
-    copy = FunctionDef()
-    copy.CopyFrom(function)
-    nodes = list(copy.node_def)
+    own = FunctionDef()
+    own.CopyFrom(function)
+    nodes = list(own.node_def)
     names, inputs = [node.name for node in nodes], [node.input[:] for node in nodes]
     for node in nodes:
         node.ClearField("name")

@@ -220,9 +220,7 @@ def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | 
     out: list[Replacement] = []
     end = store.layout.end_of_nodes
     if functions.is_changed:
-        spans = store.library_fields
-        out += [(span.start, span.end, functions.chunks_of(span)) for span in spans]
-        out += [(end, end, functions.added_chunks())] if not spans else []
+        out += [(span.start if span else end, span.end if span else end, now) for span, now in functions.written()]
     if versions is not None:
         spans = store.fields(VERSIONS)
         out += [(span.start, span.end, []) for span in spans[1:]]
