@@ -12,7 +12,7 @@ from operator import ge, itemgetter, sub
 from re import finditer
 from struct import pack
 from sys import byteorder
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.names import CONTROL, parse_input
@@ -33,7 +33,6 @@ from gdsurgeon.graph.records import (
 )
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import decode_error
 from gdsurgeon.wire.source import Source
 
@@ -44,7 +43,7 @@ END_OF_NODE = b"\0"
 
 
 class Rows:
-    """The row of each name; the last row if several have the name.
+    """The row of each name that an input can spell; the last row if several have the name.
 
     Building one dictionary of a million names is the slowest step of indexing, and few names are looked up. So each
     batch has its own dictionary. They are merged after enough lookups to make that worthwhile.
@@ -54,9 +53,8 @@ class Rows:
     """Dictionaries searched per name in separate dictionaries; above this ratio they are merged."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, int]] = [{}]
-        self._apart = 0
-        self._looked = 0
+        self._parts: list[dict[str, int]] = []
+        self._apart = self._looked = 0
         self._distinct: int | None = None
 
     def add(self, names: dict[str, int]) -> None:
@@ -66,35 +64,20 @@ class Rows:
         self._distinct = None
         vars(self).pop("get", None)
 
-    def put(self, name: str, row: int) -> None:
-        """Adds one row."""
-        self._parts[-1][name] = row
-        self._distinct = None
-
     @overload
     def get(self, name: str) -> int | None: ...
     @overload
     def get(self, name: str, default: int) -> int: ...
     def get(self, name: str, default: int | None = None) -> int | None:
         """Returns the row of `name`, or `default` if no row has the name."""
-        if self._apart:
-            self._looked += len(self._parts)
-            if self._looked > self._PAYS * self._apart:
-                self._put_together()
-        if len(self._parts) == 1:
-            return self._parts[0].get(name, default)
-        for names in reversed(self._parts):
-            row = names.get(name)
-            if row is not None:
-                return row
-        return default
-
-    def _put_together(self) -> None:
-        first, *others = self._parts
-        for names in others:
-            first.update(names)
-        self._parts, self._apart, self._looked = [first], 0, 0
-        self.get = first.get  # type: ignore[assignment]  # with one dictionary, no search is needed
+        self._looked += len(self._parts)
+        if self._looked > self._PAYS * self._apart:
+            merged: dict[str, int] = {}
+            for names in self._parts:
+                merged.update(names)
+            self._parts, self._apart, self._looked = [merged], 0, 0
+            self.get = merged.get  # type: ignore[assignment]  # with one dictionary, no search is needed
+        return next((row for names in reversed(self._parts) if (row := names.get(name)) is not None), default)
 
     def __getitem__(self, name: str) -> int:
         row = self.get(name)
@@ -108,16 +91,17 @@ class Rows:
     def __len__(self) -> int:
         """Returns the number of distinct names."""
         if self._distinct is None:
-            self._distinct = len(set().union(*self._parts)) if self._apart else len(self._parts[0])
+            self._distinct = len(set().union(*self._parts))
         return self._distinct
 
 
 class Near(dict[str, int]):
-    """Maps the inputs of a batch to rows; inputs that are not plainly a known name to numbers; "" to END.
+    """Maps the inputs of a batch to rows; inputs that are not plainly a known name to numbers; the end mark to END.
 
     Args:
         rows: the rows of all names so far, including this batch.
         names: the rows of the names of the batch.
+        end: the mark after the inputs of each node.
 
     Attributes:
         odd: the inputs that are not plainly a known name. The k-th has the number ``_ODD + k``, or ``_ODD_CONTROL + k``
@@ -125,9 +109,9 @@ class Near(dict[str, int]):
         far: the rows of earlier batches that the inputs name.
     """
 
-    def __init__(self, rows: Rows, names: dict[str, int]) -> None:
+    def __init__(self, rows: Rows, names: dict[str, int], end: str) -> None:
         super().__init__(names)
-        self[""] = END
+        self[end] = END
         self._rows = rows
         self.odd: list[str] = []
         self.far: list[int] = []
@@ -148,24 +132,16 @@ _HIGHEST_BYTES = {0: DATA_INPUT, _ODD >> 24 & 255: DATA_INPUT, _ODD_CONTROL >> 2
 KINDS = b"".join(_HIGHEST_BYTES.get(byte, END_OF_NODE) for byte in range(256))
 """The kind of an input for each highest byte of its number in `Near`."""
 
+
 IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
 """0 for each kind of input, and 1 for the end of a node."""
 
 
-def little_endian(column: array[int]) -> bytes:
-    """Returns the bytes of `column` in little-endian order."""
-    if byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
-
-
-def native(data: bytearray, size: int = 8) -> bytes:
-    """Converts the little-endian numbers in `data`, each of `size` bytes (8 or 4), to the byte order of the machine."""
-    column = array("Q" if size == 8 else "I", bytes(data))
+def little_endian(column: array[int]) -> array[int]:
+    """Returns `column`, converted in place between the byte order of the machine and little-endian order."""
     if byteorder == "big":
         column.byteswap()
-    return column.tobytes()
+    return column
 
 
 def picked(values: Sequence[_Value], places: Sequence[int]) -> tuple[_Value, ...]:
@@ -254,34 +230,24 @@ class Table:
     def read(cls, source: Source) -> Table:
         """Returns the table of all nodes in `source`. Raises InputError if the source is corrupt."""
         table = cls(source)
-        held: list[Batch] = []
-        count = 0
         for item in batches(source):
-            if isinstance(item, Field):
-                table._others.append(item)
-                continue
-            batch = item if isinstance(item, Batch) else _batch_of(item)
-            if batch is None or count > _TOGETHER:
-                table._add_batches(held)
-                held, count = [], 0
-            if batch is not None:
-                held.append(batch)
-                count += len(batch.names)
-            else:
-                table.add(item)
-        table._add_batches(held)
+            table.add(item)
         table.close()
         return table
 
     def add(self, item: Item) -> None:
         """Adds the next item of the source."""
-        if isinstance(item, Batch):
-            self._add_batches([item])
-        elif isinstance(item, Record):
-            header = item.header()
-            self.add_node(header.name, header.op, header.inputs, item.start, item.end)
-        else:
+        if isinstance(item, Field):
             self._others.append(item)
+        elif isinstance(item, Batch):
+            self._add_batch(item)
+        else:
+            header = item.header()
+            self.add_node(header.name, header.op, header.inputs, Run(item.start, b"", [item.end - item.start]))
+
+    def add_node(self, name: str, op: str, inputs: Sequence[str], run: Run) -> None:
+        """Adds a node, whose record is `run`; an input cannot spell its name, or an input is empty, or it is large."""
+        self._add_batch(Batch(run, [name], [*inputs, None], [], [op], [0]))  # type: ignore[list-item]  # marks the end
 
     def close(self) -> None:
         """Resolves the inputs that name later nodes, after everything was added."""
@@ -290,34 +256,33 @@ class Table:
             if code is None:
                 code = self.UNRESOLVED - len(self.unresolved)
                 self.unresolved.append(text)
-            self._set_edge(at, code)
+            self.edges[at] = code
         self._pending = []
         for code in map(self.edges.__getitem__, self.odd_edges):
             if code & self.CONTROL_PORT != self.CONTROL_PORT:
                 self.unread.discard(code >> self.PORT_BITS)
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
 
-    def _add_batches(self, batches: Sequence[Batch]) -> None:
-        """Adds `batches` as if they were one, because batches are short if large nodes lie between small ones."""
-        first, names = len(self.names), _joined([batch.names for batch in batches])
-        inputs = _joined([batch.inputs for batch in batches])
+    def _add_batch(self, batch: Batch) -> None:
+        first, names, end = len(self.names), batch.names, batch.inputs[-1]
         # Most inputs name a node nearby, and lookups in a small dictionary are faster than in that of all names.
         own = dict(zip(names, range(first, first + len(names)), strict=True))
-        self.rows.add(own)
-        near = Near(self.rows, own)
-        found = itemgetter("", "", *inputs)(near)[2:]
+        if len(names) == 1 and not _is_plain(names[0]):
+            own = {}
+        near = Near(self.rows, own, end)
+        found = itemgetter(end, end, *batch.inputs)(near)[2:]
         data = pack(f"<{len(found)}i", *found)
         kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
-            for record in chain.from_iterable(batch.records(self.source) for batch in batches):
+            for record in batch.records(self.source):
                 self.add(record)
             return
+        self.rows.add(own)
         self.names += names
-        for batch in batches:
-            bounds = array("Q", accumulate(batch.run.sizes, initial=batch.run.base))
-            self.starts.extend(bounds[:-1])
-            self.ends.extend(bounds[1:])
-            self.ops.extend(picked(self._ids(batch.ops), batch.form_of))
+        bounds = array("Q", accumulate(batch.run.sizes, initial=batch.run.base))
+        self.starts.extend(bounds[:-1])
+        self.ends.extend(bounds[1:])
+        self.ops.extend(picked(self._ids(batch.ops), batch.form_of))
         ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=self.offsets.pop())
         self.offsets.frombytes(pack(f"={len(names) + 1}I", *ends))
         self._kinds += kinds
@@ -333,12 +298,16 @@ class Table:
         shifted = bytearray(2 * len(data))
         for i in range(room):  # a row number has no more bytes than this
             shifted[room + i :: 8] = data[i::4]
-        self.edges.frombytes(native(shifted))
-        codes = list(map(self.code, odd))
+        self.edges += little_endian(array("q", bytes(shifted)))
+        codes: list[Any] = list(map(self.code, odd))
         for place in finditer(rb"[^\0]", data[3::4]):
             i = place.start()
             k = int.from_bytes(data[4 * i : 4 * i + 3], "little")
-            self._add_odd(at + i, odd[k], codes[k])
+            self.odd_edges.append(at + i)
+            if codes[k] is None:  # it is resolved at the end
+                self._pending.append((at + i, odd[k]))
+            else:
+                self.edges[at + i] = codes[k]
 
     def _ids(self, ops: Iterable[str]) -> list[int]:
         """Returns the index of each of `ops` in `op_names`; adds new ops."""
@@ -348,35 +317,6 @@ class Table:
             self.op_names = list(known)
         return ids
 
-    def add_node(self, name: str, op: str, inputs: Sequence[str], start: int = 0, end: int = 0) -> None:
-        """Adds a node, whose record is from `start` to `end`."""
-        self.starts.append(start)
-        self.ends.append(end)
-        if name and _is_plain(name):
-            self.rows.put(name, len(self.names))
-        self.names.append(name)
-        self.unread.add(len(self.names) - 1)
-        self.ops.extend(self._ids([op]))
-        at = len(self.edges)
-        self.edges.extend([-1] * len(inputs))
-        self.offsets.append(len(self.edges))
-        self._kinds += b"".join(map(input_kind, inputs)) + END_OF_NODE
-        for i, text in enumerate(inputs, at):
-            row = self.rows.get(text)
-            if row is None or row >= len(self.names):
-                self._add_odd(i, text, self.code(text))
-            else:
-                self.unread.discard(row)
-                self._set_edge(i, row << self.PORT_BITS)
-
-    def _add_odd(self, at: int, text: str, code: int | None) -> None:
-        """Records the edge at `at`, spelled `text`, with its `code`; without a code, it is resolved at the end."""
-        self.odd_edges.append(at)
-        if code is None:
-            self._pending.append((at, text))
-        else:
-            self._set_edge(at, code)
-
     def code(self, text: str) -> int | None:
         """Returns the code of the edge spelled `text`; None if no node so far has the name or the index is too high."""
         ref = parse_input(text)
@@ -384,10 +324,6 @@ class Table:
         if ref is None or row is None or ref.port >= self.CONTROL_PORT:
             return None
         return row << self.PORT_BITS | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
-
-    def _set_edge(self, at: int, code: int) -> None:
-        self.edges[at] = code
-        self._has_forward = self._has_forward or code >> self.PORT_BITS >= self.reader(at)
 
     # -- looking things up -------------------------------------------------------------------------------
 
@@ -416,9 +352,9 @@ class Table:
     def forward_edges(self) -> Iterator[tuple[int, int]]:
         """Yields (producer, consumer) of inputs from a later row or the row itself; without any, there is no cycle."""
         bits = self.PORT_BITS
-        for code, row in zip(self.edges, self.readers(), strict=True) if self._has_forward else ():
-            if code >> bits >= row:
-                yield code >> bits, row
+        if self._has_forward or any(self.edges[at] >> bits >= self.reader(at) for at in self.odd_edges):
+            pairs = zip(self.edges, self.readers(), strict=True)
+            yield from ((code >> bits, row) for code, row in pairs if code >> bits >= row)
 
     def readers(self) -> Iterator[int]:
         """Yields the consumer row of each edge, in the order of `edges`."""
@@ -431,11 +367,12 @@ class Table:
 
     def plain_reads(self) -> array[int]:
         """Returns for each edge the row whose output 0 it reads plainly; 0 for the edges in `odd_edges`."""
-        data, room = little_endian(self.edges), self.PORT_BITS // 8
+        edges = little_endian(self.edges[:]) if byteorder == "big" else self.edges  # a copy would fragment the memory
+        data, room = edges.tobytes(), self.PORT_BITS // 8
         rows = bytearray(len(data) // 2)
         for i in range(room):
             rows[i::4] = data[room + i :: 8]
-        reads = array("I", native(rows, 4))
+        reads = little_endian(array("I", bytes(rows)))
         for at in self.odd_edges:
             reads[at] = 0
         return reads
@@ -517,30 +454,10 @@ class Table:
                 out.setdefault(name, []).append(row)
 
 
-def _batch_of(record: Record) -> Batch | None:
-    """Returns a batch of only `record`; None if its node is not regular, as nodes in batches must be."""
-    header = record.header()
-    if not _is_regular(header):
-        return None
-    run = Run(record.start, b"", [record.end - record.start])
-    return Batch(run, [header.name], [*header.inputs, ""], [], [header.op], [0])
-
-
-def _is_regular(header: Header) -> bool:
-    return bool(header.name and header.op and all(header.inputs) and _is_plain(header.name))
-
-
-def _joined(lists: Sequence[list[str]]) -> list[str]:
-    return lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
-
-
-_TOGETHER = 1 << 12
-"""Batches in sequence are added together once they have more nodes than this."""
-
 _FEW = 3
 """Rows whose users are searched one by one, before the users of all rows are computed at once."""
 
 
 def _is_plain(name: str) -> bool:
-    """Returns whether an input can name the node: False if `name` contains ``:`` or begins with ``^``."""
-    return ":" not in name and name[0] != "^"
+    """Returns whether an input can name the node: False if `name` contains ``:``, begins with ``^`` or is empty."""
+    return ":" not in name and name[:1] not in ("^", "")

@@ -18,7 +18,7 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Rows, Table, places
+from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.store import Search, Store
 from gdsurgeon.wire.fields import encode_len
@@ -297,22 +297,6 @@ def test_a_node_that_is_cut_short_does_not_swallow_what_follows() -> None:
         graph = Graph(BytesSource(short + twice + b"".join(node(f"n{i}", "NoOp") for i in range(MANY))))
         with pytest.raises(InputError):
             check(graph)
-
-
-def test_rows_are_put_together_once_much_was_asked() -> None:
-    rows = Rows()
-    for part in range(5):
-        rows.add({f"n{i}": i for i in range(part * 100, part * 100 + 100)})
-    rows.put("n3", 1000)
-    assert len(rows) == 500
-    for _ in range(2):
-        assert [rows.get(f"n{i}") for i in range(500)] == [0, 1, 2, 1000, *range(4, 500)]
-        assert (rows.get("none"), rows.get("none", -1), "none" in rows, rows["n499"]) == (None, -1, False, 499)
-        assert len(rows) == 500
-    rows.add({"n4": 2000, "late": 2001})
-    assert (rows["n4"], rows["late"], len(rows)) == (2000, 2001, 501)
-    with pytest.raises(KeyError):
-        rows["none"]
 
 
 @pytest.mark.parametrize("kind", ["I", "q"])

@@ -330,7 +330,7 @@ class _Body:
             self.table.add(Batch(Run(0, b"", [0] * len(names)), names, flat, [], ops, forms))
         else:
             for name, form, texts in zip(names, forms, texts_of, strict=True):
-                self.table.add_node(name, ops[form], texts)
+                self.table.add_node(name, ops[form], texts, Run(0, b"", [0]))
         dtypes = [arg.type * (self._args[arg.name] and is_dtype(arg.type)) for arg in signature.input_arg]
         self.nodes.add_arguments(dtypes)
         self.table.close()
