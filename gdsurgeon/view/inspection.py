@@ -140,10 +140,12 @@ def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: i
     """Yields the inputs or outputs; tensors of savers and initial assignments of variables are only counted."""
     scopes = [] if inspection.whole or not tensors else saver_scopes(inspection.graph)
     assigning = frozenset() if inspection.whole else ASSIGNMENTS
-    savers = Counter(scope for tensor in tensors if (scope := saver_of(tensor.name, scopes)))
-    shown = [tensor for tensor in tensors if not saver_of(tensor.name, scopes)]
+    owners = [saver_of(tensor.name, scopes) for tensor in tensors] if scopes else [""] * len(tensors)
+    savers = Counter(filter(None, owners))
+    shown = [tensor for tensor, owner in zip(tensors, owners, strict=True) if not owner]
     found = [tensor for tensor in shown if tensor.op not in assigning]
-    yield from _first(_rows([(printable(tensor.name), tensor.spelt) for tensor in found], most), most)
+    rows = _rows([(printable(tensor.name), tensor.spelt) for tensor in found[:most]], most)
+    yield from _first([*rows, *[""] * (len(found) - len(rows))], most)
     saved = (f"    {printable(scope)}/...  {counted(count, 'tensor')} of a saver" for scope, count in savers.items())
     yield from _first(saved, most // 2)
     if len(shown) > len(found):

@@ -7,17 +7,20 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.records import Batch, Record, batches
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH, VARIABLES
 
+MOST_READ = 1000
+"""The maximum number of possible outputs that are read one by one; of more, only different ones are read."""
 _NOT_SERVED = PLACEHOLDERS | {"Const", "Print"}
 
 
@@ -96,24 +99,40 @@ def output_nodes(graph: Graph) -> list[Node]:
     served = _named(graph, "outputs")
     if served is not None:
         return list(served)
-    return list(graph.derived(_output_nodes))
+    return [*map(topology_of(graph).node, graph.derived(_output_nodes))]
 
 
-def _output_nodes(graph: Graph) -> list[Node]:
+def _output_nodes(graph: Graph) -> dict[int, int]:
+    """Returns the output nodes of a graph without signatures, each with a node that has equal outputs."""
     topology = topology_of(graph)
     unread = topology.unread()
-    found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
-    dtypes = {node: node.output_dtypes for node in found}
-    served = [node for node in found if dtypes[node] != []]
+    found = _alike(topology, [n for n in unread if topology.op(n) not in _NOT_SERVED])
+    dtypes = {n: topology.node(n).output_dtypes for n in set(found.values())}
+    served = {n: other for n, other in found.items() if dtypes[other] != []}
     if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
         flow = _flow(graph)
-        return [node for node in served if _can_be_fetched(flow, node, dtypes[node])] or served
-    return [topology.node(n) for n in unread if topology.op(n) == "Const"]
+        return {n: other for n, other in served.items() if _can_be_fetched(flow, n, dtypes[other])} or served
+    return {n: n for n in unread if topology.op(n) == "Const"}
+
+
+def _alike(topology: Topology, numbers: Sequence[int]) -> dict[int, int]:
+    """Returns for each of `numbers` one of them with the same op and attrs: of many equal nodes, few are read."""
+    out = dict(zip(numbers, numbers, strict=True))
+    if len(numbers) > MOST_READ:
+        touched = {topology.id_of(node) for node in topology.graph.touched()}
+        row = 0
+        for item in batches(topology.graph.source, forms=True):
+            first: dict[int, int] = {}
+            for form in item.form_of if isinstance(item, Batch) else [0] * isinstance(item, Record):
+                if row in out and row not in touched:
+                    out[row] = first.setdefault(form, row)
+                row += 1
+    return out
 
 
 def can_be_fetched(graph: Graph, node: Node) -> bool:
     """Returns whether a session can fetch the outputs of `node`: values that each run computes once."""
-    return _can_be_fetched(_flow(graph), node, node.output_dtypes)
+    return _can_be_fetched(_flow(graph), topology_of(graph).id_of(node), node.output_dtypes)
 
 
 def _flow(graph: Graph) -> ControlFlow | None:
@@ -121,14 +140,14 @@ def _flow(graph: Graph) -> ControlFlow | None:
     return control_flow_of(graph) if topology_of(graph).ops() & (SWITCH | ENTER) else None
 
 
-def _can_be_fetched(flow: ControlFlow | None, node: Node, dtypes: list[int] | None) -> bool:
+def _can_be_fetched(flow: ControlFlow | None, number: int, dtypes: list[int] | None) -> bool:
     if dtypes and all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes):
         return False
     if flow is None:
         return True
-    number = flow.topology.id_of(node)
-    is_waited_for = node.op in MERGE and flow.topology.users(number)
-    return flow.runs_once(number) and node.op not in SWITCH and not is_waited_for
+    op = flow.topology.op(number)
+    is_waited_for = op in MERGE and flow.topology.users(number)
+    return flow.runs_once(number) and op not in SWITCH and not is_waited_for
 
 
 @public
@@ -138,8 +157,14 @@ def signature(graph: Graph) -> Signature:
 
 
 def _signature(graph: Graph) -> Signature:
-    outputs = [info for node in output_nodes(graph) for info in _tensors(node)]
-    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph)), tuple(outputs))
+    inputs = tuple(tensor_info(node.output) for node in input_nodes(graph))
+    if graph.is_body or _named(graph, "outputs") is not None:
+        return Signature(inputs, tuple(info for node in output_nodes(graph) for info in _tensors(node)))
+    topology, found = topology_of(graph), graph.derived(_output_nodes)
+    known = {number: _tensors(topology.node(number)) for number in set(found.values())}
+    names = ((topology.name(number), known[other]) for number, other in found.items())
+    outputs = (TensorInfo(format_input(name, i), *info[1:]) for name, infos in names for i, info in enumerate(infos))
+    return Signature(inputs, tuple(outputs))
 
 
 def _tensors(node: Node) -> list[TensorInfo]:
