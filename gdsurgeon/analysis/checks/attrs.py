@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import is_device
@@ -24,9 +24,6 @@ from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue, TensorShapeProto, decode_error
 
 MOST_TENSORS = (1 << 31) - 1
-
-TEXT = 2
-"""Field number of a string in an AttrValue."""
 
 
 class AttrFindings(NamedTuple):
@@ -76,8 +73,6 @@ def _count(runs: tuple[Run, ...] | None) -> int:
 class AttrChecks:
     """Checks the attrs of nodes; equal nodes are checked once.
 
-    The content of a string attr is ignored, unless the op allows only some texts.
-
     Args:
         define: returns the signature of an op, or None.
         in_function: whether the nodes are in a function, so that an attr can refer to an attr of the function.
@@ -97,13 +92,7 @@ class AttrChecks:
         definition = self._define(header.op)
         if len(buf) > self._LARGE:
             return self._check(definition, header, buf)
-        attrs = {} if definition is None else definition.attrs
-        limited = {key for key in header.attrs if key in attrs and attrs[key].texts}
-        values = [
-            None if key not in limited and _is_text(buf, start, end) else buf[start:end]
-            for key, (start, end) in header.attrs.items()
-        ]
-        same = header.op, header.device, tuple(zip(header.attrs, values, strict=True))
+        same = header.op, header.device, tuple((key, buf[start:end]) for key, (start, end) in header.attrs.items())
         found = self._known.get(same)
         if found is None:
             found = self._check(definition, header, buf)
@@ -126,16 +115,16 @@ class AttrChecks:
         return found._replace(faults=(*found.faults, Remark(text, "bad-device", device=header.device)))
 
 
-def _is_text(buf: Buffer, start: int, end: int) -> bool:
-    """Returns whether the AttrValue from `start` to `end` of `buf` is only a string of less than 128 bytes."""
-    return end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128
+def check_values(definition: OpDef, attrs: Mapping[str, bytes], keys: Collection[str] | None = None) -> list[Remark]:
+    """Returns the faults of some attrs of a node, which may be in a function: serialized AttrValues, by key.
 
-
-def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[Remark]:
-    """Returns the faults of some attrs of a node, which may be in a function: serialized AttrValues, by key."""
+    With `keys`, the attrs that the node has, attrs that are missing are faults as well.
+    """
     check = _Check(definition, definition.name, in_function=True)
     for key, data in attrs.items():
         check.read(key, data, 0, len(data))
+    if keys is not None:
+        check.require(definition, keys)
     return check.faults
 
 
@@ -200,16 +189,19 @@ class _Check:
         for fault in faults:
             self._fault(fault)
 
-    def findings(self, keys: Iterable[str]) -> AttrFindings:
+    def require(self, definition: OpDef, keys: Collection[str]) -> None:
+        """Checks that the node has all attrs without a default; `keys` are the attrs that it has."""
+        for attr in definition.attrs.values():
+            if not attr.has_default and attr.name not in keys:
+                text = f"{self._op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
+                self._fault(Remark(text, "no-such-attr", attr=attr.name))
+
+    def findings(self, keys: Collection[str]) -> AttrFindings:
         """Returns the findings; `keys` are the present attrs, including unreadable ones."""
         definition = self._definition
         if definition is None:
             return self._told()
-        present = frozenset(keys)
-        for attr in definition.attrs.values():
-            if not attr.has_default and attr.name not in present:
-                text = f"{self._op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
-                self._fault(Remark(text, "no-such-attr", attr=attr.name))
+        self.require(definition, keys)
         if self._op == "Const":
             self._compare_dtypes()
         takes, gives = self._tensors_of(definition.inputs), self._tensors_of(definition.outputs)

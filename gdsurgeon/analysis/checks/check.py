@@ -138,13 +138,8 @@ def check_edited(graph: Graph) -> list[Remark]:
             continue
         keys = set(node.attr_keys)
         changed = {key: data for key in keys if (data := node.changed_attrs.get(key)) is not None}
-        name, where = node.name, f"node {quoted(node.name)}"
-        for fault in check_values(definition, changed):
-            faults.append(Remark(f"{where}: {fault}", fault.code, node=name, **fault.facts))
-        for attr in definition.attrs.values():
-            if not attr.has_default and attr.name not in keys:
-                text = f"{where}: {node.op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
-                faults.append(Remark(text, "no-such-attr", node=name, attr=attr.name))
+        for fault in check_values(definition, changed, keys):
+            faults.append(Remark(f"node {quoted(node.name)}: {fault}", fault.code, node=node.name, **fault.facts))
     return faults
 
 
