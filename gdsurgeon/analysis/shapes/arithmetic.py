@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
+from typing import TypeVar
 
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header, decode_tensor
@@ -122,6 +123,11 @@ class Call:
         """Returns the value of a string attr, or its default; '' if neither exists."""
         value = self.attr(key)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+    def stated(self, key: str = "shape") -> Shape:
+        """Returns the shape in an attr; None if it is unknown or missing."""
+        value = self.node.attr(key)
+        return shape_of(value.shape) if value is not None and value.WhichOneof("value") == "shape" else None
 
     def number(self, key: str, otherwise: int = 0) -> int:
         """Returns the value of an int, bool or type attr, or its default; `otherwise` if neither exists."""
@@ -311,25 +317,31 @@ def broadcast(a: Shape, b: Shape) -> Shape:
     return tuple(out)
 
 
-Rule = Callable[[Call], Sequence[Shape]]
-"""Returns the shapes of a node's outputs; missing ones at the end are unknown. Raises Misfit."""
-
-RULES: dict[str, Rule] = {}
-"""The rule of each op."""
+R = TypeVar("R")
 
 
-def rule(ops: str) -> Callable[[Rule], Rule]:
-    """Returns a decorator that registers a function as the rule of `ops`, which are separated by white space."""
+class Rules(dict[str, Callable[[Call], Sequence[R]]]):
+    """The rule of each op: it returns the shapes, or the values, of a node's outputs.
 
-    def register(function: Rule) -> Rule:
-        for op in ops.split():
-            RULES[op] = function
-        return function
+    Missing ones at the end are unknown. A rule raises Misfit if the inputs contradict each other.
+    """
 
-    return register
+    def of(self, ops: str) -> Callable[[Callable[[Call], Sequence[R]]], Callable[[Call], Sequence[R]]]:
+        """Returns a decorator that registers a function as the rule of `ops`, which are separated by white space."""
+
+        def register(function: Callable[[Call], Sequence[R]]) -> Callable[[Call], Sequence[R]]:
+            self.update(dict.fromkeys(ops.split(), function))
+            return function
+
+        return register
+
+    def add(self, table: Mapping[str, Callable[[Call], Sequence[R]]]) -> None:
+        """Registers functions as the rules of ops; the keys of `table` are as for `of`."""
+        for ops, function in table.items():
+            self.of(ops)(function)
 
 
-def rules(table: Mapping[str, Rule]) -> None:
-    """Registers functions as the rules of ops; the keys of `table` are as for `rule`."""
-    for ops, function in table.items():
-        rule(ops)(function)
+RULES: Rules[Shape] = Rules()
+"""The rules for shapes."""
+VALUE_RULES: Rules[Value] = Rules()
+"""The rules for values, called after the shapes of the outputs are inferred. Only int32 and int64 values are kept."""

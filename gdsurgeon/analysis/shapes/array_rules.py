@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_OUTPUTS,
+    RULES,
     UNKNOWN,
     Call,
     Misfit,
@@ -17,18 +18,11 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     merge,
     merge_all,
     merge_dims,
-    rule,
-    rules,
 )
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 
 # The same elements in a different shape.
-
-
-@rule("Reshape")
-def _reshape(call: Call) -> Sequence[Shape]:
-    return [reshaped(call.shape(0), call.value(1), call.dims(1))]
 
 
 def reshaped(shape: Shape, target: Value, stated: Shape = None) -> Shape:
@@ -66,7 +60,7 @@ def format_target(target: Value) -> str:
     return "[" + ",".join("?" if dim is None else str(dim) for dim in target) + "]"
 
 
-@rule("Squeeze")
+@RULES.of("Squeeze")
 def _squeeze(call: Call) -> Sequence[Shape]:
     shape, axes = call.known(0), call.ints("squeeze_dims")
     if not axes and UNKNOWN in shape:
@@ -78,16 +72,15 @@ def _squeeze(call: Call) -> Sequence[Shape]:
     return [out]
 
 
-@rule("ExpandDims")
+@RULES.of("ExpandDims")
 def _expand_dims(call: Call) -> Sequence[Shape]:
     shape, axis = call.known(0), call.scalar(1)
     if axis is None:
         return [(UNKNOWN,) * (len(shape) + 1)]
-    at = axis_of(axis, len(shape) + 1)
-    return [(*shape[:at], 1, *shape[at:])]
+    return [_inserted(shape, axis, 1)]
 
 
-@rule("Transpose ConjugateTranspose")
+@RULES.of("Transpose ConjugateTranspose")
 def _transpose(call: Call) -> Sequence[Shape]:
     shape, order = call.shape(0), call.value(1)
     if shape is None:
@@ -100,7 +93,7 @@ def _transpose(call: Call) -> Sequence[Shape]:
     return [tuple(shape[axis_of(axis, len(shape))] for axis in order if axis is not None)]
 
 
-@rule("Bitcast")
+@RULES.of("Bitcast")
 def _bitcast(call: Call) -> Sequence[Shape]:
     shape = call.known(0)
     before, after = (element_size(base_dtype(call.number(key))) for key in ("T", "type"))
@@ -116,7 +109,7 @@ def _bitcast(call: Call) -> Sequence[Shape]:
 # Ops that join and split.
 
 
-@rule("ConcatV2 Concat")
+@RULES.of("ConcatV2 Concat")
 def _concat(call: Call) -> Sequence[Shape]:
     first = call.op == "Concat"
     shapes = call.shapes[1:] if first else call.shapes[:-1]
@@ -152,16 +145,7 @@ def _joined(shapes: Sequence[Shape], shown: Sequence[Shape], how: str) -> tuple[
         raise Misfit(f"it joins {text} {how}", [agreed([s for s in shapes if s is not None])]) from None
 
 
-@rule("Pack")
-def _pack(call: Call) -> Sequence[Shape]:
-    shape = merge_all(call.shapes)
-    if shape is None:
-        return []
-    at = axis_of(call.number("axis"), len(shape) + 1)
-    return [(*shape[:at], len(call.shapes), *shape[at:])]
-
-
-@rule("Unpack")
+@RULES.of("Unpack")
 def _unpack(call: Call) -> Sequence[Shape]:
     shape, number = call.known(0), call.number("num")
     if number > MOST_OUTPUTS:
@@ -173,7 +157,7 @@ def _unpack(call: Call) -> Sequence[Shape]:
     return [part] * number
 
 
-@rule("Split")
+@RULES.of("Split")
 def _split(call: Call) -> Sequence[Shape]:
     axis, shape, number = call.scalar(0), call.known(1), call.number("num_split")
     if not 0 < number <= MOST_OUTPUTS:
@@ -187,7 +171,7 @@ def _split(call: Call) -> Sequence[Shape]:
     return [(*shape[:at], dim // number if dim >= 0 else UNKNOWN, *shape[at + 1 :])] * number
 
 
-@rule("SplitV")
+@RULES.of("SplitV")
 def _split_v(call: Call) -> Sequence[Shape]:
     shape, sizes, axis, number = call.known(0), call.value(1), call.scalar(2), call.number("num_split")
     if not 0 < number <= MOST_OUTPUTS:
@@ -206,7 +190,7 @@ def _split_v(call: Call) -> Sequence[Shape]:
     return list(map(tuple, out))
 
 
-@rule("Tile")
+@RULES.of("Tile")
 def _tile(call: Call) -> Sequence[Shape]:
     shape, times = call.shape(0), call.value(1)
     if shape is None or times is None:
@@ -222,7 +206,7 @@ def _tile(call: Call) -> Sequence[Shape]:
     ]
 
 
-@rule("Pad PadV2 MirrorPad")
+@RULES.of("Pad PadV2 MirrorPad")
 def _pad(call: Call) -> Sequence[Shape]:
     shape, pads = call.shape(0), call.value(1)
     if shape is None:
@@ -242,7 +226,7 @@ def _pad(call: Call) -> Sequence[Shape]:
 # Ops that slice.
 
 
-@rule("Slice")
+@RULES.of("Slice")
 def _slice(call: Call) -> Sequence[Shape]:
     shape, begins, sizes = call.shape(0), call.value(1), call.value(2)
     rank = len(shape) if shape is not None else call.length(1)
@@ -270,7 +254,7 @@ def _slice(call: Call) -> Sequence[Shape]:
     return [tuple(out)]
 
 
-@rule("StridedSlice")
+@RULES.of("StridedSlice")
 def _strided_slice(call: Call) -> Sequence[Shape]:
     shape, spec = call.known(0), slice_spec(call)
     out: list[int] = []
@@ -333,7 +317,7 @@ def _interval(dim: int, cut: slice) -> int:
 # Ops that look up elements.
 
 
-@rule("GatherV2")
+@RULES.of("GatherV2")
 def _gather_v2(call: Call) -> Sequence[Shape]:
     table, indices, axis = call.known(0), call.known(1), call.scalar(2)
     batch = call.number("batch_dims")
@@ -346,7 +330,7 @@ def _gather_v2(call: Call) -> Sequence[Shape]:
     return [front + table[batch:at] + indices[batch:] + table[at + 1 :]]
 
 
-@rule("GatherNd")
+@RULES.of("GatherNd")
 def _gather_nd(call: Call) -> Sequence[Shape]:
     table, indices = call.known(0), call.shape(1)
     if not indices or indices[-1] < 0:
@@ -356,22 +340,7 @@ def _gather_nd(call: Call) -> Sequence[Shape]:
     return [indices[:-1] + table[indices[-1] :]]
 
 
-@rule("OneHot")
-def _one_hot(call: Call) -> Sequence[Shape]:
-    shape = call.known(0)
-    at = axis_of(call.number("axis", -1), len(shape) + 1)
-    return [(*shape[:at], call.size(1), *shape[at:])]
-
-
-@rule("Range")
-def _range(call: Call) -> Sequence[Shape]:
-    start, limit, delta = (call.scalar(i) for i in range(3))
-    if start is None or limit is None or not delta:
-        return [(UNKNOWN,)]
-    return [(len(range(start, limit, delta)),)]
-
-
-@rule("TopK TopKV2")
+@RULES.of("TopK TopKV2")
 def _top_k(call: Call) -> Sequence[Shape]:
     shape, k = call.known(0), call.number("k", UNKNOWN) if call.op == "TopK" else call.scalar(1)
     last = shape[axis_of(-1, len(shape))]
@@ -380,18 +349,26 @@ def _top_k(call: Call) -> Sequence[Shape]:
     return [(*shape[:-1], UNKNOWN if k is None else k)] * 2
 
 
-@rule("DynamicPartition")
-def _dynamic_partition(call: Call) -> Sequence[Shape]:
-    number = call.number("num_partitions")
-    return [(UNKNOWN, *_behind(call.known(1), call.known(0)))] * number if number <= MOST_OUTPUTS else []
-
-
-@rule("DynamicStitch ParallelDynamicStitch")
+@RULES.of("DynamicStitch ParallelDynamicStitch")
 def _dynamic_stitch(call: Call) -> Sequence[Shape]:
     number = len(call.shapes) // 2
     pairs = zip(call.shapes[:number], call.shapes[number:], strict=True)
     elements = merge_all(_behind(at, data) for at, data in pairs if at is not None and data is not None)
     return [None if elements is None else (UNKNOWN, *elements)]
+
+
+def _inserted(shape: Shape, axis: int, dim: int) -> Shape:
+    """Returns `shape` with one more dim `dim` at `axis`."""
+    if shape is None:
+        return None
+    at = axis_of(axis, len(shape) + 1)
+    return (*shape[:at], dim, *shape[at:])
+
+
+def range_of(call: Call) -> range | None:
+    """Returns the elements of a Range; None if they are unknown."""
+    start, limit, delta = (call.scalar(i) for i in range(3))
+    return None if start is None or limit is None or not delta else range(start, limit, delta)
 
 
 def _behind(places: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
@@ -400,7 +377,7 @@ def _behind(places: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
     return data[len(places) :]
 
 
-@rule("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5")
+@RULES.of("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5")
 def _non_max_suppression(call: Call) -> Sequence[Shape]:
     most = call.scalar(2)
     padded = call.op[-2:] in ("V4", "V5") and bool(call.attr("pad_to_max_output_size"))
@@ -410,14 +387,14 @@ def _non_max_suppression(call: Call) -> Sequence[Shape]:
     return [found, found, ()] if call.op.endswith("V5") else [found]
 
 
-@rule("CombinedNonMaxSuppression")
+@RULES.of("CombinedNonMaxSuppression")
 def _combined_non_max_suppression(call: Call) -> Sequence[Shape]:
     images = merge_dims(call.ranked(0, 4)[0], call.ranked(1, 3)[0])
     most = UNKNOWN if call.attr("pad_per_class") else call.size(3)
     return [(images, most, 4), (images, most), (images, most), (images,)]
 
 
-@rule("MapDefun")
+@RULES.of("MapDefun")
 def _map_defun(call: Call) -> Sequence[Shape]:
     """Returns the stated shapes of the results for one element, with the number of elements as first dim."""
     stated, count = call.node.attr("output_shapes"), call.known(0)[0]
@@ -425,15 +402,18 @@ def _map_defun(call: Call) -> Sequence[Shape]:
     return [None if item is None else (count, *item) for item in items]
 
 
-@rule("TensorArrayGatherV3")
-def _tensor_array_gather(call: Call) -> Sequence[Shape]:
-    places, element = call.ranked(1, 1), call.node.attr("element_shape")
-    shape = shape_of(element.shape) if element is not None else None
-    return [None if shape is None else places + shape]
-
-
-rules(
+RULES.add(
     {
+        "Reshape": lambda call: [reshaped(call.shape(0), call.value(1), call.dims(1))],
+        "OneHot": lambda call: [_inserted(call.known(0), call.number("axis", -1), call.size(1))],
+        "Pack": lambda call: [_inserted(merge_all(call.shapes), call.number("axis"), len(call.shapes))],
+        "Range": lambda call: [(UNKNOWN if (found := range_of(call)) is None else len(found),)],
+        "DynamicPartition": lambda call: (
+            [(UNKNOWN, *_behind(call.known(1), call.known(0)))] * min(call.number("num_partitions"), MOST_OUTPUTS)
+        ),
+        "TensorArrayGatherV3": lambda call: [
+            None if (shape := call.stated("element_shape")) is None else call.ranked(1, 1) + shape
+        ],
         "InvertPermutation": lambda call: [call.ranked(0, 1)],
         "Gather": lambda call: [call.known(1) + call.known(0)[1:]],
         "ScatterNd": lambda call: [call.dims(2)],

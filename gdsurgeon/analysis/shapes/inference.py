@@ -9,8 +9,18 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes import array_rules, math_rules
-from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, agreed, count
-from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
+from gdsurgeon.analysis.shapes.arithmetic import (
+    MOST_ELEMENTS,
+    RULES,
+    UNKNOWN,
+    VALUE_RULES,
+    Call,
+    Misfit,
+    Value,
+    agreed,
+    count,
+)
+from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, fitting
 from gdsurgeon.analysis.traversal.order import Worklist, places_in, topological_order
 from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, topology_of
 from gdsurgeon.arguments import public

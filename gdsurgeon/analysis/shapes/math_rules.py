@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_OUTPUTS,
+    RULES,
     UNKNOWN,
     Call,
     Misfit,
@@ -21,16 +22,14 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     merge_all,
     merge_dims,
     ranked,
-    rule,
-    rules,
 )
-from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
+from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.node import placeholder_shape
 
 # Sources of tensors.
 
 
-@rule("PlaceholderWithDefault")
+@RULES.of("PlaceholderWithDefault")
 def _placeholder_with_default(call: Call) -> Sequence[Shape]:
     stated, default = placeholder_shape(call.node), call.shape(0)
     if not compatible(stated, default):
@@ -40,15 +39,10 @@ def _placeholder_with_default(call: Call) -> Sequence[Shape]:
     return [stated]
 
 
-@rule("VariableV2 Variable TemporaryVariable")
-def _variable(call: Call) -> Sequence[Shape]:
-    value = call.node.attr("shape")
-    shape = shape_of(value.shape) if value is not None and value.WhichOneof("value") == "shape" else None
-    return [None if shape == () and call.op == "Variable" else shape]  # a scalar shape of Variable may mean unknown
-
-
-rules(
+RULES.add(
     {
+        "VariableV2 TemporaryVariable": lambda call: [call.stated()],
+        "Variable": lambda call: [call.stated() or None],  # the shape of a scalar may mean an unknown one
         "Const": lambda call: [call.constant[1]],
         "Placeholder PlaceholderV2": lambda call: [placeholder_shape(call.node)],
         "Assign": lambda call: [merge(call.shape(0), call.shape(1)) if call.attr("validate_shape") else call.shape(1)],
@@ -64,7 +58,7 @@ rules(
 # Element by element.
 
 
-rules(
+RULES.add(
     {
         """
         Abs Acos Acosh Angle AsString Asin Asinh Atan Atanh BesselI0e BesselI1e Bucketize Cast Ceil CheckNumerics
@@ -92,13 +86,15 @@ rules(
         """: lambda call: [merge_all(call.shapes)],
         "Select": lambda call: [merge(call.shape(1), call.shape(2))],
         "SelectV2": lambda call: [broadcast(call.shape(0), broadcast(call.shape(1), call.shape(2)))],
+        "EnsureShape": lambda call: [merge(call.shape(0), call.stated())],
+        "Merge RefMerge": lambda call: [agreed(call.shapes), ()],  # at the head of a loop, one input is always unknown
         "Switch RefSwitch": lambda call: [call.shape(0)] * 2,
         "_SwitchN": lambda call: [call.shape(0)] * min(call.number("num_outs"), MOST_OUTPUTS),
     }
 )
 
 
-@rule("Equal NotEqual")
+@RULES.of("Equal NotEqual")
 def _equal(call: Call) -> Sequence[Shape]:
     a, b = call.known(0), call.known(1)
     if call.attr("incompatible_shape_error") is not False:
@@ -112,13 +108,7 @@ def _equal(call: Call) -> Sequence[Shape]:
         return []
 
 
-@rule("EnsureShape")
-def _ensure_shape(call: Call) -> Sequence[Shape]:
-    value = call.node.attr("shape")
-    return [merge(call.shape(0), shape_of(value.shape) if value is not None else None)]
-
-
-@rule("BroadcastTo")
+@RULES.of("BroadcastTo")
 def _broadcast_to(call: Call) -> Sequence[Shape]:
     shape, target = call.shape(0), call.dims(1)
     if shape is None or target is None:
@@ -131,19 +121,10 @@ def _broadcast_to(call: Call) -> Sequence[Shape]:
     return [(*target[:front], *(y if y >= 0 or x == 1 else x for x, y in pairs))]
 
 
-# Control flow.
-
-
-@rule("Merge RefMerge")
-def _merge(call: Call) -> Sequence[Shape]:
-    """Returns the common facts of the inputs. At the head of a loop, one input is always unknown."""
-    return [agreed(call.shapes), ()]
-
-
 # Products.
 
 
-@rule("BiasAdd BiasAddV1")
+@RULES.of("BiasAdd BiasAddV1")
 def _bias_add(call: Call) -> Sequence[Shape]:
     shape, (channels,) = call.shape(0), call.ranked(1, 1)
     first = call.op == "BiasAdd" and call.text("data_format") == "NCHW"
@@ -155,20 +136,20 @@ def _bias_add(call: Call) -> Sequence[Shape]:
     return [(*shape[:at], merge_dims(shape[at], channels), *shape[at + 1 :])]
 
 
-@rule("BiasAddGrad")
+@RULES.of("BiasAddGrad")
 def _bias_add_grad(call: Call) -> Sequence[Shape]:
     shape = call.shape(0)
     at = 1 if call.text("data_format") == "NCHW" else -1
     return [(shape[at] if shape and (at < 0 or len(shape) == 4) else UNKNOWN,)]
 
 
-@rule("MatMul SparseMatMul")
+@RULES.of("MatMul SparseMatMul")
 def _mat_mul(call: Call) -> Sequence[Shape]:
     a, b = call.ranked(0, 2), call.ranked(1, 2)
     return [_product(a, b, bool(call.attr("transpose_a")), bool(call.attr("transpose_b")), ())]
 
 
-@rule("BatchMatMul BatchMatMulV2 BatchMatMulV3")
+@RULES.of("BatchMatMul BatchMatMulV2 BatchMatMulV3")
 def _batch_mat_mul(call: Call) -> Sequence[Shape]:
     a, b = call.known(0), call.known(1)
     if min(len(a), len(b)) < 2:
@@ -189,7 +170,7 @@ def _product(
     return out
 
 
-@rule("Einsum")
+@RULES.of("Einsum")
 def _einsum(call: Call) -> Sequence[Shape]:
     equation = call.text("equation").replace(" ", "")
     terms, arrow, result = equation.partition("->")
@@ -202,7 +183,7 @@ def _einsum(call: Call) -> Sequence[Shape]:
     return [tuple(dims.get(label, UNKNOWN) for label in result)]
 
 
-@rule("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+@RULES.of("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
 def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     form = call.text("data_format")
     if form not in ("NHWC", "NCHW", "NDHWC", "NCDHW"):
@@ -218,13 +199,13 @@ def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     return [(*shape[:at], channels, *shape[at + 1 :]), *([(channels,)] * 4)]
 
 
-@rule("SoftmaxCrossEntropyWithLogits")
+@RULES.of("SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy(call: Call) -> Sequence[Shape]:
     shape = broadcast(call.shape(0), call.shape(1))
     return [None if not shape else shape[:1], shape]
 
 
-@rule("SparseSoftmaxCrossEntropyWithLogits")
+@RULES.of("SparseSoftmaxCrossEntropyWithLogits")
 def _sparse_softmax_cross_entropy(call: Call) -> Sequence[Shape]:
     batch, classes = call.ranked(0, 2)
     batch = merge_dims(batch, call.ranked(1, 1)[0])
@@ -234,7 +215,7 @@ def _sparse_softmax_cross_entropy(call: Call) -> Sequence[Shape]:
 # Reductions.
 
 
-@rule("Sum Mean Prod Max Min All Any EuclideanNorm")
+@RULES.of("Sum Mean Prod Max Min All Any EuclideanNorm")
 def _reduce(call: Call) -> Sequence[Shape]:
     shape, axes = call.known(0), call.value(1)
     keep = bool(call.attr("keep_dims"))
@@ -248,7 +229,7 @@ def _reduce(call: Call) -> Sequence[Shape]:
     return [tuple(dim for i, dim in enumerate(shape) if i not in gone)]
 
 
-@rule("ArgMax ArgMin")
+@RULES.of("ArgMax ArgMin")
 def _arg_max(call: Call) -> Sequence[Shape]:
     shape, axis = call.known(0), call.scalar(1)
     if axis is None:
@@ -257,7 +238,7 @@ def _arg_max(call: Call) -> Sequence[Shape]:
     return [shape[:at] + shape[at + 1 :]]
 
 
-rules(
+RULES.add(
     {
         "Size Rank L2Loss LoopCond TensorArraySize TensorArraySizeV2 TensorArraySizeV3 IsVariableInitialized": (
             lambda _: [()]
@@ -312,7 +293,7 @@ class SlidingWindow:
         return tuple(batch if i == 0 else channels if i == self.channel else next(sizes) for i in range(len(space) + 2))
 
 
-@rule("Conv2D Conv3D _FusedConv2D")
+@RULES.of("Conv2D Conv3D _FusedConv2D")
 def _convolution(call: Call) -> Sequence[Shape]:
     if call.text("filter_format") not in ("", "HWIO"):
         return []
@@ -340,7 +321,7 @@ def _wrong_channels(taps: Shape, inside: int, shape: Shape) -> str:
     return f"its filter {format_shape(taps)} expects {inside} channels, but its input is {format_shape(shape)}"
 
 
-@rule("DepthwiseConv2dNative _FusedDepthwiseConv2dNative")
+@RULES.of("DepthwiseConv2dNative _FusedDepthwiseConv2dNative")
 def _depthwise(call: Call) -> Sequence[Shape]:
     window = SlidingWindow(call)
     shape, taps = call.ranked(0, 4), call.ranked(1, 4)
@@ -353,7 +334,7 @@ def _depthwise(call: Call) -> Sequence[Shape]:
     return [window.placed(shape[0], outside, space)]
 
 
-@rule("Conv2DBackpropInput Conv3DBackpropInputV2")
+@RULES.of("Conv2DBackpropInput Conv3DBackpropInputV2")
 def _transposed_convolution(call: Call) -> Sequence[Shape]:
     window = SlidingWindow(call)
     rank = len(window.spatial) + 2
@@ -376,7 +357,7 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
     return [out]
 
 
-@rule("MaxPool AvgPool MaxPool3D AvgPool3D MaxPoolV2")
+@RULES.of("MaxPool AvgPool MaxPool3D AvgPool3D MaxPoolV2")
 def _pool(call: Call) -> Sequence[Shape]:
     if call.op == "MaxPoolV2":
         sizes, steps = call.value(1), call.value(2)
@@ -396,7 +377,7 @@ def _pool(call: Call) -> Sequence[Shape]:
 # Space and batch, space and depth.
 
 
-@rule("SpaceToBatchND BatchToSpaceND")
+@RULES.of("SpaceToBatchND BatchToSpaceND")
 def _space_and_batch(call: Call) -> Sequence[Shape]:
     shape, blocks, pads = call.known(0), call.value(1), call.value(2)
     if blocks is None or pads is None or None in blocks:
@@ -426,7 +407,7 @@ def _space_and_batch(call: Call) -> Sequence[Shape]:
     return [(batch, *space, *shape[1 + len(sizes) :])]
 
 
-@rule("SpaceToDepth DepthToSpace")
+@RULES.of("SpaceToDepth DepthToSpace")
 def _space_and_depth(call: Call) -> Sequence[Shape]:
     form, size = call.text("data_format"), call.number("block_size")
     if form not in ("NHWC", "NCHW") or size < 1:
@@ -447,24 +428,12 @@ def _space_and_depth(call: Call) -> Sequence[Shape]:
 # Images.
 
 
-@rule("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea")
-def _resize(call: Call) -> Sequence[Shape]:
-    batch, _, _, channels = call.ranked(0, 4)
-    return [(batch, *_height_and_width(call, 1), channels)]
-
-
-@rule("CropAndResize")
-def _crop_and_resize(call: Call) -> Sequence[Shape]:
-    boxes = merge_dims(call.ranked(1, 2)[0], call.ranked(2, 1)[0])
-    return [(boxes, *_height_and_width(call, 3), call.ranked(0, 4)[3])]
-
-
 def _height_and_width(call: Call, index: int) -> tuple[int, ...]:
     sizes = call.dims(index)
     return sizes if sizes is not None and len(sizes) == 2 else (UNKNOWN, UNKNOWN)
 
 
-@rule("DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg")
+@RULES.of("DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg")
 def _decode_image(call: Call) -> Sequence[Shape]:
     channels = call.number("channels") or UNKNOWN
     window = call.value(1) if call.op == "DecodeAndCropJpeg" else None
@@ -472,8 +441,14 @@ def _decode_image(call: Call) -> Sequence[Shape]:
     return [(UNKNOWN if height is None else height, UNKNOWN if width is None else width, channels)]
 
 
-rules(
+RULES.add(
     {
+        "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea": lambda call: [
+            (call.ranked(0, 4)[0], *_height_and_width(call, 1), call.ranked(0, 4)[3])
+        ],
+        "CropAndResize": lambda call: [
+            (merge_dims(call.ranked(1, 2)[0], call.ranked(2, 1)[0]), *_height_and_width(call, 3), call.ranked(0, 4)[3])
+        ],
         "DecodeGif": lambda _: [(UNKNOWN, UNKNOWN, UNKNOWN, 3)],
         "DecodeRaw": lambda call: [(*call.known(0), UNKNOWN)],
         "EncodeJpeg EncodeWav ReadFile": lambda _: [()],
@@ -482,7 +457,7 @@ rules(
 )
 
 
-@rule("ExtractImagePatches")
+@RULES.of("ExtractImagePatches")
 def _patches(call: Call) -> Sequence[Shape]:
     sizes, strides, rates = call.ints("ksizes"), call.ints("strides"), call.ints("rates")
     shape, padding = call.ranked(0, 4), call.text("padding")
@@ -498,13 +473,13 @@ def _patches(call: Call) -> Sequence[Shape]:
 # Audio.
 
 
-@rule("DecodeWav")
+@RULES.of("DecodeWav")
 def _decode_wav(call: Call) -> Sequence[Shape]:
     samples, channels = (call.number(key) for key in ("desired_samples", "desired_channels"))
     return [(samples if samples > 0 else UNKNOWN, channels if channels > 0 else UNKNOWN), ()]
 
 
-@rule("AudioSpectrogram")
+@RULES.of("AudioSpectrogram")
 def _spectrogram(call: Call) -> Sequence[Shape]:
     samples, channels = call.ranked(0, 2)
     size, stride = call.number("window_size"), call.number("stride")

@@ -6,31 +6,13 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, Call, Value, axis_of, count
-from gdsurgeon.analysis.shapes.array_rules import slice_spec
+from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, VALUE_RULES, Call, Value, axis_of, count
+from gdsurgeon.analysis.shapes.array_rules import range_of, slice_spec
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES
 
-ValueRule = Callable[[Call], Sequence[Value]]
-"""Returns the values of a node's outputs; missing ones at the end are unknown.
-
-It is called after the shapes of the outputs are inferred. Values of dtypes other than int32 and int64 are dropped.
-"""
-
-VALUE_RULES: dict[str, ValueRule] = {}
-"""The rule of each op."""
-
 _LIMITS: dict[int, int] = {INT32: 1 << 31, INT64: 1 << 63}
-
-
-def _rule(ops: str) -> Callable[[ValueRule], ValueRule]:
-    def register(function: ValueRule) -> ValueRule:
-        for op in ops.split():
-            VALUE_RULES[op] = function
-        return function
-
-    return register
 
 
 def fitting(value: Value, shape: Shape, dtype: int) -> Value:
@@ -48,32 +30,6 @@ def fitting(value: Value, shape: Shape, dtype: int) -> Value:
     if len(value) > MOST_ELEMENTS or count(shape) not in (None, len(value)):
         return None
     return tuple(item if item is None or -limit <= item < limit else None for item in value)
-
-
-@_rule("Const")
-def _const(call: Call) -> Sequence[Value]:
-    return [call.constant[2]]
-
-
-@_rule(" ".join(PASSES_ON | RESHAPES | {"Cast"}))
-def _same(call: Call) -> Sequence[Value]:
-    # A Cast wraps values that are out of range of its dtype: `fitting` makes them unknown.
-    return [call.value(0)] * len(call.results)
-
-
-@_rule("Shape ShapeN")
-def _shape(call: Call) -> Sequence[Value]:
-    return [None if shape is None else tuple(dim if dim >= 0 else None for dim in shape) for shape in call.shapes]
-
-
-@_rule("Size")
-def _size(call: Call) -> Sequence[Value]:
-    return [(count(call.shape(0)),)]
-
-
-@_rule("Rank")
-def _rank(call: Call) -> Sequence[Value]:
-    return [(len(call.known(0)),)]
 
 
 # Arithmetic, element by element.
@@ -102,7 +58,7 @@ KEEPS_DTYPE = PASSES_ON | RESHAPES | _BINARY.keys()
 """Ops whose only output has the dtype of the first input."""
 
 
-@_rule(" ".join(_BINARY))
+@VALUE_RULES.of(" ".join(_BINARY))
 def _binary(call: Call) -> Sequence[Value]:
     a, b = call.elements(0), call.elements(1)
     if any(shape is None or len(shape) > 1 for shape in call.shapes):
@@ -116,11 +72,6 @@ def _binary(call: Call) -> Sequence[Value]:
     return [tuple(None if x is None or y is None else function(x, y) for x, y in pairs)]
 
 
-@_rule("Neg")
-def _negative(call: Call) -> Sequence[Value]:
-    return [tuple(None if x is None else -x for x in call.elements(0))]
-
-
 _REDUCTIONS: dict[str, Callable[[int, int], int]] = {
     "Prod": operator.mul,
     "Sum": operator.add,
@@ -129,7 +80,7 @@ _REDUCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@_rule(" ".join(_REDUCTIONS))
+@VALUE_RULES.of(" ".join(_REDUCTIONS))
 def _reduce(call: Call) -> Sequence[Value]:
     value = call.vector(0)
     if call.elements(1) not in ((0,), (-1,)):
@@ -145,7 +96,7 @@ def _reduce(call: Call) -> Sequence[Value]:
 # Ops that join and split.
 
 
-@_rule("Pack")
+@VALUE_RULES.of("Pack")
 def _pack(call: Call) -> Sequence[Value]:
     parts = [call.value(i) for i in range(len(call.shapes))]
     shapes = call.shapes
@@ -156,7 +107,7 @@ def _pack(call: Call) -> Sequence[Value]:
     return [sum(((None,) if part is None else part for part in parts), ())]
 
 
-@_rule("ConcatV2 Concat")
+@VALUE_RULES.of("ConcatV2 Concat")
 def _concat(call: Call) -> Sequence[Value]:
     first = call.op == "Concat"
     values, shapes = (call.values[1:], call.shapes[1:]) if first else (call.values[:-1], call.shapes[:-1])
@@ -170,12 +121,7 @@ def _concat(call: Call) -> Sequence[Value]:
     return [tuple(out)]
 
 
-@_rule("Unpack")
-def _unpack(call: Call) -> Sequence[Value]:
-    return [(item,) for item in call.vector(0)]
-
-
-@_rule("Split SplitV")
+@VALUE_RULES.of("Split SplitV")
 def _split(call: Call) -> Sequence[Value]:
     value = call.vector(1 if call.op == "Split" else 0)
     out: list[Value] = []
@@ -188,7 +134,7 @@ def _split(call: Call) -> Sequence[Value]:
     return out
 
 
-@_rule("StridedSlice")
+@VALUE_RULES.of("StridedSlice")
 def _strided_slice(call: Call) -> Sequence[Value]:
     value = call.vector(0)
     for item in slice_spec(call):
@@ -199,7 +145,7 @@ def _strided_slice(call: Call) -> Sequence[Value]:
     return [value]
 
 
-@_rule("Slice")
+@VALUE_RULES.of("Slice")
 def _slice(call: Call) -> Sequence[Value]:
     value, begin, size = call.vector(0), call.scalar(1), call.scalar(2)
     if begin is None or size is None or begin < 0:
@@ -207,7 +153,7 @@ def _slice(call: Call) -> Sequence[Value]:
     return [value[begin:] if size < 0 else value[begin : begin + size]]
 
 
-@_rule("Gather GatherV2")
+@VALUE_RULES.of("Gather GatherV2")
 def _gather(call: Call) -> Sequence[Value]:
     value = call.vector(0)
     if call.attr("batch_dims"):
@@ -215,22 +161,28 @@ def _gather(call: Call) -> Sequence[Value]:
     return [tuple(None if i is None or not 0 <= i < len(value) else value[i] for i in call.elements(1))]
 
 
-@_rule("Range")
-def _range(call: Call) -> Sequence[Value]:
-    start, limit, delta = (call.scalar(i) for i in range(3))
-    if start is None or limit is None or not delta or len(found := range(start, limit, delta)) > MOST_ELEMENTS:
-        return []
-    return [tuple(found)]
+def _filled(shape: Shape, item: int | None) -> Value:
+    elements = count(shape)
+    return None if elements is None or elements > MOST_ELEMENTS else (item,) * elements
 
 
-@_rule("Fill")
-def _fill(call: Call) -> Sequence[Value]:
-    elements = count(call.results[0] if call.results else None)
-    return [] if elements is None or elements > MOST_ELEMENTS else [(call.scalar(1),) * elements]
-
-
-@_rule("ZerosLike OnesLike")
-def _like(call: Call) -> Sequence[Value]:
-    elements = count(call.shape(0))
-    item = 0 if call.op == "ZerosLike" else 1
-    return [] if elements is None or elements > MOST_ELEMENTS else [(item,) * elements]
+VALUE_RULES.add(
+    {
+        "Const": lambda call: [call.constant[2]],
+        # A Cast wraps values that are out of range of its dtype: `fitting` makes them unknown.
+        " ".join(PASSES_ON | RESHAPES | {"Cast"}): lambda call: [call.value(0)] * len(call.results),
+        "Shape ShapeN": lambda call: [
+            None if shape is None else tuple(dim if dim >= 0 else None for dim in shape) for shape in call.shapes
+        ],
+        "Size": lambda call: [(count(call.shape(0)),)],
+        "Rank": lambda call: [(len(call.known(0)),)],
+        "Neg": lambda call: [tuple(None if x is None else -x for x in call.elements(0))],
+        "Unpack": lambda call: [(item,) for item in call.vector(0)],
+        "Range": lambda call: [
+            None if (found := range_of(call)) is None or len(found) > MOST_ELEMENTS else tuple(found)
+        ],
+        "Fill": lambda call: [_filled(call.results[0], call.scalar(1))],
+        "ZerosLike": lambda call: [_filled(call.shape(0), 0)],
+        "OnesLike": lambda call: [_filled(call.shape(0), 1)],
+    }
+)
