@@ -11,7 +11,7 @@ from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.extract import cut_down, needed
-from gdsurgeon.edits.replacing import use_value
+from gdsurgeon.edits.replacing import add_constant, move_controls, use_value
 from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of, shape_value, type_value
 from gdsurgeon.graph.body import Body
@@ -197,9 +197,7 @@ def _put_constants(graph: Graph, kept: Sequence[Node], variables: Sequence[Node]
         constant = graph.add_copy(name, weights[_file_name(node)], after=node)
         graph.set_controls(constant, node.controls)
         graph.reroute([use for use in graph.uses(node.output) if use.node in staying], constant.output)
-        for user in graph.users(node):
-            if node in user.controls and user in staying:
-                graph.set_controls(user, [constant if control is node else control for control in user.controls])
+        move_controls(graph, (n for n in graph.users(node) if node in n.controls and n in staying), {node: [constant]})
     return list(names.values())
 
 
@@ -468,9 +466,7 @@ class HandleConversion:
 def _with_axis(graph: Graph, node: Node) -> Sequence[Output]:
     """Returns the inputs of a GatherV2, which has the axis 0 as a third input."""
     graph.set_attr(node, "Taxis", type_value(INT32))
-    attrs = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [0])}
-    name = graph.unique_names()(f"{node.name}/axis")
-    axis = graph.add(name, "Const", attrs=attrs, device=node.device, after=node)
+    axis = add_constant(graph, graph.unique_names()(f"{node.name}/axis"), tensor_value(INT32, (), [0]), node)
     return (*node.inputs[:2], axis.output)
 
 

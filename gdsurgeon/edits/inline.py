@@ -13,7 +13,7 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_left
-from gdsurgeon.edits.replacing import drop_colocations, hand_on
+from gdsurgeon.edits.replacing import drop_nodes, hand_on, move_controls
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.body import Body
@@ -336,13 +336,9 @@ class _Inlining:
                 self.rewired += [(user, slot, user.inputs[slot].name) for slot in slots]
                 graph.set_slots({user: {slot: place[user.inputs[slot].index] for slot in slots}})
             if call in user.controls:
-                graph.set_controls(
-                    user, [n for control in user.controls for n in (done if control is call else [control])]
-                )
+                move_controls(graph, [user], {call: done})
                 self.waiting.append(user)
-        drop_colocations(graph, [call])
-        name = call.name
-        graph.remove([call])
+        (name,) = drop_nodes(graph, [call])
         if keeper is not None:
             graph.rename({keeper: name})
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_sites
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.parts import check_fits
-from gdsurgeon.edits.replacing import check_outside_of_loops, unrenamed_outputs
+from gdsurgeon.edits.replacing import check_outside_of_loops, move_uses, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -93,8 +93,7 @@ def insert(
         copied = site.plan(graph).apply(site.tensor.node)
         new, old = copied.output(site.result), site.tensor.name
         change = copied.intent()
-        change.rewired = [Rewired(use.node.name, use.slot, old, new.name) for use in site.uses]
-        graph.reroute(site.uses, new)
+        move_uses(graph, {site.tensor: site.uses}, {site.tensor: new}, change)
         intent = intent.then(change)
         given[old] = new.name
         parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), change.copied))

@@ -9,11 +9,10 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, describe, mismatch, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
-from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
 from gdsurgeon.edits.node_copies import copy_in, plan_copy
-from gdsurgeon.edits.replacing import hand_on, remove_unread
+from gdsurgeon.edits.replacing import hand_on, move_uses, remove_unread
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -211,8 +210,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     defaults = [read.node for binding in bindings for read in binding.node.inputs]
     for binding in bindings:
         node, other, result = binding.node, binding.placeholder, copied.output(binding.result)
-        intent.rewired += [Rewired(use.node.name, use.slot, node.name, result.name) for use in uses[binding]]
-        graph.reroute(uses[binding], result)
+        move_uses(graph, {node.output: uses[binding]}, {node.output: result}, intent)
         if node.inputs:
             text = f"{quoted(node.name)} no longer has a default value: callers must feed it"
             notes.append(Remark(text, "no-default", node=node.name))

@@ -17,6 +17,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import replace_functions
+from gdsurgeon.edits.replacing import add_constant
 from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -285,21 +286,17 @@ def _store(found: _Found) -> None:
     unique = graph.unique_names()
 
     def constant(name: str, dtype: int, dims: Sequence[int], content: bytes) -> Node:
-        attrs = {"dtype": type_value(dtype), "value": raw_value(dtype, dims, content)}
-        name = unique(f"{node.name}/{name}")
-        return graph.add(name, "Const", (), controls, attrs=attrs, device=node.device, after=node)
+        return add_constant(graph, unique(f"{node.name}/{name}"), raw_value(dtype, dims, content), node, controls)
 
     small = constant("small", form.dtype, shape, form.content)
     cast = {"SrcT": type_value(form.dtype), "DstT": type_value(wide)}
-    for key in ("dtype", "value"):
-        graph.set_attr(node, key, None)
     graph.set_controls(node, [])
     if not form.scale:
-        graph.replace_op(node, "Cast", [small.output], cast)
+        graph.replace_op(node, "Cast", [small.output], {"dtype": None, "value": None, **cast})
         return
     scale = constant("scale", wide, form.scale_shape, form.scale)
     inner = graph.add(unique(f"{node.name}/cast"), "Cast", [small.output], attrs=cast, device=node.device, after=node)
-    graph.replace_op(node, "Mul", [inner.output, scale.output], {"T": type_value(wide)})
+    graph.replace_op(node, "Mul", [inner.output, scale.output], {"dtype": None, "value": None, "T": type_value(wide)})
 
 
 def _intent(graph: Graph) -> Intent:

@@ -12,7 +12,7 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.replacing import drop_colocations, put_placeholders, remove_unread, unrenamed_outputs
+from gdsurgeon.edits.replacing import move_uses, put_placeholders, remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -86,13 +86,7 @@ def remove(
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
-    drop_colocations(graph, nodes)
-    changes: dict[Node, dict[int, Output]] = {}
-    for output, new in place.items():
-        for user, slot in read[output]:
-            changes.setdefault(user, {})[slot] = new
-            intent.rewired.append(Rewired(user.name, slot, output.name, new.name))
-    graph.set_slots(changes)
+    move_uses(graph, read, place, intent)
     put_placeholders(graph, placeholders, nodes, intent)
     if orphans:
         intent.removed += remove_unread(graph, above)

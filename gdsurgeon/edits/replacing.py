@@ -71,10 +71,9 @@ def put_placeholders(
         intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
         if name != output.name:
             intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
-    drop_colocations(graph, going)
     intent.added += made.values()
     intent.removed += [node.name for node in going if node.name not in made.values()]
-    graph.remove(going)
+    drop_nodes(graph, going)
     if made:
         graph.rename(made)
 
@@ -139,6 +138,38 @@ def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = (
             pending += [*(read.node for read in node.inputs), *node.controls]
             graph.remove([node])
     return out
+
+
+def drop_nodes(graph: Graph, nodes: Sequence[Node]) -> list[str]:
+    """Removes nodes, and the colocations of other nodes with them. Returns their names."""
+    names = [node.name for node in nodes]
+    drop_colocations(graph, nodes)
+    graph.remove(nodes)
+    return names
+
+
+def add_constant(graph: Graph, name: str, value: AttrValue, after: Node, controls: Iterable[Node] = ()) -> Node:
+    """Adds a Const with the tensor `value`, after the node `after` and on its device."""
+    attrs = {"dtype": type_value(value.tensor.dtype), "value": value}
+    return graph.add(name, "Const", (), controls, attrs=attrs, device=after.device, after=after)
+
+
+def move_uses(
+    graph: Graph, uses: Mapping[Output, Iterable[Use]], place: Mapping[Output, Output], intent: Intent
+) -> None:
+    """Makes `uses` of tensors read their replacements; `intent` gets the changes."""
+    changes: dict[Node, dict[int, Output]] = {}
+    for old, new in place.items():
+        for user, slot in uses.get(old, ()):
+            changes.setdefault(user, {})[slot] = new
+            intent.rewired.append(Rewired(user.name, slot, old.name, new.name))
+    graph.set_slots(changes)
+
+
+def move_controls(graph: Graph, users: Iterable[Node], place: Mapping[Node, Iterable[Node]]) -> None:
+    """Makes `users` have control inputs from the replacements of nodes instead of the nodes."""
+    for user in users:
+        graph.set_controls(user, [new for control in user.controls for new in place.get(control, (control,))])
 
 
 def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:

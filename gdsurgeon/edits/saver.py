@@ -17,7 +17,7 @@ from gdsurgeon.container.restoring import RESTORE, name_at_run_time, origin
 from gdsurgeon.edits.claims import Claim, OwnVariables
 from gdsurgeon.edits.functions import drop_left
 from gdsurgeon.edits.node_copies import NodeCopy, shared_name, shared_names_in_use
-from gdsurgeon.edits.replacing import add_placeholder, drop_colocations
+from gdsurgeon.edits.replacing import add_placeholder, drop_nodes
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.constants import constant, tensor_value
@@ -335,10 +335,8 @@ class NewSaver:
         keys = self._saved | {copies[node]: key for node, key in self._clones.items()}
         saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
         intent.added += [node.name for node in added]
-        intent.removed += [node.name for node in self._replaced]
         functions = [name for node in self._replaced for name in functions_of(node)]
-        drop_colocations(graph, self._replaced)
-        graph.remove(self._replaced)
+        intent.removed += drop_nodes(graph, self._replaced)
         intent.functions.removed = drop_left(graph, functions)
         assigned = {saved.variable: saved.assign for saved in saver.variables}
         return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]

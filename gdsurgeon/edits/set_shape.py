@@ -11,15 +11,15 @@ from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import forward_walk, members, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
-from gdsurgeon.edits.replacing import unrenamed_outputs
+from gdsurgeon.edits.replacing import add_constant, move_uses, unrenamed_outputs
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
-from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, placeholder_shape
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, Use, placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, STATED_SHAPES, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
@@ -217,11 +217,9 @@ class _NewConstant(NamedTuple):
             return
         # A constant in a branch of a conditional has a control input.
         controls = original.controls if original.op == "Const" else ()
-        attrs = {"dtype": type_value(dtype), "value": value}
-        added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
+        added = add_constant(graph, self.name, value, original, controls)
         intent.added.append(added.name)
-        intent.rewired += [Rewired(node.name, 1, self.source.name, added.name) for node in self.nodes]
-        graph.set_slots({node: {1: added.output} for node in self.nodes})
+        move_uses(graph, {self.source: [Use(n, 1) for n in self.nodes]}, {self.source: added.output}, intent)
 
 
 def _new_constants(graph: Graph, fixes: Iterable[Fix]) -> list[_NewConstant]:

@@ -10,7 +10,7 @@ from gdsurgeon.edits.change_signatures import pairs, signature_of, told
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.replacing import drop_colocations
+from gdsurgeon.edits.replacing import drop_nodes
 from gdsurgeon.edits.saver import add_saver, restored_once
 from gdsurgeon.errors import EditError, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -66,9 +66,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     scope = free_scope(graph.names(), SCOPE)
 
     unneeded = [topology.node(number) for number in topology.numbers() if not kept[number]]
-    intent = Intent(removed=[node.name for node in unneeded])
-    drop_colocations(graph, unneeded)
-    graph.remove(unneeded)
+    intent = Intent(removed=drop_nodes(graph, unneeded))
     intent.functions.removed = drop_unused_functions(graph)
     saver, added = add_saver(graph, keys, scope) if keys else (None, [])
     intent.added = [node.name for node in added]

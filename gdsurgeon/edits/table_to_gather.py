@@ -10,7 +10,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
-from gdsurgeon.edits.replacing import drop_colocations, remove_unread
+from gdsurgeon.edits.replacing import drop_nodes, remove_unread
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import constant, raw_value, tensor_value
@@ -207,7 +207,5 @@ def _replace(graph: Graph, table: _Table, intent: Intent) -> None:
         attrs = {key: type_value(dtype) for key, dtype in types.items()}
         graph.replace_op(lookup, "GatherV2", new, {"Tin": None, "Tout": None, **attrs})
         intent.changed.append(lookup.name)
-    drop_colocations(graph, going)
-    graph.remove(going)
-    intent.removed += [each.name for each in going]
+    intent.removed += drop_nodes(graph, going)
     intent.removed += remove_unread(graph, dict.fromkeys(read.node for read in reads))
