@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
@@ -215,7 +215,7 @@ def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
-    branches = control_flow(topology).branches
+    branches = control_flow_of(graph).branches
     for node, sources in added.items():
         for source in sources:
             if branches[topology.id_of(source)] > branches[topology.id_of(node)] and node.op not in MERGE:

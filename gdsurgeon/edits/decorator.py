@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 
 from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -35,11 +35,14 @@ class _Tuple(Protocol):
     def _replace(self, **fields: object) -> object: ...
 
 
-def edit(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
+def edit(*, select: str = "", **arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
     """Makes a function an edit: see `public`; names in `arguments` are resolved, and the result has the request.
 
-    If an edit calls a different edit, its result has the request of the outermost edit.
+    The function gets the argument `select` as a `NodeList`; it is an error if no node is selected. If an edit calls a
+    different edit, its result has the request of the outermost edit.
     """
+    if select:
+        arguments[select] = of_selection
 
     def decorate(function: Edit[P]) -> Edit[P]:
         @wraps(function)
@@ -51,6 +54,8 @@ def edit(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
                 if isinstance(given[key], Iterator):  # an iterator can be used only once
                     given[key] = list(given[key])
             asked = Asked(function.__name__, {key: _spelt(given[key]) for key in keys})
+            if select:
+                given[select] = _selected(graph, given[select])
             result = function(*bound.args, **bound.kwargs)
             result.asked = asked
             for text, tensor in ambiguous.items():
@@ -61,6 +66,16 @@ def edit(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
         return public(run)
 
     return decorate
+
+
+def _selected(graph: Graph, nodes: Any) -> list[Node]:
+    """Returns the selected nodes. Raises EditError if no node is selected."""
+    from gdsurgeon.select import NodeList, nodes_of
+
+    try:
+        return NodeList(nodes_of(graph, nodes))
+    except NothingToDo as error:  # a graph without the edit is not the requested result
+        raise EditError(error.message, code=error.code, facts=error.facts) from error
 
 
 def _resolve(graph: Graph, given: dict[str, object], arguments: Mapping[str, Naming]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
-from gdsurgeon.analysis.traversal.control_flow import control_flow
+from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
@@ -143,7 +143,7 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
         check_typed(output)
         check_name(output.node.name)
     check_outside_of_loops(topology, (*starts, *ends), ", which cannot be cut")
-    flow = control_flow(topology)
+    flow = control_flow_of(topology.graph)
     inputs, outputs = [(o, "input") for o in cut], [(o, "output") for o in ends if o not in starts]
     for output, end in (*inputs, *outputs):
         if flow.of_tensor(topology.id_of(output.node), output.index):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
-from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_selection, of_tensors
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import (
     NO_INLINE,
     NO_OPTIMIZER_OF_ITS_OWN,
@@ -27,15 +27,15 @@ from gdsurgeon.edits.functions import (
     plan_function_merge,
     respell_body,
 )
-from gdsurgeon.edits.replacing import drop_colocations, hand_on
-from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
+from gdsurgeon.edits.replacing import drop_colocations, hand_on, move_controls, move_uses
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import check_name
+from gdsurgeon.graph.names import check_name, format_input
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
-from gdsurgeon.select import Nodes, nodes_of
+from gdsurgeon.select import NodeList, Nodes
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 
@@ -45,13 +45,17 @@ class _CallSite:
 
     frames: Frames
     flow: ControlFlow
-    frame: int
-    sides: Sides
+    frame: int = -1
+    sides: Sides = frozenset()
+
+    def place_of(self, tensor: Output) -> tuple[int, Sides]:
+        """Returns the frame and the sides of a consumer of `tensor`; index -1: of a node with a control dependency."""
+        number = self.flow.topology.id_of(tensor.node)
+        return self.frames.of[number], self.flow.of_tensor(number, tensor.index)
 
     def holds(self, tensor: Output) -> bool:
-        """Returns whether a consumer of `tensor` (index -1: a node with this control dependency) runs at this site."""
-        number = self.flow.topology.id_of(tensor.node)
-        return (self.frames.of[number], self.flow.of_tensor(number, tensor.index)) == (self.frame, self.sides)
+        """Returns whether such a consumer runs at this site."""
+        return self.place_of(tensor) == (self.frame, self.sides)
 
 
 @dataclass
@@ -89,7 +93,7 @@ class _Fusion:
     notes: list[str] = field(default_factory=list)
 
 
-@edit(nodes=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
+@edit(select="nodes", mapped=of_olds(of_tensors), keep=of_nodes)
 def fuse_ops(
     graph: Graph,
     nodes: Nodes,
@@ -127,11 +131,8 @@ def fuse_ops(
             not fit. The graph is unchanged.
     """
     topology = topology_of(graph)
-    try:
-        members = sorted(nodes_of(graph, nodes), key=topology.id_of)
-    except NothingToDo as error:  # a graph without the function is not the requested result
-        raise EditError(error.message, code=error.code, facts=error.facts) from error
-    fusion = _checked(topology, members, name, keep, replaced=body is not None)
+    assert isinstance(nodes, NodeList)
+    fusion = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, replaced=body is not None)
     attrs = ({} if inline or xla else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
     if body is None:
         function = make_function(fusion.members, fusion.edges.inputs, fusion.outputs, attrs=attrs)
@@ -183,10 +184,11 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     edges = boundary(members, topology)
     outputs, kept = _outputs(topology, members, edges, keep)
     exported = {o.node for o in outputs} | {*kept, *edges.controls_out}
+    site = _CallSite(while_frames(topology), control_flow_of(topology.graph))
     if replaced:
-        site = _site_of_body(topology, outputs, edges, exported or {*members})
+        _place_body(site, outputs, edges, exported or {*members})
     else:
-        site = _site_of_members(topology, members, exported)
+        _place_members(site, members, exported)
     check_name(name)
     topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
@@ -199,51 +201,45 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     return _Fusion(name, members, edges, outputs, kept, site, notes=notes)
 
 
-def _site_of_members(topology: Topology, members: Sequence[Node], exported: Collection[Node]) -> _CallSite:
-    """Returns the only frame and branch of the members, so that each of them runs as often as the others.
+def _place_members(site: _CallSite, members: Sequence[Node], exported: Collection[Node]) -> None:
+    """Sets the place of `site` to the only frame and branch of the members, so that all of them run equally often.
 
     A node outside of branches that is not `exported` from the function may move into the branch of its consumers.
     """
-    frames, flow = while_frames(topology), control_flow(topology)
-    ids = [topology.id_of(node) for node in members]
-    found = {frames.of[number] for number in ids}
+    places = [site.place_of(Output(node, -1)) for node in members]
+    found = {frame for frame, _ in places}
     if len(found) > 1:
-        loop = min(frames.names[frame] for frame in found if frame >= 0)
+        loop = min(site.frames.names[frame] for frame in found if frame >= 0)
         message = f"the selection is partly inside the while loop {quoted(loop)} and partly outside"
         raise EditError(message, code="crosses-loop", loop=loop)
-    inner = max((flow.sides[number] for number in ids), key=len)
-    for node, number in zip(members, ids, strict=True):
-        sides = flow.sides[number]
+    inner = max((sides for _, sides in places), key=len)
+    for node, (_, sides) in zip(members, places, strict=True):
         if sides != inner and (not sides <= inner or node in exported):
-            other = next(n for n, i in zip(members, ids, strict=True) if flow.sides[i] == inner)
+            other = next(n for n, place in zip(members, places, strict=True) if place[1] == inner)
             raise EditError(
                 f"{quoted(node.name)} and {quoted(other.name)} cannot become one call: they are in different "
                 "branches of a conditional",
                 code="crosses-branch",
                 nodes=[node.name, other.name],
             )
-    return _CallSite(frames, flow, found.pop(), inner)
+    site.frame, site.sides = found.pop(), inner
 
 
-def _site_of_body(
-    topology: Topology, outputs: Sequence[Output], edges: Boundary, exported: Iterable[Node]
-) -> _CallSite:
-    """Returns the only frame and branch of the `exported` nodes, in which the inputs of the selection are available.
+def _place_body(site: _CallSite, outputs: Sequence[Output], edges: Boundary, exported: Collection[Node]) -> None:
+    """Sets the place of `site` to the only frame and branch of the `exported` nodes, where all inputs are available.
 
     The selection may contain whole loops and conditionals.
     """
-    frames, flow = while_frames(topology), control_flow(topology)
-    ids = [topology.id_of(node) for node in exported]
-    places = {(frames.of[number], flow.sides[number]) for number in ids}
+    places = {site.place_of(Output(node, -1)) for node in exported}
     if len(places) > 1:
         message = (
             "the outputs of the selection are in different loops or branches; select these loops or branches completely"
         )
-        raise EditError(message, code="crosses-branch", nodes=[topology.name(number) for number in ids])
-    site = _CallSite(frames, flow, *places.pop())
+        raise EditError(message, code="crosses-branch", nodes=[node.name for node in exported])
+    site.frame, site.sides = places.pop()
     for tensor in edges.inputs:
-        number = topology.id_of(tensor.node)
-        if frames.of[number] != site.frame or not flow.of_tensor(number, tensor.index) <= site.sides:
+        frame, sides = site.place_of(tensor)
+        if frame != site.frame or not sides <= site.sides:
             raise EditError(
                 f"the input {quoted(tensor.name)} of the selection is in a loop or branch that is only partly selected",
                 code="crosses-branch",
@@ -253,7 +249,6 @@ def _site_of_body(
     if shared is not None:
         message = f"{quoted(shared.name)} is a reference to shared state and cannot be replaced"
         raise EditError(message, code="is-reference", tensor=shared.name)
-    return site
 
 
 def _outputs(
@@ -454,7 +449,7 @@ def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str])
 
 def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
     """Replaces the members by the call."""
-    intent, name, members = Intent(), fusion.name, set(fusion.members)
+    intent, name = Intent(), fusion.name
     last = fusion.members[-1]
     for function in fusion.library:
         graph.functions.add(function)
@@ -484,15 +479,10 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
     call = graph.add(first_name, op, inputs, controls, attrs=attrs, after=last)
 
     place = {output: Output(call, i) for i, output in enumerate(fusion.outputs)}
-    uses = {use: new for output, new in place.items() for use in fusion.edges.outer_uses.get(output, ())}
-    rewired = [(use.node, use.slot, use.node.inputs[use.slot].name, new) for use, new in uses.items()]
-    changes: dict[Node, dict[int, Output]] = {}
-    for use, new in uses.items():
-        changes.setdefault(use.node, {})[use.slot] = new
-    graph.set_slots(changes)
-    for user in dict.fromkeys(u for users in fusion.edges.controls_out.values() for u in users):
-        graph.set_controls(user, dict.fromkeys(call if control in members else control for control in user.controls))
-        intent.changed.append(user.name)
+    move_uses(graph, fusion.edges.outer_uses, place, intent)
+    waiting = dict.fromkeys(user for users in fusion.edges.controls_out.values() for user in users)
+    move_controls(graph, waiting, dict.fromkeys(fusion.members, (call,)))
+    intent.changed += [user.name for user in waiting]
     for other, node in drop_colocations(graph, fusion.members).items():
         text = f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}"
         fusion.notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
@@ -506,9 +496,10 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
         values = [place[output] for output in outputs]
         hand_on(graph, kept_name, values, () if values else [call], call, [output.dtype for output in outputs])
     if first_name != name:
+        names = {output.name: format_input(name, output.index) for output in place.values()}
+        intent.rewired = [item._replace(new=names[item.new]) for item in intent.rewired]
         graph.rename({call: name})
     intent.added += [*kept, name]
-    intent.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
     intent.removed = [node.name for node in fusion.members if node.name not in kept and node.name != name]
     intent.moved = {
         old.name: new.name for old, new in place.items() if old.node.name not in kept and old.name != new.name

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.check import recursions
 from gdsurgeon.analysis.queries.effects import only_computes
-from gdsurgeon.analysis.traversal.control_flow import control_flow
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -87,7 +87,7 @@ def inline(
     _check_size(graph, calls, inlined)
     inside = [node for body in inlined.values() for node in inner_nodes(body)]
     compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
-    flow = control_flow(topology)
+    flow = control_flow_of(graph)
     work = _Inlining(graph, inlined, keep_names, {node.name for node in calls})
     for node in calls:
         number = topology.id_of(node)
