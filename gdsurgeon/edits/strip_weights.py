@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-
 from gdsurgeon.analysis.queries.deciding import shape_sources
+from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value
+from gdsurgeon.graph.constants import TensorHeader, constant_header, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_variable
@@ -56,9 +56,17 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
                 advice="freeze-first",
                 model=printable(graph.source_name),
             )
-    going = dict(_in_graph(graph, rule))
-    library = () if graph.is_body else graph.functions
-    functions = changed_functions(library, lambda function: _strip_function(function, graph, rule))
+    going = rule.stripped(graph)
+
+    def strip(function: FunctionDef) -> bool:
+        name = function.signature.name
+        values = rule.stripped(Body(graph, name, {}, lenient=True).graph, f"{name}/")
+        for node in function.node_def if values else ():
+            if node.name in values:
+                node.attr["value"].ParseFromString(values[node.name])
+        return bool(values)
+
+    functions = changed_functions(() if graph.is_body else graph.functions, strip)
     rule.keep.check_found()
     if not going and not functions:
         raise NothingToDo("nothing would change: no constant can be stripped")
@@ -76,24 +84,6 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
     return EditResult(intent, (SameShapes(),), told=told, facts=facts)
 
 
-class _Found(NamedTuple):
-    """A constant.
-
-    Attributes:
-        name: its name.
-        header: its dtype and shape, and the number of stored bytes.
-        value: the serialised value if it is short.
-        is_source: whether shapes depend on it.
-        fills_table: whether it fills a lookup table.
-    """
-
-    name: str
-    header: TensorHeader
-    value: bytes | None
-    is_source: bool
-    fills_table: bool
-
-
 class _Rule:
     """Decides which constants are stripped, and counts them."""
 
@@ -103,28 +93,30 @@ class _Rule:
         self.count = self.bytes = 0
         self.for_shapes: dict[str, None] = {}
 
-    def replacement(self, found: _Found) -> bytes | None:
-        """Returns the new value of a constant; None if it stays."""
-        header = found.header
-        if self.keep.matches(found.name):
-            return None
-        value = _filled(header)
-        if value is None or value == found.value or self._stays(found):
-            return None
-        self.count += 1
-        self.bytes += header.content_bytes + header.values * (DTYPES[header.dtype].size or 8)
-        return value
-
-    def _stays(self, found: _Found) -> bool:
-        dtype, elements = DTYPES[found.header.dtype], found.header.elements
-        if self.keep_strings and (dtype == STRING or elements <= SMALL or found.fills_table):
-            return True
-        if found.fills_table or not found.is_source:
-            return False
-        stays = elements <= (MOST_WHOLE if dtype.is_integer or dtype in (BOOL, STRING) else MOST_FLOATS)
-        if stays:
-            self.for_shapes[found.name] = None
-        return stays
+    def stripped(self, graph: Graph, prefix: str = "") -> dict[str, bytes]:
+        """Returns the new values of constants of a graph or function, by name. `prefix` precedes names in messages."""
+        out: dict[str, bytes] = {}
+        sources = shape_sources(graph)
+        filling = {read for node in graph.nodes() if node.op in TABLE_INITIALIZERS for read in node.inputs[1:]}
+        for node in graph.nodes():
+            header = constant_header(node) if node.op == "Const" else None
+            if header is None or header.dtype not in DTYPES or self.keep.matches(prefix + node.name):
+                continue
+            value = _filled(header)
+            is_small = header.content_bytes + header.values <= SMALL
+            if value is None or (is_small and value == node.attr_bytes("value")):
+                continue
+            dtype, elements, fills = DTYPES[header.dtype], header.elements, node.output in filling
+            if self.keep_strings and (dtype == STRING or elements <= SMALL or fills):
+                continue
+            most = MOST_WHOLE if dtype.is_integer or dtype in (BOOL, STRING) else MOST_FLOATS
+            if node.name in sources and not fills and elements <= most:
+                self.for_shapes[prefix + node.name] = None
+                continue
+            self.count += 1
+            self.bytes += header.content_bytes + header.values * (dtype.size or 8)
+            out[node.name] = value
+        return out
 
 
 def _filled(header: TensorHeader) -> bytes | None:
@@ -137,38 +129,6 @@ def _filled(header: TensorHeader) -> bytes | None:
         zero = b"" if dtype == STRING else False if dtype == BOOL else 0
         value.tensor.MergeFrom(tensor_value(dtype, (), [zero]).tensor)
     return value.SerializeToString(deterministic=True)
-
-
-def _in_graph(graph: Graph, rule: _Rule) -> Iterator[tuple[str, bytes]]:
-    """Yields the stripped constants of the graph, with their new values."""
-    sources = shape_sources(graph)
-    filling = [read for node in graph.nodes() if node.op in TABLE_INITIALIZERS for read in node.inputs[1:]]
-    fills = {read.node.name for read in filling}
-    for node in graph.nodes():
-        header = constant_header(node) if node.op == "Const" else None
-        if header is not None and header.dtype in DTYPES:
-            short = node.attr_bytes("value") if header.content_bytes + header.values <= SMALL else None
-            value = rule.replacement(_Found(node.name, header, short, node.name in sources, node.name in fills))
-            if value is not None:
-                yield node.name, value
-
-
-def _strip_function(function: FunctionDef, graph: Graph, rule: _Rule) -> bool:
-    """Strips the constants of a function; returns whether it changed."""
-    sources = shape_sources(Body(graph, function.signature.name, {}, lenient=True).graph)
-    filling = [node for node in function.node_def if node.op in TABLE_INITIALIZERS]
-    fills = {text.partition(":")[0] for node in filling for text in node.input[1:]}
-    is_changed = False
-    for node in function.node_def:
-        data = node.attr["value"].SerializeToString(deterministic=True) if node.op == "Const" else b""
-        header = header_of(data)
-        if header is not None and header.dtype in DTYPES:
-            name = f"{function.signature.name}/{node.name}"
-            value = rule.replacement(_Found(name, header, data, node.name in sources, node.name in fills))
-            if value is not None:
-                node.attr["value"].ParseFromString(value)
-                is_changed = True
-    return is_changed
 
 
 class KeepPattern:
