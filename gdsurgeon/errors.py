@@ -171,7 +171,7 @@ class InputError(GdsurgeonError):
     code = "bad-input"
 
 
-class EditError(GdsurgeonError):
+class EditError(GdsurgeonError, ValueError):
     """The edit is refused; the graph is as it was."""
 
     exit_code = 4

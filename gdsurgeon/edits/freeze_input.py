@@ -92,6 +92,8 @@ def _of_text(node: Node, value: object) -> AttrValue:
         return tensor_value(dtype, shape, values)
     except UnicodeEncodeError:
         raise EditError(f"{where} is not valid text", code="not-text", facts=facts) from None
+    except EditError:
+        raise
     except ValueError as error:
         (reason,) = error.args
         code = reason.code if isinstance(reason, Remark) else "bad-value"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent
 from typing import overload
 
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph_editor.util import Refusal, check_type, consumers, node_outputs
+from gdsurgeon.graph_editor.util import check_type, consumers, node_outputs
 
 __all__ = ["NodeMatcher", "OpMatcher", "TreeExpr", "op_type"]
 
@@ -87,7 +88,7 @@ class NodeMatcher:
 
     def _with(self, what: str, check: Predicate) -> NodeMatcher:
         if what in self._checks:
-            raise Refusal(f"the {what} are already set", code="given-twice", value=what)
+            raise EditError(f"the {what} are already set", code="given-twice", value=what)
         self._checks[what] = check
         return self
 
@@ -112,7 +113,7 @@ def _predicate(pattern: object) -> Predicate:
         return pattern
     found = type(pattern).__name__
     line = f"a node is matched by a regular expression, a Node, True or a predicate, not by {found}"
-    raise Refusal(line, code="bad-value", found=found)
+    raise EditError(line, code="bad-value", found=found)
 
 
 def _predicates(patterns: Iterable[Neighbour]) -> list[Predicate]:
@@ -165,7 +166,7 @@ class TreeExpr:
         self._inputs = (inputs,) if isinstance(inputs, TreeExpr) else tuple(inputs or ())
         if optional and len(self._inputs) > 1:
             found = len(self._inputs)
-            raise Refusal("an optional node has at most one input", code="wrong-count", found=found)
+            raise EditError("an optional node has at most one input", code="wrong-count", found=found)
         self._alias = alias
         self._op = None if op is None else re.compile(op)
         self._optional = bool(optional)

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.reroute import Slots, check_acyclic, check_can_replace, plan_reroute
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.util import (
-    Refusal,
     check_graphs,
     check_one_graph,
     check_type,
     make_list_of_op,
     make_list_of_t,
-    refusals,
 )
 
 __all__ = [
@@ -79,14 +77,13 @@ def paired(new: Sequence[Output], old: Sequence[Output]) -> Pairs:
     if len(new) != len(old):
         facts = {"expected": len(new), "found": len(old)}
         line = f"the lists have different sizes: {len(new)} and {len(old)}"
-        raise Refusal(line, code="wrong-count", facts=facts)
+        raise EditError(line, code="wrong-count", facts=facts)
     check_one_graph([*new, *old])
     pairs = list(zip(old, new, strict=True))
-    with refusals():
-        for pair in pairs:
-            for tensor in reversed(pair):
-                graph_of(tensor.node).output(tensor)
-            check_can_replace(*pair)
+    for pair in pairs:
+        for tensor in reversed(pair):
+            graph_of(tensor.node).output(tensor)
+        check_can_replace(*pair)
     return pairs
 
 
@@ -108,8 +105,7 @@ def _planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
 def _checked(slots: Slots) -> Slots:
     """Returns `slots`. Raises ValueError if the graph would have a cycle."""
     if any(new.node.inputs or new.node.controls for changes in slots.values() for new in changes.values()):
-        with refusals():
-            check_acyclic(topology_of(graph_of(next(iter(slots)))), slots)
+        check_acyclic(topology_of(graph_of(next(iter(slots)))), slots)
     return slots
 
 
@@ -232,7 +228,7 @@ def add_control_inputs(op: Node, cops: object) -> None:
         names = [node.name for node in nodes]
         listed = ", ".join(map(quoted, names))
         text = f"{quoted(op.name)} cannot have a control dependency on {listed}: that would make a cycle"
-        raise Refusal(text, code="would-cycle", node=op.name, inputs=names)
+        raise EditError(text, code="would-cycle", node=op.name, inputs=names)
     graph_of(op).set_controls(op, [*op.controls, *nodes])
 
 
@@ -251,7 +247,7 @@ def remove_control_inputs(op: Node, cops: object) -> None:
 def _check_controls(op: Node, wrong: Iterable[Node], how: str, code: str) -> None:
     for node in wrong:
         line = f"{quoted(node.name)} is {how} a control input of {quoted(op.name)}"
-        raise Refusal(line, code=code, node=op.name, input=node.name)
+        raise EditError(line, code=code, node=op.name, input=node.name)
 
 
 def _control_inputs(op: Node, cops: object) -> list[Node]:

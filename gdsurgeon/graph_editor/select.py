@@ -7,14 +7,13 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from gdsurgeon.analysis.traversal.topology import boundary
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import in_scope
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.match import op_type
 from gdsurgeon.graph_editor.util import (
     ControlOutputs,
-    Refusal,
     check_type,
     get_consuming_ops,
     get_generating_ops,
@@ -56,12 +55,12 @@ def make_regex(obj: object) -> re.Pattern[str]:
     if not isinstance(obj, (str, re.Pattern)):
         found = type(obj).__name__
         line = f"a regular expression is expected, not {found}"
-        raise Refusal(line, code="bad-pattern", found=found)
+        raise EditError(line, code="bad-pattern", found=found)
     try:
         return re.compile(obj)
     except BAD_PATTERN as error:
         line = f"{quoted(str(obj))} is not a regular expression: {error}"
-        raise Refusal(line, code="bad-pattern", value=str(obj)) from error
+        raise EditError(line, code="bad-pattern", value=str(obj)) from error
 
 
 # -- filters; for `ops` and its errors see `make_list_of_op` -----------------------------------------------
@@ -136,7 +135,7 @@ def check_cios(
     if control_outputs is not None:
         options = ["control_ios", "control_outputs"]
         line = "give either control_ios or control_outputs, not both"
-        raise Refusal(line, code="conflicting-options", options=options)
+        raise EditError(line, code="conflicting-options", options=options)
     return True, control_ios
 
 
@@ -215,7 +214,7 @@ def get_within_boundary_ops(
     for seed in seeds:
         if seed in edge:
             line = f"{quoted(seed.name)} is both a seed and in the boundary"
-            raise Refusal(line, code="conflicting-options", node=seed.name)
+            raise EditError(line, code="conflicting-options", node=seed.name)
 
     def neighbours(node: Node) -> list[Node]:
         return [] if node in edge else get_ops_ios(node, control_inputs, control_outputs)
@@ -412,7 +411,7 @@ def _selected(
     """Returns the selected items. `begins`: the beginning of ignored regular expressions, and that of all others."""
     unknown = kwargs.keys() - _KEYWORDS
     if unknown:
-        raise Refusal(f"unknown keyword {quoted(min(unknown))}", code="bad-option", option=min(unknown))
+        raise EditError(f"unknown keyword {quoted(min(unknown))}", code="bad-option", option=min(unknown))
     graph = kwargs.get("graph")
     if graph is not None:
         check_type(graph, Graph)
@@ -424,7 +423,7 @@ def _selected(
         regex = make_regex(arg)
         if graph is None:
             line = f"{quoted(regex.pattern)} needs a graph to search: give graph=..."
-            raise Refusal(line, code="missing-argument", value=regex.pattern)
+            raise EditError(line, code="missing-argument", value=regex.pattern)
         if not regex.pattern.startswith(begins[0]) and regex.pattern.startswith(begins[1]):
             found.update(dict.fromkeys(by_regex(graph, regex)))
     keep: Callable[[T], object] | None = kwargs.get("positive_filter")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from gdsurgeon.analysis.traversal.topology import boundary
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.select import (
@@ -18,7 +18,6 @@ from gdsurgeon.graph_editor.select import (
 )
 from gdsurgeon.graph_editor.util import (
     ListView,
-    Refusal,
     check_one_graph,
     consumers,
     make_list_of_op,
@@ -155,7 +154,7 @@ class Subgraph:
             for tensor, count in Counter(inputs).items():
                 if count > 1:
                     line = f"{quoted(tensor.name)} occurs twice in the inputs"
-                    raise Refusal(line, code="given-twice", tensor=tensor.name)
+                    raise EditError(line, code="given-twice", tensor=tensor.name)
             out = out._with(inputs=inputs)
         if new_output_indices is not None:
             places = _indices(new_output_indices, self._outputs, "output")
@@ -206,11 +205,11 @@ def _indices(items: Iterable[int | Output], among: Sequence[Output], what: str) 
     for item in items:
         if isinstance(item, Output) and item not in places:
             line = f"{quoted(item.name)} is not an {what} of the subgraph"
-            raise Refusal(line, code=f"no-such-{what}", tensor=item.name)
+            raise EditError(line, code=f"no-such-{what}", tensor=item.name)
         place = places[item] if isinstance(item, Output) else item
         if not 0 <= place < len(among):
             line = f"{what} {place} does not exist: the subgraph has {len(among)}"
-            raise Refusal(line, code=f"no-such-{what}", value=place, count=len(among))
+            raise EditError(line, code=f"no-such-{what}", value=place, count=len(among))
         out.append(place)
     return out
 
@@ -256,7 +255,7 @@ class SubGraphView(Subgraph):
         for node in self._nodes:
             if node.name == op_name:
                 return node
-        raise Refusal(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", node=op_name)
+        raise EditError(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", node=op_name)
 
     def take_inputs(self, inputs: Sequence[Output]) -> None:
         """Replaces the inputs of the view by `inputs`, in place, and the outputs that are passthroughs."""
@@ -289,7 +288,7 @@ def make_view(*args: object, **kwargs: Any) -> SubGraphView:
     else:
         view = SubGraphView(*select_ops_and_ts(*args, **kwargs))
     if kwargs.get("graph") is not None and view.graph not in (None, kwargs["graph"]):
-        raise Refusal("the subgraph belongs to a different graph", code="other-graph")
+        raise EditError("the subgraph belongs to a different graph", code="other-graph")
     return view
 
 

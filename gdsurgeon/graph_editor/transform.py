@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy, plan_copy_nodes
 from gdsurgeon.edits.replacing import known_shapes
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -22,7 +22,6 @@ from gdsurgeon.graph_editor.select import get_backward_walk_ops, get_forward_wal
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.util import (
     ControlOutputs,
-    Refusal,
     WrongType,
     check_type,
     flatten_tree,
@@ -32,7 +31,6 @@ from gdsurgeon.graph_editor.util import (
     moved_name,
     node_outputs,
     placeholder_name,
-    refusals,
     scope_finalize,
     transform_tree,
 )
@@ -66,7 +64,7 @@ class TransformerInfo:
     def __init__(self, sgv: SubGraphView, dst_graph: Graph, dst_scope: str, src_scope: str) -> None:
         graph = sgv.graph
         if graph is None:
-            raise Refusal("the subgraph is empty: there is nothing to transform", code="nothing-selected")
+            raise EditError("the subgraph is empty: there is nothing to transform", code="nothing-selected")
         self.sgv = sgv
         self.graph, self.scope = graph, src_scope
         self.graph_, self.scope_ = dst_graph, dst_scope
@@ -77,9 +75,8 @@ class TransformerInfo:
         self.unique: UniqueNames = dst_graph.unique_names()
         self.copies: set[Node] = set()
         self._originals: dict[Node | Output, Node | Output] = {}
-        with refusals():
-            names = {op: self.unique(self.new_name(op.name)) for op in sgv.nodes}
-            self.plan = self._planned(names)
+        names = {op: self.unique(self.new_name(op.name)) for op in sgv.nodes}
+        self.plan = self._planned(names)
 
     def _planned(self, names: dict[Node, str]) -> NodeCopy:
         """Returns a plan of the copies. Raises EditError if a while loop would be copied in part, for example."""
@@ -194,8 +191,7 @@ def _apply_nodedef(info: TransformerInfo, copy: Node, nodedef_fn: NodeDefFunctio
     if COLOCATION_ATTR in before and COLOCATION_ATTR not in node_def.attr:
         info.copies.discard(copy)  # the copy gets no colocation
     if node_def.name != copy.name:
-        with refusals():
-            info.graph_.rename({copy: node_def.name})
+        info.graph_.rename({copy: node_def.name})
 
 
 def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[Output]) -> Transformed:
@@ -208,7 +204,7 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
     """
     if info.graph is not info.graph_:
         message = f"{quoted(op.name)} cannot be transformed in place: the target is a different graph"
-        raise Refusal(message, code="not-replaceable", node=op.name)
+        raise EditError(message, code="not-replaceable", node=op.name)
     inputs = list(new_inputs)
     if inputs != list(op.inputs):
         info.graph.set_inputs(op, inputs)
@@ -217,8 +213,7 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
 
 def replace_t_with_placeholder_handler(info: TransformerInfo, t: Output) -> Output:
     """Adds a placeholder for `t` in the new scope. Raises ValueError if the dtype of `t` is unknown."""
-    with refusals():
-        check_typed(t)
+    check_typed(t)
     shape = info.shapes[t] if t in info.shapes else stated_shape(t)
     name = placeholder_name(t, scope=info.scope_)
     return make_placeholder(info.graph_, name, t.dtype, shape, uniquify_name=True).output
@@ -307,8 +302,7 @@ class Transformer:
         for tensor in dict.fromkeys(read for op in info.sgv.nodes for read in op.inputs):
             outside = tensor.node not in info.members and tensor not in self.replacements
             if outside and self._external_handler(info, tensor) in makers:
-                with refusals():
-                    check_typed(tensor)
+                check_typed(tensor)
 
     def _external_handler(self, info: TransformerInfo, tensor: Output) -> Callable[[TransformerInfo, Output], Output]:
         if tensor in info.inputs:
@@ -326,7 +320,7 @@ class Transformer:
         node, outputs = (result, node_outputs(result)) if isinstance(result, Node) else result
         if node.graph is not info.graph_:
             line = f"{quoted(op.name)} was transformed into a node of a wrong graph"
-            raise Refusal(line, code="other-graph", node=op.name, found=node.name)
+            raise EditError(line, code="other-graph", node=op.name, found=node.name)
         info.add_node(op, node)
         for old, new in zip(node_outputs(op), outputs, strict=False):
             info.add(old, new)
@@ -373,7 +367,7 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
             if other not in opened:
                 pending.append(other)
             elif other not in order:
-                raise Refusal(f"{quoted(other.name)} is on a cycle", code="would-cycle", node=other.name)
+                raise EditError(f"{quoted(other.name)} is on a cycle", code="would-cycle", node=other.name)
     return list(order)
 
 
@@ -407,7 +401,7 @@ def copy(
 def _destination(view: SubGraphView, dst_graph: Graph | None) -> Graph:
     graph = view.graph if dst_graph is None else dst_graph
     if graph is None:
-        raise Refusal("the subgraph is empty: there is nothing to copy", code="nothing-selected")
+        raise EditError("the subgraph is empty: there is nothing to copy", code="nothing-selected")
     return graph
 
 
@@ -435,11 +429,10 @@ def copy_with_input_replacements(
     view = make_view(sgv)
     graph = _destination(view, dst_graph)
     for old, new in replacement_ts.items():
-        with refusals():
-            graph.output(new)
+        graph.output(new)
         if not same_dtype(old.dtype, new.dtype):
             dtypes = [dtype_name(base_dtype(tensor.dtype)) for tensor in (old, new)]
-            raise Refusal(
+            raise EditError(
                 f"{quoted(old.name)} ({dtypes[0]}) cannot be replaced by {quoted(new.name)} ({dtypes[1]}): dtypes "
                 "differ",
                 code="dtype-mismatch",
@@ -484,7 +477,7 @@ def graph_replace(
     before = get_backward_walk_ops(ends, stop_at_ts=replaced, control_inputs=True)
     ops = [node for node in before if node in after]
     if not ops and len(ends) == len(leaves):
-        raise Refusal("no target depends on a replaced tensor", code="nothing-to-do")
+        raise EditError("no target depends on a replaced tensor", code="nothing-to-do")
     transformed: dict[Output, Output] = {}
     if ops:
         nodes = _with_whole_loops(graph, ops)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
@@ -35,8 +34,8 @@ PLACEHOLDER_PREFIX = "geph"
 """The beginning of the names of new placeholders: graph editor placeholder."""
 
 
-class Refusal(EditError, ValueError):
-    """The arguments contradict each other, or the edit is not possible; nothing was changed."""
+Refusal = EditError
+"""The arguments contradict each other, or the edit is not possible; nothing was changed."""
 
 
 class WrongType(EditError, TypeError):
@@ -53,24 +52,6 @@ def check_type(argument: object, kind: type) -> None:
     """Raises TypeError if `argument` is not a `kind`."""
     if not isinstance(argument, kind):
         raise WrongType(kind.__name__, argument)
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Raises an EditError of gdsurgeon's own functions as a Refusal."""
-    try:
-        yield
-    except (Refusal, WrongType):
-        raise
-    except EditError as error:
-        raise Refusal(
-            error.message,
-            code=error.code,
-            advice=error.advice,
-            facts=error.facts,
-            hint=error.hint,
-            details=error.details,
-        ) from error
 
 
 # -- lists and trees ---------------------------------------------------------------------------------------
@@ -152,7 +133,7 @@ def check_one_graph(items: Sequence[Node | Output]) -> None:
     """Raises ValueError if nodes and tensors belong to different graphs."""
     for item in items:
         if graph_of(item) is not graph_of(items[0]):
-            raise Refusal(
+            raise EditError(
                 f"{quoted(items[0].name)} and {quoted(item.name)} belong to different graphs",
                 code="other-graph",
                 name=item.name,
@@ -182,7 +163,7 @@ def get_unique_graph(
     items = _typed(tops, types, " or ".join(kind.__name__ for kind in types))
     check_one_graph(items)
     if not items and not none_if_empty:
-        raise Refusal("nothing is given, so no graph can be determined", code="nothing-selected")
+        raise EditError("nothing is given, so no graph can be determined", code="nothing-selected")
     return graph_of(items[0]) if items else None
 
 
@@ -203,7 +184,7 @@ def check_graphs(*args: Any) -> None:
         if first is not None and graph is not None and graph is not first:
             names = f"{printable(first.source_name)} and {printable(graph.source_name)}"
             line = f"argument {number} belongs to a different graph: {names}"
-            raise Refusal(line, code="other-graph", value=number)
+            raise EditError(line, code="other-graph", value=number)
 
 
 def make_list_of_op(
@@ -352,9 +333,8 @@ def lookup(graph: Graph, name: str) -> Node | Output:
     """
     if name.startswith("^"):
         message = f"{quoted(name)} is a control input, which is neither a node nor a tensor"
-        raise Refusal(message, code="bad-tensor-name", tensor=name)
-    with refusals():
-        return graph.find(name) or (graph.tensor(name) if ":" in name else graph[name])
+        raise EditError(message, code="bad-tensor-name", tensor=name)
+    return graph.find(name) or (graph.tensor(name) if ":" in name else graph[name])
 
 
 def find_corresponding_elem(target: Node | Output, dst_graph: Graph, dst_scope: str = "", src_scope: str = "") -> Any:
@@ -389,7 +369,7 @@ def moved_name(name: str, src_scope: str, dst_scope: str) -> str:
     if name == scope and after:
         return after[:-1]
     line = f"{quoted(name)} is not in the scope {quoted(scope)}"
-    raise Refusal(line, code="outside-scope", node=name, scope=scope)
+    raise EditError(line, code="outside-scope", node=name, scope=scope)
 
 
 # -- new nodes ---------------------------------------------------------------------------------------------
@@ -441,8 +421,7 @@ def make_placeholder(
     """
     number = dtype_number(dtype)
     dims = None if shape is None else tuple(-1 if size is None else int(size) for size in shape)
-    with refusals():
-        return add_placeholder(g, _name(g, name, uniquify_name), number, dims)
+    return add_placeholder(g, _name(g, name, uniquify_name), number, dims)
 
 
 def make_placeholder_from_tensor(
@@ -460,9 +439,8 @@ def make_placeholder_from_tensor(
         ValueError: the dtype of `t` is unknown, or the name is illegal.
     """
     name = placeholder_name(t, scope, prefix)
-    with refusals():
-        check_typed(t)
-        return make_placeholder(g, name, t.dtype, known_shapes(graph_of(t.node), [t])[t], uniquify_name=True)
+    check_typed(t)
+    return make_placeholder(g, name, t.dtype, known_shapes(graph_of(t.node), [t])[t], uniquify_name=True)
 
 
 def make_placeholder_from_dtype_and_shape(
@@ -501,9 +479,8 @@ def make_const(g: Graph, name: str, value: object, uniquify_name: bool = False) 
     else:
         data = array.astype(array.dtype.newbyteorder("<")).tobytes()
         tensor = raw_value(dtype_number(array.dtype), array.shape, data)
-    with refusals():
-        attrs = {"dtype": type_value(tensor.tensor.dtype), "value": tensor}
-        return g.add(_name(g, name, uniquify_name), "Const", attrs=attrs)
+    attrs = {"dtype": type_value(tensor.tensor.dtype), "value": tensor}
+    return g.add(_name(g, name, uniquify_name), "Const", attrs=attrs)
 
 
 def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = False) -> Node:
@@ -514,8 +491,7 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
     """
     if input.node.graph is not g:
         line = f"{quoted(input.name)} belongs to a different graph"
-        raise Refusal(line, code="other-graph", tensor=input.name)
-    with refusals():
-        check_typed(input)
-        attrs = {"T": type_value(base_dtype(input.dtype))}
-        return g.add(_name(g, name, uniquify_name), "Identity", [input], attrs=attrs)
+        raise EditError(line, code="other-graph", tensor=input.name)
+    check_typed(input)
+    attrs = {"T": type_value(base_dtype(input.dtype))}
+    return g.add(_name(g, name, uniquify_name), "Identity", [input], attrs=attrs)
