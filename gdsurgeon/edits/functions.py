@@ -348,7 +348,7 @@ def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared
     if not len(library):
         return FunctionMerge([], [], {})
     called = library.reachable(name for node in nodes for name in functions_of(node))
-    holding = library.reaching(name for name in called if any(held in shared for held in _shared_names(library[name])))
+    holding = library.reaching(n for n in called if not shared.keys().isdisjoint(shared_names_of(library[n])))
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
     added = respell_shared_names([respelt(library[name], renamed) for name in renamed], shared)
@@ -360,14 +360,14 @@ def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[
     if not len(library):
         return set()
     called = library.reachable(name for node in nodes for name in functions_of(node))
-    return {name for function in called for name in _shared_names(library[function])}
+    return {name for function in called for name in shared_names_of(library[function])}
 
 
 def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, str]) -> list[FunctionDef]:
     """Returns the functions; those that contain a name of `shared` are copies with the new name."""
     out: list[FunctionDef] = []
     for function in functions:
-        if any(name in shared for name in _shared_names(function)):
+        if not shared.keys().isdisjoint(shared_names_of(function)):
             copy = type(function)()
             copy.CopyFrom(function)
             for node in copy.node_def:
@@ -381,10 +381,11 @@ def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, 
 
 def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
     """Returns the shared names in the functions of a library."""
-    return {name for function in library for name in _shared_names(function)}
+    return {name for function in library for name in shared_names_of(function)}
 
 
-def _shared_names(function: FunctionDef) -> list[str]:
+def shared_names_of(function: FunctionDef) -> list[str]:
+    """Returns the shared names in a function."""
     return [
         node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
         for node in function.node_def

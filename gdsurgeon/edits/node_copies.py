@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
@@ -208,17 +208,16 @@ def plan_copy(
     functions = plan_function_merge(graph.functions, other.functions)
     frames, shared = frame_names(originals), shared_names(other, originals) | shared_names_in_functions(other.functions)
     new_frames, new_shared = dict[str, str](), dict[str, str]()
-    if frames or shared:  # equal names would join loops, or tables
-        topology = topology_of(graph)
-        used = shared_names_in_functions(graph.functions) if shared else ()
-        new_frames = fresh_frame_names(topology, frames, lambda name: name)
-        new_shared = fresh_shared_names(topology, shared, lambda name: name, used)
+    if frames:  # equal names would join loops
+        new_frames = fresh_names(frames, frame_names(_with_ops(topology_of(graph), ENTER)), str)
+    if shared:  # or tables
+        used = shared_names_in_use(topology_of(graph)) | shared_names_in_functions(graph.functions)
+        new_shared = fresh_names(shared, used, str)
     functions.added = respell_shared_names(functions.added, new_shared)
     nameless = nameless_variables(plan)
-    if nameless:  # if the graph has no such variable, the copies can stay without a shared name
-        topology = topology_of(graph)
-        present = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
-        nameless = nameless if not all(variable.text_attr(SHARED_NAME) for variable in present) else {}
+    variables = _with_ops(topology_of(graph), ("VarHandleOp",)) if nameless else iter(())
+    if all(variable.text_attr(SHARED_NAME) for variable in variables):
+        nameless = {}  # the graph has no such variable, so the copies can stay without a shared name
     if any(node.has_attr(BY_NODE_NAME) for node in originals):
         nameless |= clashing_node_names(topology_of(graph), plan)
     renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in forced}
@@ -290,13 +289,15 @@ def plan_copy_nodes(
     # A table that nodes outside also use is filled or read there, so the copies share it.
     outside = shared_names_in_use(top, set(originals)) if own else set()
     wanted = (own | shared_names_called(graph.functions, originals)) - outside
-    shared = fresh_shared_names(top, wanted, spelling, shared_names_in_functions(graph.functions)) if wanted else {}
+    used = shared_names_in_use(top) | shared_names_in_functions(graph.functions) if wanted else ()
+    shared = fresh_names(wanted, used, spelling)
+    frames = frame_names(originals)
     return NodeCopy(
         graph,
         names,
         replaced,
         plan_function_copies(graph.functions, originals, shared),
-        fresh_frame_names(top, frame_names(originals), spelling),
+        fresh_names(frames, frame_names(_with_ops(top, ENTER)) if frames else (), spelling),
         shared,
         nameless_variables(names) | clashing_node_names(top, names),
         temporary={old: spelling(old) for node in originals if (old := _temporary_name(node))},
@@ -343,6 +344,10 @@ def frame_names(nodes: Iterable[Node]) -> set[str]:
     return {name for node in nodes if node.op in ENTER and (name := node.text_attr(FRAME_NAME))}
 
 
+def _with_ops(topology: Topology, ops: Collection[str]) -> Iterator[Node]:
+    return map(topology.node, topology.with_ops(ops))
+
+
 def _sharing_ops(graph: Graph, ops: Iterable[str]) -> set[str]:
     """Returns the ops that have a shared name."""
     return {op for op in ops if (found := graph.op_def(op)) is not None and SHARED_NAME in found.attrs}
@@ -355,27 +360,16 @@ def shared_names(graph: Graph, nodes: Iterable[Node]) -> set[str]:
     return {name for node in nodes if node.op in ops and (name := node.text_attr(SHARED_NAME))}
 
 
-def fresh_frame_names(topology: Topology, wanted: Iterable[str], respell: Respell) -> dict[str, str]:
-    """Returns a new name for each name of a frame: the result of `respell`, made unique among the frames."""
-    wanted = sorted(wanted)
-    used = {topology.node(number).text_attr(FRAME_NAME) for number in topology.with_ops(ENTER)} if wanted else set()
-    unique = UniqueNames(used.__contains__)
-    return {old: unique(respell(old)) for old in wanted}
-
-
-def fresh_shared_names(
-    topology: Topology, wanted: Iterable[str], respell: Respell, used: Iterable[str] = ()
-) -> dict[str, str]:
-    """Returns a new name for each shared name: the result of `respell`, made unique among those in use."""
-    wanted = sorted(wanted)
-    unique = UniqueNames({*(shared_names_in_use(topology) if wanted else ()), *used}.__contains__)
-    return {old: unique(respell(old)) for old in wanted}
+def fresh_names(wanted: Iterable[str], used: Iterable[str], respell: Respell) -> dict[str, str]:
+    """Returns a new name for each name: the result of `respell`, made unique among the names `used`."""
+    unique = UniqueNames(set(used).__contains__)
+    return {old: unique(respell(old)) for old in sorted(wanted)}
 
 
 def shared_names_in_use(topology: Topology, without: Container[Node] = ()) -> set[str]:
     """Returns the names by which nodes, except those of `without`, share tables, queues and variables."""
-    numbers = topology.with_ops(_sharing_ops(topology.graph, topology.ops()))
-    return {shared_name(node) for number in numbers if (node := topology.node(number)) not in without} - {""}
+    nodes = _with_ops(topology, _sharing_ops(topology.graph, topology.ops()))
+    return {shared_name(node) for node in nodes if node not in without} - {""}
 
 
 def shared_name(node: Node) -> str:

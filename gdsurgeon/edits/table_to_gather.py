@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
+from gdsurgeon.edits.functions import shared_names_of
+from gdsurgeon.edits.node_copies import shared_name
 from gdsurgeon.edits.replacing import drop_nodes, remove_unread
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -18,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64, dtype_name
-from gdsurgeon.ops.kinds import BY_NODE_NAME, SHARED_NAME, TABLE_INITIALIZERS, is_table
+from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_table
 from gdsurgeon.select import Nodes, nodes_of
 from gdsurgeon.text import Entry, an, counted
 from gdsurgeon.wire.protos import AttrValue
@@ -47,7 +49,9 @@ def table_to_gather(graph: Graph, nodes: Nodes | None = None) -> EditResult:
     """
     top = topology_of(graph)
     tables = [top.node(number) for number in top.with_ops(filter(is_table, top.ops()))]
-    shared = _shared_names(graph, tables)
+    shared = Counter(map(shared_name, tables))
+    if not graph.is_body:
+        shared.update(name for function in graph.functions for name in shared_names_of(function))
     selected = nodes_of(graph, nodes) if nodes is not None else tables
     tables = [node for node in selected if is_table(node.op)]
     if nodes is not None and not tables:
@@ -96,21 +100,6 @@ class _Table(NamedTuple):
     dtype: int
 
 
-def _shared_name(table: Node) -> str:
-    """Returns the name by which several nodes can mean one table; '' if no other node can mean it."""
-    return table.text_attr(SHARED_NAME) or (table.name if table.setting(BY_NODE_NAME) else "")
-
-
-def _shared_names(graph: Graph, tables: Iterable[Node]) -> Counter[str]:
-    """Returns how many tables, and nodes in functions, have each shared name."""
-    out = Counter(map(_shared_name, tables))
-    for function in () if graph.is_body else graph.functions:
-        for node in function.node_def:
-            if SHARED_NAME in node.attr:
-                out[node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")] += 1
-    return out
-
-
 def _read(graph: Graph, node: Node, shared: Counter[str]) -> _Table | Remark:
     """Returns a table that can be replaced, or the reason why not."""
 
@@ -130,7 +119,7 @@ def _read(graph: Graph, node: Node, shared: Counter[str]) -> _Table | Remark:
         if user.op not in LOOKUPS | TABLE_INITIALIZERS or not is_first or node in user.controls:
             return reason("used-elsewhere", f"{quoted(user.name)} ({user.op}) also uses it", user=user.name)
         (lookups if user.op in LOOKUPS else initializers).append(user)
-    name = _shared_name(node)
+    name = shared_name(node)
     if name and shared[name] > 1:
         return reason("shared-table", f"a different node has its shared name {quoted(name)}", shared_name=name)
     if len(initializers) != 1:
