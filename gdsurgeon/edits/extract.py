@@ -142,7 +142,7 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
     for output in cut:
         check_typed(output)
         check_name(output.node.name)
-    check_outside_of_loops(topology, (*starts, *ends), ", which cannot be cut")
+    check_outside_of_loops(topology.graph, (*starts, *ends), ", which cannot be cut")
     flow = control_flow_of(topology.graph)
     inputs, outputs = [(o, "input") for o in cut], [(o, "output") for o in ends if o not in starts]
     for output, end in (*inputs, *outputs):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, control_flow_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, control_flow_of, frames_of, while_frames
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
@@ -184,7 +184,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     edges = boundary(members, topology)
     outputs, kept = _outputs(topology, members, edges, keep)
     exported = {o.node for o in outputs} | {*kept, *edges.controls_out}
-    site = _CallSite(while_frames(topology), control_flow_of(topology.graph))
+    site = _CallSite(frames_of(topology.graph), control_flow_of(topology.graph))
     if replaced:
         _place_body(site, outputs, edges, exported or {*members})
     else:

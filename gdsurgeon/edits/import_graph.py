@@ -67,7 +67,7 @@ def import_graph(
             raise EditError(message, code="given-twice", placeholder=node.name)
         replace[node] = tensor = graph.tensor(text)
         check_fits(tensor, graph, node.output, part, warnings)
-        check_outside_of_loops(topology_of(graph), [tensor])
+        check_outside_of_loops(graph, [tensor])
     has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in part.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, part, replace=replace, names=names).apply()

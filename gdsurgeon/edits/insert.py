@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
-from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_sites
@@ -148,7 +147,7 @@ def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[
     check_fits(tensor, graph, placeholder.output, body, warnings)
     check_fits(result, body, tensor, graph, warnings)
     if any(not node.inputs and node is not placeholder for node in body.nodes()):
-        check_outside_of_loops(topology_of(graph), [tensor])
+        check_outside_of_loops(graph, [tensor])
     uses = graph.uses(tensor)
     if not uses:
         message = f"nothing would change: {quoted(tensor.name)} has no consumers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
+from gdsurgeon.analysis.traversal.control_flow import Frames, frames_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
@@ -283,7 +283,7 @@ def plan_copy_nodes(
     replaced = dict(replace or {})
     top = topology or topology_of(graph)
     top.check_reads(map(top.id_of, originals))
-    _check_loops(top, while_frames(top), originals, replaced)
+    _check_loops(top, frames_of(graph), originals, replaced)
     spelling = respell or (lambda text: text)
     own = shared_names(graph, originals)
     # A table that nodes outside also use is filled or read there, so the copies share it.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of, while_frames
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
@@ -171,7 +171,7 @@ class _Bypass:
             return EditError(message, code=code, advice=advice, facts={"node": node.name, **facts})
 
         if node.op in CONTROL_FLOW:
-            frames = while_frames(self.topology)
+            frames = frames_of(self.topology.graph)
             frame = frames.of[self.topology.id_of(node)]
             name = frames.names[frame] if frame >= 0 else None
             loop = "" if name is None else f" of the while loop {quoted(name)}"
@@ -295,7 +295,7 @@ def _check_control_flow(
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
-    frames, flow = while_frames(topology), control_flow_of(graph)
+    frames, flow = frames_of(graph), control_flow_of(graph)
     for user in dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)]):
         number = topology.id_of(user)
         own = frame, _ = frames.of[number], flow.sides[number]

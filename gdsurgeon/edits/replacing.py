@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.control_flow import frames_of
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Altered, Intent, Rewired
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
@@ -20,9 +20,9 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.protos import AttrValue
 
 
-def check_outside_of_loops(topology: Topology, tensors: Iterable[Output], why: str = "") -> None:
+def check_outside_of_loops(graph: Graph, tensors: Iterable[Output], why: str = "") -> None:
     """Raises EditError if one of the tensors is inside a while loop; `why` is added to the message."""
-    frames = while_frames(topology)
+    frames, topology = frames_of(graph), topology_of(graph)
     for tensor in tensors:
         frame = frames.of[topology.id_of(tensor.node)]
         if frame >= 0:

@@ -132,7 +132,7 @@ def _unfreeze(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
         raise EditError(message, code="nothing-matched", value=pattern, left=left)
     items = [_item(node) for node in constants]
     tensors = [node.output for node in constants]
-    check_outside_of_loops(topology_of(graph), tensors, ", where variables cannot be read")
+    check_outside_of_loops(graph, tensors, ", where variables cannot be read")
     unique = graph.unique_names()
     keys: dict[Node, Key] = {}
     for node, item in zip(constants, items, strict=True):

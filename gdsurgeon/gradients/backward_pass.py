@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
-from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.control_flow import frames_of, while_frames
 from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, UsageError, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
@@ -128,7 +128,7 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
             yield Remark(text, "no-gradient", node=item.node, op=item.op)
     if loops:
         topology = topology_of(graph)
-        frames = while_frames(topology)
+        frames = frames_of(graph)
         inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
         for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):
             text = (

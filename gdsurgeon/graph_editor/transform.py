@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
-from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.control_flow import frames_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy, plan_copy_nodes
 from gdsurgeon.edits.replacing import known_shapes
@@ -490,7 +490,7 @@ def graph_replace(
 def _with_whole_loops(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
     """Returns `nodes`, and all nodes of the while loops that contain some of them, in file order."""
     topology = topology_of(graph)
-    frames = while_frames(topology)
+    frames = frames_of(graph)
     inside = {topology.id_of(node) for node in nodes}
     adjacent: dict[int, list[int]] = defaultdict(list)  # each frame, with its parent and the frames inside it
     for frame, parent in enumerate(frames.parents):

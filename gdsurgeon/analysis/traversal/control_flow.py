@@ -158,6 +158,15 @@ def while_frames(topology: Topology) -> Frames:
     return out
 
 
+def frames_of(graph: Graph) -> Frames:
+    """Returns the current while frames of `graph`; callers share one result."""
+    return graph.derived(_frames)
+
+
+def _frames(graph: Graph) -> Frames:
+    return while_frames(topology_of(graph))
+
+
 def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
     """Returns the predicate of a Switch, before any Identity nodes; for a Switch without a predicate, the Switch."""
     reads = topology.reads(switch)
