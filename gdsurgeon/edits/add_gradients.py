@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Intent, Value
 from gdsurgeon.edits.claims import EditResult, Gradients
@@ -16,12 +15,12 @@ from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, ch
 from gdsurgeon.gradients.request import SCOPE, tensors_named, wanted_gradients
 from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import CONTROL, format_input, parse_input
+from gdsurgeon.graph.names import CONTROL, InputRef, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.text import MIB
-from gdsurgeon.wire.protos import GraphDef, NodeDef
+from gdsurgeon.wire.protos import GraphDef
 
 UNCONNECTED = ("error", "zero")
 MOST_THREADS = 64
@@ -162,26 +161,6 @@ def _warnings(known: GraphDef, plan: Checkpoints, found: Checkpointed | None) ->
         )
 
 
-class Read(NamedTuple):
-    """The inputs of a NodeDef: (node, index) of the data inputs, and the nodes of the control inputs."""
-
-    data: list[tuple[str, int]]
-    controls: list[str]
-
-
-def read_of(definition: NodeDef) -> Read:
-    """Returns the inputs of a NodeDef."""
-    out = Read([], [])
-    for text in definition.input:
-        ref = parse_input(text)
-        assert ref is not None  # TensorFlow has written it
-        if ref.port == CONTROL:
-            out.controls.append(ref.node)
-        else:
-            out.data.append((ref.node, ref.port))
-    return out
-
-
 LARGEST_DECLARED = 1 << 16
 """The largest size in bytes of an attr whose value is declared; larger attrs are declared as present."""
 
@@ -193,19 +172,22 @@ def graft(graph: Graph, definition: GraphDef) -> Intent:
     specification cannot derive them.
     """
     intent = Intent()
-    nodes: dict[str, Node] = {}
+    reads: dict[Node, tuple[list[InputRef], dict[str, None]]] = {}
     for function in definition.library.function:
         graph.functions.add(function)
         intent.functions.added.append(function.signature.name)
     for item in definition.node:
         node = graph.find(item.name)
-        read = read_of(item)
-        inputs = [format_input(name, index) for name, index in read.data]
-        controls = list(dict.fromkeys(read.controls))
+        refs = [ref for text in item.input if (ref := parse_input(text)) is not None]
+        data = [ref for ref in refs if ref.port != CONTROL]
+        inputs, controls = (
+            [format_input(*ref) for ref in data],
+            dict.fromkeys(r.node for r in refs if r.port == CONTROL),
+        )
         attrs = {key: value.SerializeToString() for key, value in item.attr.items() if key != COLOCATION_ATTR}
         declared = {key: value if len(value) <= LARGEST_DECLARED else None for key, value in attrs.items()}
         if node is None:
-            intent.add(item.name, item.op, inputs, controls, item.device, declared)
+            intent.add(item.name, item.op, inputs, list(controls), item.device, declared)
             node = graph.add(item.name, item.op, attrs=attrs, device=item.device)
         else:
             values: dict[str, Value] = {f"attr {key}": value for key, value in declared.items() if value is not None}
@@ -214,10 +196,7 @@ def graft(graph: Graph, definition: GraphDef) -> Intent:
             intent.alter(item.name, {"op": item.op, "inputs": tuple(inputs), "controls": tuple(controls), **values})
             new = {key: value for key, value in item.attr.items() if key in attrs and node.attr(key) != value}
             graph.replace_op(node, item.op, attrs={**dict.fromkeys(removed), **new})
-        nodes[item.name] = node
-    for item in definition.node:
-        read, node = read_of(item), nodes[item.name]
-        graph.set_inputs(node, [Output(graph[name], index) for name, index in read.data])
-        if read.controls or node.controls:
-            graph.set_controls(node, [graph[name] for name in read.controls])
+        reads[node] = data, controls
+    for node, (data, controls) in reads.items():
+        graph.set_reads(node, [Output(graph[name], port) for name, port in data], [graph[name] for name in controls])
     return intent

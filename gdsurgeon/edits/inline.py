@@ -265,12 +265,11 @@ class _Inlining:
         counterparts: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
         counterparts |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
         for old, new in nodes.items():
-            graph.set_inputs(new, [counterparts[read.node][read.index] for read in old.inputs])
-            graph.set_controls(new, [nodes[control] for control in old.controls if control in nodes])
+            controls = [nodes[control] for control in old.controls if control in nodes]
+            inputs = [counterparts[read.node][read.index] for read in old.inputs]
+            graph.set_reads(new, inputs, controls or ([] if inputs else start))
             if old.colocated:
                 graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
-            if start and not new.inputs and not new.controls:
-                graph.set_controls(new, start)
         results = [counterparts[read.node][read.index] for result in body.results for read in result.inputs]
         given = list(dict.fromkeys([*start, *(output.node for output in outside)]))
         effects = [nodes[node] for node in body.control_results.values()]

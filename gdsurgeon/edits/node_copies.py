@@ -85,9 +85,7 @@ class NodeCopy(Data):
         for node, name in self.names.items():
             self.nodes[node] = graph.add_copy(name, node, after=after)
         for node, copy in self.nodes.items():
-            graph.set_inputs(copy, [self.output(read) for read in node.inputs])
-            if node.controls:
-                graph.set_controls(copy, [self.node(control) for control in node.controls])
+            graph.set_reads(copy, map(self.output, node.inputs), dict.fromkeys(map(self.node, node.controls)))
             if node.attr_bytes(COLOCATION_ATTR) or node.colocated:
                 graph.set_colocated(copy, [self.node(other) for other in node.colocated if other.exists])
             self.respell(node, copy, self.functions)
