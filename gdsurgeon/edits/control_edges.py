@@ -11,6 +11,7 @@ from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_nodes
+from gdsurgeon.edits.reroute import draft_with
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -50,9 +51,14 @@ def control_edges(
     if not adding:
         graph.prefetch([name.removeprefix("^") for edge in removing for name in edge if isinstance(name, str)])
     removed, added = _removed(graph, removing), _added(graph, adding)
+    controls = {node: dict.fromkeys(node.controls) for node in dict.fromkeys([*removed, *added])}
+    for node, found in controls.items():
+        for gone in removed.get(node, ()):
+            del found[gone]
+        found.update(added.get(node, {}))
     warnings: list[str] = []
     if added:
-        _check_order(graph, added, removed)
+        _check_order(graph, added, controls)
         warnings = list(_branch_warnings(graph, added))
     notes: list[str] = [
         f"{printable(node.name)} {verb} a control dependency on {printable(source.name)}"
@@ -61,9 +67,8 @@ def control_edges(
         for source in sources
     ]
     intent = Intent(changed=[node.name for node in dict.fromkeys([*added, *removed])])
-    for node in dict.fromkeys([*removed, *added]):
-        gone, new = removed.get(node, {}), added.get(node, {})
-        graph.set_controls(node, dict.fromkeys([*(c for c in node.controls if c not in gone), *new]))
+    for node, found in controls.items():
+        graph.set_controls(node, found)
     for source in dict.fromkeys(source for sources in removed.values() for source in sources):
         if source.exists and not graph.users(source):
             text = f"{printable(source.name)} has no consumers and no control outputs any more"
@@ -140,30 +145,23 @@ def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
     return out
 
 
-def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
+def _check_order(graph: Graph, added: Edges, controls: Edges) -> None:
     """Raises EditError if the new edges would make a cycle, or a node would have inputs from two while frames."""
-    topology = topology_of(graph).draft()
-    new: set[tuple[int, int]] = set()
-    for node in dict.fromkeys([*removed, *added]):
-        number = topology.id_of(node)
-        gone = {topology.id_of(c) << _BITS | _CONTROL for c in removed.get(node, ()) if c.exists}
-        sources = [topology.id_of(source) for source in added.get(node, ())]
-        for source in sources:
-            if topology.is_loop_back(source, number):
-                name = topology.name(source)
-                raise EditError(
-                    f"{quoted(node.name)} cannot have a control dependency on {quoted(name)}: only data "
-                    "edges lead from one iteration of a while loop to the next",
-                    code="crosses-loop",
-                    node=node.name,
-                    name=name,
-                )
-        new.update((source, number) for source in sources)
-        codes = [code for code in topology.inputs(number) if code not in gone]
-        topology.set_inputs(number, [*codes, *(source << _BITS | _CONTROL for source in sources)])
+    topology = draft_with(topology_of(graph), {node: (node.inputs, found) for node, found in controls.items()})
+    new = [(topology.id_of(source), topology.id_of(node)) for node, sources in added.items() for source in sources]
+    for source_number, number in new:
+        if topology.is_loop_back(source_number, number):
+            own, name = topology.name(number), topology.name(source_number)
+            raise EditError(
+                f"{quoted(own)} cannot have a control dependency on {quoted(name)}: only data "
+                "edges lead from one iteration of a while loop to the next",
+                code="crosses-loop",
+                node=own,
+                name=name,
+            )
     cycle = find_cycle(topology)
     # A cycle without a new edge is older than this edit, which may remove a part of it.
-    if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
+    if not {*new}.isdisjoint(zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
         raise EditError(
             f"the control edges would make a cycle: {spelt_cycle(topology, cycle)}",
             code="would-cycle",

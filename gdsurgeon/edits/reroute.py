@@ -146,12 +146,11 @@ def _nothing_changed(
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
     """Raises EditError with the cycle that the new inputs would make together."""
-    topology = topology.draft()
-    for node, changes in slots.items():
-        reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
-        edges = [(read.node, read.index) for read in reads] + [(n, Table.CONTROL_PORT) for n in node.controls]
-        codes = [topology.id_of(producer) << Table.PORT_BITS | port for producer, port in edges if producer.exists]
-        topology.set_inputs(topology.id_of(node), codes)
+    reads = {
+        node: ([changes.get(slot, read) for slot, read in enumerate(node.inputs)], node.controls)
+        for node, changes in slots.items()
+    }
+    topology = draft_with(topology, reads)
     cycle = find_cycle(topology)
     if cycle:
         raise EditError(
@@ -159,3 +158,13 @@ def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]
             code="would-cycle",
             nodes=[topology.name(number) for number in cycle],
         )
+
+
+def draft_with(topology: Topology, reads: Mapping[Node, tuple[Iterable[Output], Iterable[Node]]]) -> Topology:
+    """Returns a draft of `topology` in which nodes have the given data inputs and control inputs."""
+    draft = topology.draft()
+    for node, (inputs, controls) in reads.items():
+        edges = [(read.node, read.index) for read in inputs] + [(n, Table.CONTROL_PORT) for n in controls]
+        codes = [draft.id_of(producer) << Table.PORT_BITS | port for producer, port in edges if producer.exists]
+        draft.set_inputs(draft.id_of(node), codes)
+    return draft
