@@ -301,7 +301,7 @@ def _roots(
     Args:
         step: forward and backward pass.
         backward: the nodes of the backward pass.
-        there: the nodes of the differentiated graph, some of which the backward pass may change.
+        there: the nodes of the differentiated graph; the backward pass may change some of them.
         groups: the tensors of each group.
     """
     seen: set[int] = set()
