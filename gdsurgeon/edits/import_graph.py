@@ -22,8 +22,6 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Restoring, Served
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, is_table
 from gdsurgeon.text import Entry
-from gdsurgeon.wire.write import ChunkSource
-from gdsurgeon.wire.write import resolved as resolved_chunks
 
 
 @edit(connect=of_olds(of_tensors))
@@ -98,13 +96,12 @@ def _frozen(other: Graph) -> Graph:
     serving = serving_of(other)
     if serving is None or not serving.checkpoint or not serving.called:
         return other
-    copy = Graph(other.source, text=other.text, file_bytes=other.file_bytes)
-    copy.store, copy.serving = other.store, other.serving
+    copy = other.copy()
     try:
         freeze(copy, outputs=list(dict.fromkeys(text for served in serving.called.values() for text in served.tensors)))
     except NothingToDo:
         return other
-    return Graph(ChunkSource(resolved_chunks(copy.chunks()), other.source_name))
+    return copy.written()
 
 
 def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:

@@ -16,7 +16,6 @@ from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, qu
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.text import Entry, counted
-from gdsurgeon.wire.write import ChunkSource
 
 SHOWN = 3
 """The largest number of warnings of one kind with a line each."""
@@ -39,8 +38,8 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
         NothingToDo: the graph has no known fault.
     """
     found = legacy_problems(graph)
-    _fix(trial := _copy(graph), found)
-    faults = refusals(_copy(trial), custom_ops=custom_ops)
+    _fix(trial := graph.copy(), found)
+    faults = refusals(trial.written(), custom_ops=custom_ops)
     fixed, left = ([each for each in found if each.is_mendable == is_fixed] for is_fixed in (True, False))
     if faults:
         raise EditError(
@@ -77,11 +76,6 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     faults_found += [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.repairs]
     result.facts = {"faults": faults_found}
     return result
-
-
-def _copy(graph: Graph) -> Graph:
-    """Returns a separate copy of the graph."""
-    return Graph(ChunkSource(graph.chunks(), graph.source_name))
 
 
 def _no_longer_changed(graph: Graph, found: Sequence[LegacyProblem]) -> list[str]:

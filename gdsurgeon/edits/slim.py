@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.replacing import drop_nodes
-from gdsurgeon.edits.saver import add_saver, restored_once
+from gdsurgeon.edits.saver import SCOPE, add_saver, restored_once
 from gdsurgeon.errors import EditError, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import free_scope
@@ -19,8 +19,6 @@ from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.ops.kinds import TEMPORARY, is_variable
 from gdsurgeon.text import Entry, counted
 
-SCOPE = "saver"
-"""The scope of the nodes that restore and save variables."""
 _WITHOUT_STATE = frozenset(("Const", "NoOp"))
 
 
