@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
-from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation

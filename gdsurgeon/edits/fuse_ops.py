@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, control_flow_of, frames_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import (
+    ControlFlow,
+    Frames,
+    Sides,
+    control_flow_of,
+    frames_of,
+)
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent

@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import drop_unused_functions

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
 from gdsurgeon.analysis.queries.deciding import shape_sources
-from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.decorator import edit

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
-from gdsurgeon.analysis.traversal.control_flow import frames_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import frames_of
 from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, UsageError, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do

@@ -14,7 +14,7 @@ from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.records import VERSIONS
-from gdsurgeon.ops.dtypes import NUMBERS, STRING, base_dtype, is_dtype
+from gdsurgeon.ops.dtypes import NUMBERS, STRING, is_dtype
 from gdsurgeon.text import an
 from gdsurgeon.wire.source import BytesSource
 
