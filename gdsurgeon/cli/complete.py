@@ -42,45 +42,58 @@ def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str)
     return [written + step for step in catalog() if step.startswith(name.strip())]
 
 
-def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+def of_model(names: Callable[[Graph, str], Iterable[str]]) -> Completer:
+    """Returns a completer with the `names` in the graph of MODEL, or of the function of --in, that fit a text.
+
+    It completes nothing if MODEL is too large to read it quickly.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+        graph = _model(context, parameter)
+        return [] if graph is None else list(names(graph, incomplete))
+
+    return complete
+
+
+@of_model
+def nodes(graph: Graph, incomplete: str) -> Iterable[str]:
     """Returns names of nodes of MODEL, which also name their first outputs."""
-    graph = _model(context, parameter)
-    return [] if graph is None else _in_scopes(graph.names(), incomplete)
+    return _in_scopes(graph.names(), incomplete)
 
 
-def placeholders(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Returns names of placeholders of MODEL."""
-    return _of_ops(context, parameter, incomplete, "Placeholder")
+def _of_ops(*prefixes: str) -> Completer:
+    """Returns a completer with the names of nodes whose ops begin with one of `prefixes`."""
+
+    def names(graph: Graph, incomplete: str) -> Iterable[str]:
+        table = graph.store.table
+        wanted = [op.startswith(prefixes) for op in table.op_names]
+        return _in_scopes((name for name, op in zip(table.names, table.ops, strict=True) if wanted[op]), incomplete)
+
+    return of_model(names)
 
 
-def inputs_and_constants(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Returns names of placeholders and constants of MODEL."""
-    return _of_ops(context, parameter, incomplete, "Placeholder", "Const")
+placeholders = _of_ops("Placeholder")
+inputs_and_constants = _of_ops("Placeholder", "Const")
 
 
-def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+@of_model
+def ops(graph: Graph, incomplete: str) -> Iterable[str]:
     """Returns op types of MODEL."""
-    graph = _model(context, parameter)
     from gdsurgeon.analysis.queries.usage import op_counts
 
-    return [] if graph is None else [op for op in sorted(op_counts(graph)) if op.startswith(incomplete)]
+    return (op for op in sorted(op_counts(graph)) if op.startswith(incomplete))
 
 
-def scopes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+@of_model
+def scopes(graph: Graph, incomplete: str) -> Iterable[str]:
     """Returns name scopes of MODEL, outer scopes first."""
-    graph = _model(context, parameter)
-    if graph is None:
-        return []
-    found = {name[: name.index("/", len(incomplete))] for name in graph.names() if _has_more(name, incomplete)}
-    return sorted(found)
+    return sorted({name[: name.index("/", len(incomplete))] for name in graph.names() if _has_more(name, incomplete)})
 
 
-def functions(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+@of_model
+def functions(graph: Graph, incomplete: str) -> Iterable[str]:
     """Returns names of the functions in MODEL's library."""
-    graph = _model(context, parameter)
-    if graph is None:
-        return []
-    return sorted(n for function in graph.functions if (n := function.signature.name).startswith(incomplete))
+    return sorted(name for function in graph.functions if (name := function.signature.name).startswith(incomplete))
 
 
 def checkpoint_keys(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
@@ -123,15 +136,6 @@ def control(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 def _texts(found: Completions) -> list[str]:
     return [item if isinstance(item, str) else item.value for item in found]
-
-
-def _of_ops(context: click.Context, parameter: click.Parameter, incomplete: str, *prefixes: str) -> Completions:
-    graph = _model(context, parameter)
-    if graph is None:
-        return []
-    table = graph.store.table
-    wanted = [op.startswith(prefixes) for op in table.op_names]
-    return _in_scopes((name for name, op in zip(table.names, table.ops, strict=True) if wanted[op]), incomplete)
 
 
 def _in_scopes(names: Iterable[str], incomplete: str) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
@@ -19,7 +20,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops.dtypes import INT32, INT64, dtype_name
 from gdsurgeon.ops.kinds import NEXT_ITERATION, STATED_SHAPES
-from gdsurgeon.specification.rows import Rows, Selecting, selected
+from gdsurgeon.specification.rows import Rows, selected
 from gdsurgeon.text import spelt_value
 from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
 
@@ -108,7 +109,7 @@ def control_edges(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequ
 
 def set_attr(
     comparison: Comparison,
-    nodes: Selecting | Iterable[str],
+    nodes: Selection | Iterable[str],
     values: Iterable[tuple[str, object]] = (),
     remove: Sequence[str] = (),
 ) -> Iterator[str]:
@@ -222,7 +223,7 @@ def set_device(
     clear: bool = False,
     pairs: Sequence[tuple[str, str]] = (),
     device: str | None = None,
-    nodes: Selecting | Iterable[str] | None = None,
+    nodes: Selection | Iterable[str] | None = None,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = None if nodes is None else selected(comparison.before, nodes)
@@ -251,7 +252,7 @@ def set_device(
                     yield f"{quoted(node.name)} in {quoted(function.signature.name)} still has a device"
 
 
-def _inner(before: Graph, nodes: Selecting | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
+def _inner(before: Graph, nodes: Selection | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
     """Returns which nodes inside functions are selected: all, or the op types of a selection; None: no node."""
     if nodes is None:
         return lambda _: True

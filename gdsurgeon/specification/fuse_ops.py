@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import is_copied_attr
@@ -18,7 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, PLACEHOLDERS
 from gdsurgeon.specification.joining import ImportedFunctions
-from gdsurgeon.specification.rows import Selecting, selected
+from gdsurgeon.specification.rows import selected
 
 
 class Inside(NamedTuple):
@@ -112,7 +113,7 @@ OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 
 def fuse_ops(
     comparison: Comparison,
-    nodes: Selecting | Sequence[str],
+    nodes: Selection | Sequence[str],
     name: str,
     inline: bool = False,
     xla: bool = False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.compare.intent import FunctionChanges, Intent
@@ -15,7 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows, Selecting, lost_functions, selected
+from gdsurgeon.specification.rows import Rows, lost_functions, selected
 from gdsurgeon.specification.sharing import calling_nodes
 from gdsurgeon.wire.protos import AttrValue
 
@@ -157,7 +158,7 @@ _FORWARDING = frozenset(("Identity", "IdentityN", "NoOp"))
 def inline(
     comparison: Comparison,
     functions: Sequence[str] = (),
-    nodes: Selecting | Sequence[str] | None = None,
+    nodes: Selection | Sequence[str] | None = None,
     keep_names: bool = False,
     rtol: float | None = None,
     atol: float | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import respelt
@@ -14,7 +15,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows, Selecting, selected
+from gdsurgeon.specification.rows import Rows, selected
 from gdsurgeon.specification.sharing import sharing_faults, unread
 from gdsurgeon.specification.signatures import expect_tensor
 from gdsurgeon.specification.surroundings import Expected
@@ -211,7 +212,7 @@ def add_postprocessing(comparison: Comparison, post: Graph, mapped: Sequence[Bou
 
 def insert(
     comparison: Comparison,
-    tensor: str | Selecting | Iterable[str],
+    tensor: str | Selection | Iterable[str],
     body: object,
     scope: str = "",
     *,
@@ -220,11 +221,9 @@ def insert(
     """See `gdsurgeon.specification.specify.violations`. `bodies`: the graph that is inserted for each tensor."""
     before, intent = comparison.before, Intent()
     rows = Rows(before)
-    tensors: list[str]
-    if isinstance(tensor, (str, tuple, list)):
-        tensors = list(dict.fromkeys(map(str, [tensor] if isinstance(tensor, str) else tensor)))
-    else:  # output 0 of the selected nodes, if it has consumers
-        tensors = [name for name in selected(before, tensor) if any(True for _ in rows.uses(rows.tensor(name)))]
+    tensors = [tensor] if isinstance(tensor, str) else selected(before, tensor)
+    if isinstance(tensor, Selection):  # output 0 of the selected nodes, if it has consumers
+        tensors = [name for name in tensors if any(True for _ in rows.uses(rows.tensor(name)))]
     imported: list[ImportedGraph] = []
     for name, part in zip((name.removesuffix(":0") for name in tensors), bodies, strict=True):
         part = before if part.pristine() is before else part

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
@@ -14,14 +15,14 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.rows import Selecting, selected
+from gdsurgeon.specification.rows import selected
 
 T = TypeVar("T", bound=Hashable)
 
 
 def remove(
     comparison: Comparison,
-    nodes: Selecting | Iterable[str],
+    nodes: Selection | Iterable[str],
     bypass: bool = False,
     bypass_input: int | None = None,
     dangling: str | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Protocol
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -97,44 +97,15 @@ def lost_functions(graph: Graph, called: Iterable[str], left: Iterable[Node]) ->
 # -- selections -------------------------------------------------------------------------------------------
 
 
-Boundary = tuple[tuple[str, ...], tuple[str, ...]]
-
-
-class Selecting(Protocol):
-    """The fields of a `gdsurgeon.select.Selection`."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]: ...
-    @property
-    def regexes(self) -> tuple[str, ...]: ...
-    @property
-    def ops(self) -> tuple[str, ...]: ...
-    @property
-    def scopes(self) -> tuple[str, ...]: ...
-    @property
-    def between(self) -> tuple[Boundary, ...]: ...
-    @property
-    def forward(self) -> tuple[str, ...]: ...
-    @property
-    def backward(self) -> tuple[str, ...]: ...
-    @property
-    def exclude(self) -> tuple[str, ...]: ...
-    @property
-    def control(self) -> bool: ...
-    @property
-    def constants(self) -> bool: ...
-
-
-def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
+def selected(graph: Graph, what: Selection | Iterable[str]) -> list[str]:
     """Returns the names of the selected nodes, in file order.
 
     Args:
         graph: as it is in its file.
         what: a selection, or names.
     """
-    if isinstance(what, (tuple, list)):
-        return list(dict.fromkeys(str(name) for name in what))
-    assert not isinstance(what, Iterable)
+    if not isinstance(what, Selection):
+        return list(dict.fromkeys(map(str, what)))
     edges = _Edges(graph, control=what.control)
     names, row = edges.rows.names, edges.rows.row
     if not any((what.nodes, what.regexes, what.ops, what.scopes, what.between, what.forward, what.backward)):
@@ -159,7 +130,7 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
     ]
 
 
-def _is_named(name: str, op: str, what: Selecting) -> bool:
+def _is_named(name: str, op: str, what: Selection) -> bool:
     path = name.split("/") if what.scopes else []
     scopes = (scope.strip("/").split("/") for scope in what.scopes)
     return (

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import add
 
+from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
@@ -19,14 +20,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64
-from gdsurgeon.specification.rows import Selecting, selected
+from gdsurgeon.specification.rows import selected
 
 _OPS: Mapping[str, Callable[[int, int], int]] = {"Maximum": max, "Minimum": min, "Add": add}
 
 _FILLS = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
 
 
-def table_to_gather(comparison: Comparison, nodes: Selecting | Iterable[str] | None = None) -> Iterator[str]:
+def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | None = None) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, intent = comparison.before, comparison.after, Intent()
     names = {*(before.names() if nodes is None else selected(before, nodes))}
