@@ -72,7 +72,7 @@ class _Declared:
         return [
             f"{quoted(node.name)} {verb}, but its {what} is not as declared"
             for what, value in self._altered.get(node.name, {}).items()
-            if _property(node, what) != value
+            if _property(node, what, is_set=isinstance(value, frozenset)) != value
         ]
 
     def may_differ(self, node: str, what: str) -> bool:
@@ -90,14 +90,14 @@ class _Declared:
         return is_colocated and tuple(name for name in before or () if name not in self.replaced) == now
 
 
-def _property(node: Node, what: str) -> Value:
+def _property(node: Node, what: str, *, is_set: bool) -> Value:
     if what.startswith("attr "):
         return node.attr_bytes(what[5:])
     if what in ("op", "device"):
         return node.op if what == "op" else node.device
     if what == "attrs":
         return tuple(sorted(node.attr_keys))
-    return tuple(other.name for other in getattr(node, what))
+    return (frozenset if is_set else tuple)(other.name for other in getattr(node, what))
 
 
 def _compared(

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.wire.protos import AttrValue
 
-Value = str | bytes | tuple[str, ...] | None
-"""A text, a serialised AttrValue, names of tensors or nodes; None: it is not there."""
+Value = str | bytes | tuple[str, ...] | frozenset[str] | None
+"""A text, a serialised AttrValue, names of tensors or nodes (in any order if a set); None: it is not there."""
 
 
 class Rewired(NamedTuple):
@@ -154,7 +154,7 @@ class Intent(Data):
         node: str,
         op: str,
         inputs: Sequence[str] = (),
-        controls: Sequence[str] = (),
+        controls: Sequence[str] | frozenset[str] = (),
         device: str = "",
         attrs: Mapping[str, bytes | AttrValue | None] | None = None,
     ) -> None:
@@ -238,7 +238,7 @@ def _functions_twice(first: FunctionChanges, later: FunctionChanges) -> Function
 
 
 def _plain(value: Value | AttrValue) -> Value:
-    return value if value is None or isinstance(value, (str, bytes, tuple)) else _serialised(value)
+    return value if value is None or isinstance(value, (str, bytes, tuple, frozenset)) else _serialised(value)
 
 
 def _serialised(value: bytes | AttrValue) -> bytes:
@@ -249,7 +249,7 @@ def made(
     node: str,
     op: str,
     inputs: Sequence[str] = (),
-    controls: Sequence[str] = (),
+    controls: Sequence[str] | frozenset[str] = (),
     device: str = "",
     attrs: Mapping[str, bytes | None] | None = None,
 ) -> list[Altered]:
@@ -257,7 +257,8 @@ def made(
 
     Attrs with the value None are declared as present, with any value; without `attrs`, no attr is declared.
     """
-    what: dict[str, Value] = {"op": op, "inputs": tuple(inputs), "controls": tuple(controls), "device": device}
+    what: dict[str, Value] = {"op": op, "inputs": tuple(inputs), "device": device}
+    what["controls"] = controls if isinstance(controls, frozenset) else tuple(controls)
     what["colocated"] = ()
     if attrs is not None:
         what["attrs"] = tuple(sorted(attrs))

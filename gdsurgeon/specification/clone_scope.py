@@ -55,7 +55,6 @@ from gdsurgeon.specification.savers import (
 )
 from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
 from gdsurgeon.specification.surroundings import Expected
-from gdsurgeon.text import or_nothing
 
 
 class _Request(NamedTuple):
@@ -89,7 +88,7 @@ def clone_scope(comparison: Comparison, **arguments: Any) -> Iterator[str]:
     if clone.has_new_saver:
         add_saver(before, [item for item, _ in clone.newly_saved()], intent)
         remove_rows(before, restoring_rows(clone.rows, file_serving(before)), intent)
-    yield from clone.initialised(after, intent)
+    clone.initialise(intent)
     yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
         yield "one function became two in the clone, or two became one"
@@ -299,8 +298,8 @@ class _Clone:
                 if node.has_attr(STATED_SHAPES):  # these would be wrong
                     intent.alter(node.name, {f"attr {STATED_SHAPES}": None})
 
-    def initialised(self, after: Graph, intent: Intent) -> Iterator[str]:
-        """Declares that initializers of the model also initialize the clone; yields a line for each that does not."""
+    def initialise(self, intent: Intent) -> None:
+        """Declares that initializers of the model also initialize the clone."""
         rows = self.rows
         if self.graph.serving is None:
             return
@@ -313,11 +312,8 @@ class _Clone:
                     if rows.op(user) == "NoOp" and row in rows.controls(user) and rows.names[user] not in self.names:
                         groups.setdefault(rows.names[user], set()).add(copy)
         for group, copies in groups.items():
-            node = after.find(group)
-            controls = [control.name for control in node.controls] if node is not None else []
-            if set(controls) != copies | {control.name for control in self.graph[group].controls}:
-                yield f"{quoted(group)} does not also run {or_nothing(sorted(copies))}"
-            intent.alter(group, {"controls": tuple(controls)})
+            controls = {control.name for control in self.graph[group].controls}
+            intent.alter(group, {"controls": frozenset(copies | controls)})
 
 
 def _texts(node: Node) -> list[bytes]:

@@ -95,12 +95,7 @@ def control_edges(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequ
         waits[node].add(other.lstrip("^"))
     intent = Intent()
     for node, wanted in waits.items():
-        if {control.name for control in comparison.after[node].controls} != wanted:
-            yield (
-                f"{quoted(node)} does not have the requested control inputs: {', '.join(sorted(wanted)) or 'nothing'}"
-            )
-        if set(comparison.facts.altered.get(node, ())) == {"controls"}:
-            intent.alter(node, {"controls": tuple(control.name for control in comparison.after[node].controls)})
+        intent.alter(node, {"controls": frozenset(wanted)})
     yield from audit(comparison, intent)
 
 

@@ -179,9 +179,7 @@ def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: b
     attrs: dict[str, bytes | None] = dict.fromkeys(["Tin", "Tout", "f", *([XLA] if xla else [])])
     for key, data in (("config", b""), ("config_proto", OF_ITS_OWN), ("executor_type", b"")):
         attrs[key] = bytes_value(data).SerializeToString()
-    controls = [control.name for control in call.controls]
     op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
-    intent.add(call.name, op, reads, controls, attrs=attrs)
     # A pivot, an Identity of an input, makes the call run in the loop or branch of the nodes.
     pivots = [
         node.name
@@ -190,8 +188,7 @@ def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: b
     ]
     intent.added += pivots
     intent.altered += [Altered(name, "op", "Identity") for name in pivots]
-    if {*controls} != {*edges.waits, *pivots}:
-        yield f"the call {quoted(call.name)} has the control inputs {sorted(controls)}"
+    intent.add(call.name, op, reads, frozenset([*edges.waits, *pivots]), attrs=attrs)
     if xla and not call.plain_attr(XLA):
         yield f"the call {quoted(call.name)} is not compiled by XLA"
 
