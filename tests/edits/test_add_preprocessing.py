@@ -11,7 +11,6 @@ from support import graphs
 from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import (
-    BOOL,
     FLOAT,
     INT32,
     STRING,
@@ -113,25 +112,6 @@ def test_a_table_that_callers_have_to_fill_is_told(waits: bool) -> None:
     assert notes == ([] if waits else [{"code": "run-before", "node": "fill", "op": "InitializeTableV2"}])
 
 
-def test_a_result_whose_name_is_taken() -> None:
-    found = model(const("image_preprocessed", [1]))
-    result = add_preprocessing(found, pre())
-    assert inputs(found)["y"] == ["image_preprocessed_1", "w"]
-    (claim,) = result.claims
-    assert isinstance(claim, SameGiven)
-    assert claim.given == {"image": "image_preprocessed_1"}
-
-
-def test_several_inputs_at_once() -> None:
-    found = graph(placeholder("a"), placeholder("b"), add("y", "a", "b"), placeholder("other"), identity("z", "other"))
-    part = graph(placeholder("a"), placeholder("b"), add("a_preprocessed", "a", "b"), identity("b_preprocessed", "a"))
-    add_preprocessing(found, part)
-    assert inputs(found)["y"] == ["a_preprocessed", "b_preprocessed"]
-    assert inputs(found)["a_preprocessed"] == ["a", "b"]
-    assert inputs(found)["z"] == ["other"]
-    sound(found)
-
-
 def test_a_part_that_hands_the_placeholder_through() -> None:
     part = graph(placeholder("image", FLOAT, (2, 3)), const("aside", [1]))
     found = model()
@@ -203,13 +183,6 @@ def test_a_mapped_placeholder_with_a_default_is_not_ignored() -> None:
     found = graph(placeholder("image"), identity("y", "image"), placeholder("two"), identity("z", "two"))
     add_preprocessing(found, part, mapped=[Mapped("image", "raw", "r")])
     assert inputs(found)["y"] == ["r"]
-
-
-def test_placeholders_with_defaults_are_copied_and_not_bound() -> None:
-    part = pre(const("d", [0], BOOL, ()), node("flag", "PlaceholderWithDefault", ["d"], dtype=BOOL, shape=()))
-    found = model()
-    add_preprocessing(found, part)
-    assert graphs.ops(found)["flag"] == "PlaceholderWithDefault"
 
 
 # Function libraries.

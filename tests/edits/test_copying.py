@@ -79,12 +79,6 @@ def test_all_of_a_graph() -> None:
     assert run(found, "o", "again/o", Input=[1.0] * 10, again__Input=[2.0] * 10) == [[4.0] * 10, [5.0] * 10]
 
 
-def test_names_by_node() -> None:
-    found = graph(*t8())
-    copy_nodes(found, [found["o"], found["Add_2"]], {found["o"]: "p/out", found["Add_2"]: "q"})
-    assert graphs.inputs(found)["p/out"] == ["q"] and graphs.inputs(found)["q"] == ["Const_2", "Add_1"]
-
-
 IN_LOOP = [n.name for n in graphs.parsed(graphs.graph_bytes(*LOOP)).node if n.name.startswith("w/")]
 
 
@@ -108,12 +102,6 @@ def test_what_is_not_copied(
     records: list[bytes], names: list[str], name: str, code: str, facts: dict[str, Any]
 ) -> None:
     refused(graph(*records), code, lambda g: copy_nodes(g, [g[n] for n in names], name.format), **facts)
-
-
-def test_nothing_is_copied_of_no_nodes() -> None:
-    found = graph(*t8())
-    assert copy_nodes(found, [], lambda name: name).nodes == {}
-    assert not found.is_changed
 
 
 def test_a_plan_changes_nothing() -> None:

@@ -172,14 +172,6 @@ def test_functions_that_others_call_or_a_gradient_needs_stay(gradients: dict[str
     assert graphs.written(found) == graph_bytes(records[0], records[2], trailer=trailer)
 
 
-def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
-    trailer = library(function("F", BODY)) + graphs.VERSIONS
-    found = graph(placeholder("x"), node("a", "F", ["x"]), identity("y", "x"), trailer=trailer)
-    result = remove(found, named("a"), allow_outputs=True)
-    assert result.intent.functions.removed == ["F"]
-    check_graph(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
-
-
 def test_many_unused_functions_leave_in_linear_time() -> None:
     def with_functions(count: int) -> Graph:
         trailer = library(*(function(f"F{i}", BODY) for i in range(count))) + graphs.VERSIONS

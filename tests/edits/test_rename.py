@@ -34,12 +34,6 @@ def test_the_index_is_kept() -> None:
     assert result.claims == (SameOutputs(),)
 
 
-def test_an_index_of_nought_that_is_spelt_out_is_kept() -> None:
-    found = graph(const("a", [1]), const("b", [1]), add("y", "a:0", "b:0", "^a"))
-    rename(found, [("a", "z")])
-    assert inputs(found)["y"] == ["z:0", "b:0", "^z"]
-
-
 def test_a_name_that_is_taken_is_refused() -> None:
     taken = {"name": "adder", "op": "AddV2"}
     refused(graph(*splitter()), "name-taken", lambda g: rename(g, [("splitter", "adder")]), **taken)
@@ -95,34 +89,6 @@ def test_function_bodies_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "found_names", "reads"),
-    [
-        ([("a", "foo/b"), ("foo/b", "a")], ["foo/b", "a", "foo/c"], ["foo/b", "a"]),
-        ([("foo/b", "a"), ("a", "foo/b")], ["foo/b", "a", "foo/c"], ["foo/b", "a"]),
-        ([("a", "foo/b"), ("foo/b", "foo/c"), ("foo/c", "a")], ["foo/b", "foo/c", "a"], ["foo/b", "foo/c"]),
-        ([("a", "foo/b"), ("foo/b", "z")], ["foo/b", "z", "foo/c"], ["foo/b", "z"]),
-        ([("a", "A")], ["A", "foo/b", "foo/c"], ["A", "foo/b"]),
-    ],
-    ids=["exchanged", "exchanged again", "round", "taken over", "capital"],
-)
-def test_names_of_others_can_be_taken(pairs: list[tuple[str, str]], found_names: list[str], reads: list[str]) -> None:
-    found = graph(*g8())
-    rename(found, pairs)
-    assert graphs.names(found)[:3] == found_names
-    assert inputs(found)[found_names[2]] == reads
-    assert inputs(found)["foo/bar/g"] == [found_names[2], found_names[0]]
-
-
-def test_scopes() -> None:
-    for old, new in [("foo/bar", "baz"), ("foo/bar/", "baz/"), ("/foo/bar", "/baz")]:
-        found = graph(*g8(), const("foo/barn", [1]), const("foo/bar", [1]))
-        result = rename(found, scopes=[(old, new)])
-        assert graphs.names(found)[4:] == ["baz/e", "baz/f", "baz/g", "baz/h", "foo/barn", "baz"]
-        assert inputs(found)["baz/h"] == ["baz/f", "baz/g", "^foo/c"]
-        assert len(result.intent.renamed) == 5
-
-
-@pytest.mark.parametrize(
     ("before", "options", "after"),
     [
         (["a.b/y", "axb/y"], {"scopes": [("a.b", "c")]}, ["c/y", "axb/y"]),
@@ -163,14 +129,3 @@ def test_a_name_that_dangles_can_be_given_to_a_node() -> None:
     rename(found, [("a", "gone")])
     assert inputs(found) == {"gone": [], "y": ["gone"]}
     assert [u.name for u in found.users(found["gone"])] == ["y"]
-
-
-def test_renaming_twice_in_one_graph() -> None:
-    found = graph(*g8())
-    rename(found, [("a", "x")])
-    rename(found, [("x", "y")])
-    rename(found, [("foo/b", "a")])
-    assert inputs(found)["foo/c"] == ["y", "a"]
-    rename(found, [("a", "foo/b")])
-    rename(found, [("y", "a")])
-    assert graphs.written(found) == graphs.graph_bytes(*g8())

@@ -107,30 +107,6 @@ def test_attrs_are_carried_over() -> None:
     assert found["y"].plain_attr("alpha") == 0.25
 
 
-def test_a_node_of_the_same_op_and_nodes_that_stay() -> None:
-    nodes = [X, scalar("b", 1.0), unary("Abs", "n", "x"), binary("s", "AddV2", "n", "b"), unary("Relu", "y", "s")]
-    assert done("Relu(s=AddV2($x, $b:const)) -> s(Relu($x), $b)", *nodes)["y"] == ["AddV2", "y/Relu", "b"]
-    rule = "Relu(AddV2(n=Abs(_), $b:const)) -> Relu(Sub(n, $b))"
-    assert done(rule, *nodes, unary("Neg", "other", "n"))["y/Sub"] == ["Sub", "n", "b"]
-
-
-def test_several_results() -> None:
-    w, v = const("w", [1.0] * 4, FLOAT, (2, 2)), const("v", [2.0] * 4, FLOAT, (2, 2))
-    a, b = (node(n, "MatMul", ["x", c], T=FLOAT) for n, c in (("a", "w"), ("b", "v")))
-    rule = (
-        "(MatMul($x, $w:const), MatMul($x, $v:const)) -> "
-        "(s=Split{num_split=2}(1, MatMul($x, ConcatV2($w, $v, 1))), s:1)"
-    )
-    nodes = [X, w, v, a, b, unary("Neg", "ra", "a"), unary("Neg", "rb", "b")]
-    after = done(rule, *nodes)
-    assert after["a"] == ["Split", "a/Const_1", "a/MatMul"]
-    assert (after["ra"], after["rb"]) == (["Neg", "a"], ["Neg", "a:1"])
-    assert "b" not in after
-    assert rewritten(rule, *nodes)[1].intent.moved == {"b": "a:1"}
-    late = [unary("Identity", "v2", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)]
-    stays(rule, X, w, v, a, *late, code="would-cycle", nodes=["a", "v2"])
-
-
 # -- what stays ------------------------------------------------------------------------------------------------
 
 SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
@@ -240,12 +216,6 @@ def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:
     assert rewritten(rule, X, scalar("c", 6.0), binary("y", "Minimum", "x", "c"))[1].notes == []
     (note,) = rewritten(rule, X, scalar("c", 100.0), binary("y", "Minimum", "x", "c"))[1].notes
     check_error(note, "clips-beyond", {"tensor": "y", "value": 100.0})
-
-
-def test_rules_apply_one_after_the_other() -> None:
-    found = graph(X, unary("Relu", "a", "x"))
-    rewrite(found, [rule_of("Relu($x) -> Neg($x)", name="a"), rule_of("Neg($x) -> Abs($x)", name="b")])
-    assert found["a"].op == "Abs"
 
 
 def test_a_function_says_what_takes_the_place() -> None:

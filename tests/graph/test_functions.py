@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.expecting import refused
-from support.graphs import FLOAT, const, func, function, graph, library, node
+from support.graphs import FLOAT, const, func, function, library, node
 from support.system import is_linear
 
 from gdsurgeon.edits.functions import plan_function_merge
@@ -34,31 +34,6 @@ def with_library(*fields: bytes) -> Graph:
 
 def names(found: FunctionLibrary) -> list[str]:
     return [f.signature.name for f in found]
-
-
-def test_libraries_add_up_and_keep_their_order() -> None:
-    found = with_library(library(function("B", BODY), function("A", BODY)), library(function("C", BODY))).functions
-    assert names(found) == ["B", "A", "C"]
-    assert (len(found), "A" in found, "Z" in found) == (3, True, False)
-    assert found.get("C").node_def[0].op == "Identity"
-    assert found.get("Z") is None
-
-
-def test_no_library() -> None:
-    found = with_library().functions
-    assert (len(found), names(found), found.get("A"), found.gradients()) == (0, [], None, [])
-
-
-def test_doubled_names_are_listed_and_the_first_counts() -> None:
-    found = with_library(library(function("A", BODY), function("A", OTHER))).functions
-    assert names(found) == ["A", "A"]
-    assert found.get("A").node_def[0].op == "Identity"
-
-
-def test_the_bytes_of_a_library_stay_when_nothing_is_added() -> None:
-    found = with_library(library(function("A", BODY)))
-    _ = names(found.functions)
-    assert graphs.written(found) == found.source.read(0, found.source.size)
 
 
 def deep_library() -> bytes:
@@ -141,32 +116,6 @@ def test_functions_called_as_ops_follow() -> None:
     assert found["Caller"].node_def[0].op == "A_1"
 
 
-def test_gradients_come_along_once() -> None:
-    functions = [function("A", BODY), function("G", OTHER)]
-    _, graph_ = merged(functions, functions, {"A": "G"}, {"A": "G"})
-    assert not graph_.is_changed
-    _, graph_ = merged([], functions, None, {"A": "G"})
-    assert [(g.function_name, g.gradient_func) for g in graphs.parsed(graph_).library.gradient] == [("A", "G")]
-
-
-def test_no_function_gets_a_second_gradient() -> None:
-    """TensorFlow refuses a library that names two gradients for one function."""
-    ours = [function("A", BODY), function("G", BODY)]
-    theirs = [function("A", BODY), function("G", OTHER)]
-    _, graph_ = merged(ours, theirs, {"A": "G"}, {"A": "G"})
-    found = [g.function_name for g in graphs.parsed(graph_).library.gradient]
-    assert len(found) == len(set(found))
-
-
-def test_the_other_library_is_left_as_it_is() -> None:
-    other = graph(const("c", [1]), trailer=library(function("A", OTHER), calling("B", "A")))
-    before = graphs.written(other)
-    target = with_library(library(function("A", BODY)))
-    plan_function_merge(target.functions, other.functions).apply(target.functions)
-    assert graphs.written(other) == before
-    assert [f.signature.name for f in other.functions] == ["A", "B"]
-
-
 # Replacing and removing.
 
 
@@ -193,15 +142,6 @@ TWO_FIELDS = [
     library(function("A", BODY), function("B", BODY), gradients={"A": "B"}),
     library(function("C", BODY), function("D", BODY), gradients={"C": "D", "D": "A"}),
 ]
-
-
-def test_a_function_that_is_replaced_by_itself_is_the_same_message() -> None:
-    found = with_library(*TWO_FIELDS)
-    before = graphs.parsed(found)
-    copy = type(found.functions.get("A"))()
-    copy.CopyFrom(found.functions.get("A"))
-    found.functions.replace(copy)
-    assert graphs.parsed(found) == before
 
 
 @pytest.mark.parametrize(
@@ -240,33 +180,6 @@ def named_bodies(field: bytes) -> list[tuple[bytes, Any]]:
     return [(body, FunctionDef.FromString(body)) for body in bodies]
 
 
-def test_an_empty_field_stays_where_another_is_changed() -> None:
-    found = with_library(library(), library(function("A", BODY)), library())
-    found.functions.remove(["A"])
-    assert len(graphs.parsed(found).library.function) == 0
-
-
-def test_what_is_unknown_in_a_library_stays() -> None:
-    unknown = b"\x52\x03abc" + b"\x58\x05"  # fields 10 and 11
-    first, second = function("A", BODY), function("B", BODY)
-    inner = encode_len(1, first.SerializeToString() + unknown) + unknown + encode_len(1, second.SerializeToString())
-    found = with_library(encode_len(2, inner + unknown))
-    found.functions.remove(["B"])
-    expected = encode_len(2, encode_len(1, first.SerializeToString() + unknown) + unknown + unknown)
-    assert graphs.written(found) == const("c", [1]) + expected
-
-
-def test_a_removed_name_is_free_again() -> None:
-    found = with_library(*TWO_FIELDS)
-    found.functions.remove(["A"])
-    found.functions.add(function("A", OTHER))
-    assert names(found.functions) == ["B", "C", "D", "A"]
-    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B", "C", "D", "A"]
-    assert found.functions.get("A").node_def[0].op == "Neg"
-    found.functions.remove(["A"])
-    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B", "C", "D"]
-
-
 def test_what_was_added_can_be_replaced_and_removed() -> None:
     found = with_library()
     found.functions.add(function("A", BODY))
@@ -276,28 +189,6 @@ def test_what_was_added_can_be_replaced_and_removed() -> None:
     found.functions.remove(["A"])
     assert graphs.written(found) == const("c", [1])
     assert found.functions.gradients() == []
-
-
-def test_doubled_names_are_removed_together_and_the_first_is_replaced() -> None:
-    doubled = library(function("A", BODY), function("B", BODY), function("A", OTHER))
-    found = with_library(doubled)
-    found.functions.replace(function("A", node("y", "Abs", ["x"], T=FLOAT)))
-    assert [f.node_def[0].op for f in graphs.parsed(found).library.function] == ["Abs", "Identity", "Neg"]
-    found.functions.remove(["A"])
-    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B"]
-
-
-def test_changes_of_the_library_leave_the_nodes_alone() -> None:
-    found = graph(const("a", [1]), const("b", [2]), trailer=TWO_FIELDS[0] + graphs.VERSIONS + TWO_FIELDS[1])
-    found.functions.remove(["A", "D"])
-    expected = [library(function("B", BODY)), library(function("C", BODY))]
-    assert graphs.written(found) == const("a", [1]) + const("b", [2]) + expected[0] + graphs.VERSIONS + expected[1]
-
-
-def test_pristine_knows_nothing_of_the_changes() -> None:
-    found = with_library(*TWO_FIELDS)
-    found.functions.remove(["A"])
-    assert names(found.pristine().functions) == ["A", "B", "C", "D"]
 
 
 def test_many_functions_are_removed_in_linear_time() -> None:

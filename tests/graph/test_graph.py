@@ -181,42 +181,6 @@ def test_nothing_changed_is_written_as_one_span() -> None:
     assert graphs.written(found) == graphs.graph_bytes(*g8())
 
 
-def test_touching_a_node_in_normal_form_changes_no_bytes() -> None:
-    found = graph(*g8())
-    for n in found.nodes():
-        found.touch(n)
-    assert graphs.written(found) == graphs.graph_bytes(*g8())
-
-
-def test_touching_puts_control_inputs_last() -> None:
-    found = graph(*g8(), node("late", "AddV2", ["^a", "a", "^foo/d", "foo/b"], T=FLOAT))
-    found.touch(found["late"])
-    assert graphs.inputs(found)["late"] == ["a", "foo/b", "^a", "^foo/d"]
-
-
-def test_where_added_nodes_are_written() -> None:
-    found = graph(*g8())
-    first = found.add("one", "NoOp", after=found["a"])
-    found.add("two", "NoOp", after=first)
-    found.add("three", "NoOp")
-    found.add("zero", "NoOp", after=found["a"])
-    assert graphs.names(found) == [
-        "a", "one", "two", "zero", "foo/b", "foo/c", "foo/d", "foo/bar/e", "foo/bar/f", "foo/bar/g", "foo/bar/h",
-        "three",
-    ]  # fmt: skip
-    assert graphs.written(found).endswith(graphs.VERSIONS)
-
-
-def test_a_node_may_follow_one_that_is_renamed_or_removed() -> None:
-    found = graph(*g8())
-    anchor = found["foo/bar/h"]
-    found.add("new", "NoOp", after=anchor)
-    found.rename({anchor: "h"})
-    assert graphs.names(found)[-2:] == ["h", "new"]
-    found.remove([anchor])
-    assert graphs.names(found)[-2:] == ["foo/bar/g", "new"]
-
-
 @pytest.mark.parametrize(
     ("edit", "code", "facts"),
     [
@@ -277,14 +241,6 @@ def test_what_is_asked_of_a_node() -> None:
     assert len({Output(u, 1), Output(u, 1), u.output}) == 2
 
 
-def test_other_entries_of_the_class_attr_stay() -> None:
-    found = graph(const("a", [1]), const("b", [1], _class=["other", "loc:@a", "more"]))
-    found.rename({found["a"]: "z"})
-    assert graphs.colocations(found) == {"b": [b"other", b"loc:@z", b"more"]}
-    found.set_colocated(found["b"], [])
-    assert graphs.colocations(found) == {"b": [b"other", b"more"]}
-
-
 def test_a_class_attr_that_is_no_text_is_not_rewritten_for_the_sake_of_another_change() -> None:
     value = graphs.encode_len(1, graphs.encode_len(2, b"loc:@\xff\xfe"))
     data = graphs.graph_bytes(const("a", [1]), identity("b", "a", _class=value))
@@ -305,21 +261,6 @@ def test_rerouting_places_one_by_one() -> None:
     assert found.reroute([Use(found["foo/bar/e"], 0), Use(found["foo/bar/f"], 1)], d) == 1
     assert graphs.inputs(found)["foo/bar/e"] == ["foo/d", "foo/d"]
     assert graphs.inputs(found)["foo/bar/f"] == ["foo/c", "foo/d"]
-
-
-def test_inputs_that_are_not_rerouted_keep_their_spelling() -> None:
-    """A graph whose inputs are spelt with ``:0`` does not lose that in places that no edit has meant."""
-    found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("y", "a:0", "b:0", "^x"))
-    found.reroute([Use(found["y"], 0)], found["x"].output)
-    assert graphs.inputs(found)["y"][1:] == ["b:0", "^x"]
-
-
-def test_pristine_is_the_graph_of_the_file() -> None:
-    found = graph(*g8())
-    _ = found.store.table
-    found.rename({found["a"]: "z"})
-    assert "a" in found.pristine()
-    assert graphs.written(found.pristine()) == graphs.graph_bytes(*g8())
 
 
 def test_a_renamed_big_constant_is_a_span() -> None:

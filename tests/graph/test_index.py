@@ -20,7 +20,7 @@ from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.graph.store import Search, Store
+from gdsurgeon.graph.store import Search
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.source import BytesSource
@@ -111,13 +111,6 @@ def test_a_name_that_is_part_of_too_many_records_is_not_searched_for(monkeypatch
     assert "foo/c" in graph
 
 
-def test_many_names_are_looked_up_in_the_table() -> None:
-    graph = Graph(BytesSource(graphs.graph_bytes(*graphs.g8())))
-    graph.prefetch([f"n{i}" for i in range(Store.MOST_NAMES_TO_SEARCH + 1)])
-    graph.prefetch(["", ""])
-    assert not graph.store.has_table
-
-
 @WAYS
 @pytest.mark.parametrize(
     ("more", "name", "ask"),
@@ -153,12 +146,6 @@ def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_i
     assert graph.users(graph.base_node("s:1")) == []
 
 
-def test_a_graph_may_have_very_many_different_ops() -> None:
-    data = b"".join(node(f"n{i}", f"Op{i}") for i in range(65_600))
-    table = Table.read(BytesSource(data))
-    assert table.op(65_599) == "Op65599"
-
-
 def test_inputs_of_nodes_that_are_not_there() -> None:
     data = graphs.graph_bytes(add("y", "missing:1", "missing", "^gone"), identity("z", "missing"))
     for graph in (by_table(data), by_search(data, ["missing", "gone"])):
@@ -185,13 +172,6 @@ def test_op_counts_and_layout() -> None:
     assert op_counts(graph) == {"AddV2": 5, "Const": 3}
     assert graph.store.layout.node_count == 8
     assert graph.store.layout.end_of_nodes == graph.source.size - len(graphs.VERSIONS)
-
-
-def test_an_empty_graph_is_a_graph() -> None:
-    graph = by_table(graphs.VERSIONS)
-    assert (graph.node_count, list(graph.names()), graph.store.producer) == (0, [], 1882)
-    graph.add("n", "NoOp")
-    assert graphs.names(graph) == ["n"]
 
 
 def test_a_field_with_the_number_of_the_library_and_another_wire_type_is_no_library() -> None:
@@ -269,15 +249,6 @@ def test_all_columns_are_what_the_messages_say(seed: int) -> None:
     for at in table.odd_edges:
         plain[at] = 0
     assert list(table.plain_reads()) == plain
-
-
-def test_without_an_input_from_a_later_node_there_is_no_forward_edge() -> None:
-    def chain(last: str) -> Table:
-        nodes = [node(f"n{i}", "Add", [f"n{max(i - 1, 0)}", f"n{i // 2}"] if i else []) for i in range(MANY)]
-        return Table.read(BytesSource(b"".join([*nodes, node("end", "Add", [last])])))
-
-    assert list(chain(f"n{MANY - 1}").forward_edges()) == []
-    assert list(chain("end").forward_edges()) == [(MANY, MANY)]
 
 
 def test_a_node_that_holds_what_is_put_between_nodes_is_read_as_it_is() -> None:

@@ -15,7 +15,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph import attrs
 from gdsurgeon.graph.attrs import attr_value, functions_in, is_too_deeply_nested, kind_of, plain, shape_of, shape_value
 from gdsurgeon.graph.names import (
-    CONTROL,
     InputRef,
     UniqueNames,
     format_input,
@@ -45,22 +44,6 @@ def test_legal_names(name: str) -> None:
 )  # fmt: skip
 def test_illegal_names(name: str) -> None:
     assert not is_valid_name(name)
-
-
-@pytest.mark.parametrize(
-    ("text", "ref"),
-    [
-        ("a", InputRef("a", 0)),
-        ("a:0", InputRef("a", 0)),
-        ("a:1", InputRef("a", 1)),
-        ("a/b:12", InputRef("a/b", 12)),
-        ("a:999999999", InputRef("a", 999_999_999)),
-        ("^a", InputRef("a", CONTROL)),
-        ("^a/b", InputRef("a/b", CONTROL)),
-    ],
-)
-def test_inputs_are_taken_apart(text: str, ref: InputRef) -> None:
-    assert parse_input(text) == ref
 
 
 @pytest.mark.parametrize(

@@ -105,27 +105,6 @@ def test_without_changes_all_of_it_is_one_span() -> None:
     assert patched(buf, 0, len(buf), same) == [Span(0, len(buf))]
 
 
-def test_a_span_counts_from_the_buffer_and_not_from_the_record() -> None:
-    buf = b"before" + NAME + OP + b"after"
-    pieces = patched(buf, 6, len(buf) - 5, Changes(name="m"))
-    assert joined(buf, pieces) == text(1, "m") + OP
-    assert pieces[-1] == Span(6 + len(NAME), len(buf) - 5)
-
-
-def test_fields_keep_their_places() -> None:
-    buf = encode_attr("T", TYPE) + text(3, "a") + DEVICE + OP + text(3, "b") + b"\x78\x05" + NAME
-    assert patch(buf, name="longer") == buf[: -len(NAME)] + text(1, "longer")
-    assert patch(buf, op="Other") == buf.replace(OP, text(2, "Other"))
-    assert patch(buf, device="/gpu:1") == buf.replace(DEVICE, text(4, "/gpu:1"))
-    assert patch(buf, attrs={"T": INT}) == encode_attr("T", INT) + buf[len(encode_attr("T", TYPE)) :]
-
-
-def test_new_inputs_stand_where_the_first_one_stood() -> None:
-    buf = NAME + text(3, "a") + OP + text(3, "b") + DEVICE
-    assert patch(buf, inputs=("x", "y", "^z")) == NAME + text(3, "x") + text(3, "y") + text(3, "^z") + OP + DEVICE
-    assert patch(buf, inputs=()) == NAME + OP + DEVICE
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -138,45 +117,6 @@ def test_new_inputs_stand_where_the_first_one_stood() -> None:
 )
 def test_the_first_inputs_stand_after_the_op_or_the_name_or_at_the_start(before: bytes, after: bytes) -> None:
     assert patch(before, inputs=("x",)) == after
-
-
-def test_a_device_is_appended_where_there_was_none() -> None:
-    assert patch(NAME + OP, device="/cpu:0") == NAME + OP + DEVICE
-    assert parse(patch(NAME + OP + DEVICE, device="")).device == ""
-
-
-@pytest.mark.parametrize(("buf", "changes"), [(OP, {"name": "m"}), (NAME, {"op": "Other"})])
-def test_a_name_or_an_op_is_given_to_a_record_that_has_none(buf: bytes, changes: dict[str, str]) -> None:
-    found = parse(patch(buf, **changes))
-    assert all(getattr(found, field) == value for field, value in changes.items())
-
-
-def test_attrs_are_set_removed_and_appended() -> None:
-    buf = NAME + encode_attr("a", INT) + OP + encode_attr("b", INT) + encode_attr("c", INT)
-    assert patch(buf, attrs={"b": TYPE}) == NAME + encode_attr("a", INT) + OP + encode_attr("b", TYPE) + encode_attr(
-        "c", INT
-    )
-    assert patch(buf, attrs={"a": None}) == NAME + OP + encode_attr("b", INT) + encode_attr("c", INT)
-    assert patch(buf, attrs={"d": TYPE}) == buf + encode_attr("d", TYPE)
-    assert patch(buf, attrs={"d": None}) == buf
-    assert patch(buf, attrs={"a": TYPE, "b": None, "e": INT}) == (
-        NAME + encode_attr("a", TYPE) + OP + encode_attr("c", INT) + encode_attr("e", INT)
-    )
-
-
-def test_setting_one_attr_leaves_doubles_of_another_alone() -> None:
-    buf = NAME + encode_attr("k", INT) + encode_attr("j", INT) + encode_attr("k", TYPE)
-    assert patch(buf, attrs={"j": TYPE}) == NAME + encode_attr("k", INT) + encode_attr("j", TYPE) + encode_attr(
-        "k", TYPE
-    )
-
-
-def test_unknown_fields_are_kept_where_they_are() -> None:
-    unknown = [b"\x78\x05", b"\x7b\x08\x01\x7c", b"\x08\x07", b"\x7d1234"]
-    buf = unknown[0] + NAME + unknown[1] + OP + unknown[2] + encode_attr("a", INT) + unknown[3]
-    assert patch(buf, name="m", op="P", attrs={"a": TYPE}) == (
-        unknown[0] + text(1, "m") + unknown[1] + text(2, "P") + unknown[2] + encode_attr("a", TYPE) + unknown[3]
-    )
 
 
 def test_a_big_attr_is_not_read() -> None:
