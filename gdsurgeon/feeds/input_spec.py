@@ -23,7 +23,7 @@ from gdsurgeon.feeds.numbers import (
     setting_of,
 )
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.feeds.texts import Pixels, content_of, image
+from gdsurgeon.feeds.texts import content_of
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import Constant
@@ -35,16 +35,6 @@ from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30
 """The largest generated feed in bytes."""
-
-
-class Jpeg(NamedTuple):
-    """A feed that TensorFlow must encode: an image for each element."""
-
-    shape: tuple[int, ...]
-    pictures: tuple[Pixels, ...]
-
-
-Feed = Tensor | Jpeg
 
 
 class InputSpec(NamedTuple):
@@ -164,7 +154,7 @@ def make_feed(
     *,
     wide: bool = False,
     sample: int = 0,
-) -> Feed:
+) -> Tensor:
     """Returns a value for an input.
 
     Args:
@@ -188,8 +178,6 @@ def make_feed(
         raise NotValidatedError(
             f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too large", advice="feed"
         )
-    if spec.content.kind == "jpeg":
-        return Jpeg(shape, tuple(image(seed + i, *picture or ()) for i in range(count)))
     setting = setting_of(spec.name, spec.dtype, shape, spec.content)
     content, side = setting or spec.content, sample + input_seed(0, spec.name)
     if setting is not None and spec.default is not None and shape == spec.default.shape == ():

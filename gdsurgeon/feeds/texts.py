@@ -14,6 +14,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from math import prod
 from typing import NamedTuple
 from zlib import crc32
@@ -31,7 +32,7 @@ from gdsurgeon.feeds.numbers import (
     number_content,
     unpacked,
 )
-from gdsurgeon.graph.attrs import shape_of, type_value
+from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import CHECKPOINT_WRITERS, RESTORES
@@ -39,7 +40,6 @@ from gdsurgeon.ops.op_defs import Arg, arg_dtypes
 from gdsurgeon.runtime.tensor import Tensor, reversed_elements
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import encode_len, encode_varint
-from gdsurgeon.wire.node_record import encode_node
 
 MOST_WRAPPINGS = 4
 """The number of texts inside each other that are followed."""
@@ -187,6 +187,47 @@ def _bmp(seed: int, size: Picture) -> bytes:
     return b"BM" + struct.pack("<IHHI", 54 + len(data), 0, 0, 54) + header + data
 
 
+def _jpeg(seed: int, size: Picture) -> bytes:
+    """Returns a baseline JPEG file (ITU T.81) of shades with some texture, with subsampled colors.
+
+    In both Huffman tables, 4 bits are the number of bits of the value after them; no bits end the frequencies of a
+    block.
+    """
+    height, width = size or (96, 128)
+    rng = random.Random(seed)
+    shades = [(rng.randrange(200), rng.randrange(8, 32), rng.randrange(8, 32)) for _ in range(3)]
+    before = [0, 0, 0]
+    bits: list[str] = []
+
+    def add(value: int) -> None:
+        length = abs(value).bit_length()
+        word = value if value > 0 else value + (1 << length) - 1
+        bits.append(f"{length:04b}" + (f"{word:0{length}b}" if length else ""))
+
+    for row, column in product(range(-(-height // 16)), range(-(-width // 16))):
+        for color, y, x in (*((0, y, x) for y in (0, 0.5) for x in (0, 0.5)), (1, 0, 0), (2, 0, 0)):
+            base, down, right = shades[color]
+            most = 40 if color else 100
+            shade = int(base + down * (row + y) + right * (column + x)) % (2 * most) - most
+            add(shade - before[color])
+            before[color] = shade
+            for _ in range(3):
+                add(rng.randrange(1, 9) * rng.choice((-1, 1)))
+            add(0)
+    text = "".join(bits)
+    text += "1" * (-len(text) % 8)
+    data = int(text, 2).to_bytes(len(text) // 8, "big").replace(b"\xff", b"\xff\0")
+    table = bytes((0, 0, 0, 12, *[0] * 12, *range(12)))
+    segments = (
+        (0xDB, b"\0" + bytes([8] * 64)),
+        (0xC0, struct.pack(">BHHB", 8, height, width, 3) + bytes((1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0))),
+        (0xC4, b"\x00" + table + b"\x10" + table),
+        (0xDA, bytes((3, 1, 0, 2, 0, 3, 0, 0, 63, 0))),
+    )
+    head = b"".join(struct.pack(">BBH", 0xFF, marker, 2 + len(body)) + body for marker, body in segments)
+    return b"\xff\xd8" + head + data + b"\xff\xd9"
+
+
 @lru_cache(maxsize=128)
 def _wav(seed: int, rate: int) -> bytes:
     """Returns a WAV file, mono, 16 bits, of noise and a tone; `rate` is the declared rate."""
@@ -199,30 +240,13 @@ def _wav(seed: int, rate: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-ENCODER_INPUT, ENCODER_OUTPUT = "pixels", "jpeg"
-
-
-def jpeg_encoder() -> bytes:
-    """Returns a GraphDef that encodes pixels as JPEG with TensorFlow's own codec, so no other library is needed."""
-    dtype = type_value(dtypes.UINT8).SerializeToString()
-    placeholder = encode_node(ENCODER_INPUT, "Placeholder", (), "", {"dtype": dtype})
-    return encode_len(1, placeholder) + encode_len(
-        1, encode_node(ENCODER_OUTPUT, "EncodeJpeg", (ENCODER_INPUT,), "", {})
-    )
-
-
-def _image(step: Consumer, depth: int) -> Content:
-    """Returns the content for an image decoder. Images inside a text are PNG.
-
-    JPEG images are encoded by TensorFlow, which works only if the image is the whole input.
-    """
+def _image(step: Consumer, _depth: int) -> Content:
+    """Returns the content for an image decoder."""
     if step.op == "DecodeBmp":
         return Content("bmp", for_step("BMP images", step), make=_bmp)
-    if step.op in ("DecodePng", "DecodeGif", "DecodeWebP") or (depth and step.op in ("DecodeJpeg", "DecodeImage")):
+    if step.op in ("DecodePng", "DecodeGif", "DecodeWebP"):
         return Content("png", for_step("PNG images", step), make=_png)
-    if depth:
-        raise _NotGeneratedError("JPEG images inside another text", step)
-    return Content("jpeg", for_step("JPEG images", step), make=_png)
+    return Content("jpeg", for_step("JPEG images", step), make=_jpeg)
 
 
 def _recording(step: Consumer, _depth: int) -> Content:

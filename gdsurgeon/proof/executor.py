@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import Json, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.change import with_restoring
 from gdsurgeon.proof.settings import Progress, Settings, is_cpu, silent
 from gdsurgeon.resources import MEMORY, is_memory_limited, memory_budget
@@ -28,7 +27,6 @@ from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
-    from gdsurgeon.feeds.input_spec import Feed
     from gdsurgeon.proof.plan import Obstacle
     from gdsurgeon.runtime.compare import Comparison, Statistics
     from gdsurgeon.runtime.evaluator import Evaluator
@@ -41,7 +39,6 @@ ORIGINAL, EDITED = "original", "edited"
 DO_WITHOUT = "do-without-running"
 """The code of the advice to leave out the run."""
 
-_ENCODER = "the JPEG encoder"
 _FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
 """TensorFlow's error codes for a kernel that gets no memory."""
 
@@ -281,24 +278,6 @@ class Executor(Closing):
     def drop(self, result: str) -> None:
         """Frees the tensors of a result."""
         self._worker.drop(result)
-
-    def encoded(self, feed: Feed) -> Tensor:
-        """Returns a feed as a tensor; TensorFlow encodes images as JPEG."""
-        from gdsurgeon.feeds import texts
-        from gdsurgeon.feeds.input_spec import Jpeg
-
-        if not isinstance(feed, Jpeg):
-            return feed
-        if _ENCODER not in self._loads:
-            self._load(_ENCODER, data=texts.jpeg_encoder())
-        out: list[bytes] = []
-        for picture in feed.pictures:
-            pixels = Tensor(UINT8, (picture.height, picture.width, picture.channels), picture.data)
-            self._wait(self.run(_ENCODER, "jpeg", {texts.ENCODER_INPUT: pixels}, [texts.ENCODER_OUTPUT]))
-            data = self.tensor("jpeg", 0).data
-            assert isinstance(data, list)
-            out.append(data[0])
-        return Tensor(STRING, feed.shape, out)
 
     # -- devices -------------------------------------------------------------------------------------------
 

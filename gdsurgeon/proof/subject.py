@@ -426,8 +426,9 @@ class Subject:
             if spec.name not in bound and spec.name not in left:
                 seed = self._seed(sample, spec.name)
                 wide = self._wide and sample % 2 == 1
-                feed = make_feed(spec, shapes[spec.name], seed, self.options.picture, wide=wide, sample=sample)
-                out[spec.name] = self.executor.encoded(feed)
+                out[spec.name] = make_feed(
+                    spec, shapes[spec.name], seed, self.options.picture, wide=wide, sample=sample
+                )
         for variable in self.variables:
             if variable.name not in bound:
                 seed = self._seed(sample, variable.name)
