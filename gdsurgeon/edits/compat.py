@@ -114,8 +114,10 @@ class _Work:
 
     def carry_out(self) -> EditResult:
         """Converts the graph; returns the changes. Raises EditError; the graph is changed then."""
-        if control_flow.is_needed(self.graph, self.release) or tensor_lists.is_needed(self.graph, self.release):
-            self._lower()
+        inner = _ops_in_functions(self.graph)
+        ops = inner | topology_of(self.graph).ops()
+        if control_flow.is_needed(ops, self.release) or tensor_lists.is_needed(ops, self.release):
+            self._lower(ROUNDING if inner & (PRODUCTS | CONVOLUTIONS) else 0.0)
         called = called_shapes(self.graph) if len(self.graph.functions) else {}
         intent = self._convert(self.graph, "", {})
         for name in sorted(used_functions(self.graph)):
@@ -142,16 +144,19 @@ class _Work:
             intent.graph_fields["versions"] = self._versions
         return self._result(intent)
 
-    def _lower(self) -> None:
-        """Converts loops, conditionals and calls to version 1; the reason is recorded if that is impossible."""
+    def _lower(self, tolerance: float) -> None:
+        """Converts loops, conditionals and calls to version 1; the reason is recorded if that is impossible.
+
+        Args:
+            tolerance: the rounding of the nodes of functions, which other kernels may run then.
+        """
         functions = [function.signature.name for function in self.graph.functions]
-        inner = {node.op for name in used_functions(self.graph) if name in self.graph.functions
-                 for node in self.graph.functions[name].node_def}  # fmt: skip
         spare = written(self.graph)
         try:
             for op, count in control_flow.lower(self.graph).items():
                 self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
-            if tensor_lists.is_needed(self.graph, self.release):
+            ops = _ops_in_functions(self.graph) | topology_of(self.graph).ops()
+            if tensor_lists.is_needed(ops, self.release):
                 self._replaced["lists of tensors  ->  TensorArrayV3"] += tensor_lists.make_arrays(
                     self.graph, self.release
                 )
@@ -159,8 +164,7 @@ class _Work:
             self._reasons.append(error)
             self.graph = spare
             return
-        if inner & (PRODUCTS | CONVOLUTIONS):
-            self.tolerance = ROUNDING
+        self.tolerance = tolerance
         touched = self.graph.touched()
         added = [node.name for node in touched if node.base_name is None]
         gone = [node.base_name for node in self.graph.removed() if node.base_name is not None]
@@ -350,6 +354,12 @@ class _Work:
             yield Entry("versions", f"min_consumer {was.min_consumer}  ->  {self.release.version}")
         if self.release.version in was.bad_consumers:
             yield Entry("versions", f"bad_consumers: {self.release.version} removed")
+
+
+def _ops_in_functions(graph: Graph) -> set[str]:
+    """Returns the ops of the functions that a graph uses."""
+    library = graph.functions
+    return {node.op for name in used_functions(graph) if name in library for node in library[name].node_def}
 
 
 def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

@@ -8,27 +8,27 @@ the edit; the check of a node against it is a second implementation.
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.attrs import attr_value, kind_of, plain
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.ops.op_defs import AttrDef, OpDef
+from gdsurgeon.ops.op_defs import AttrDef, arg_count
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
 from gdsurgeon.patterns.terms import Op, Replaced, Rule, Term
 from gdsurgeon.specification.drafts import AttrReader, DraftNode, Tensor
 from gdsurgeon.specification.rewrite import NewTensor, NotAMatch, Replay, VerifiedMatch
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
-from gdsurgeon.wire.protos import AttrValue, NodeDef
+from gdsurgeon.wire.protos import AttrValue
 
 NO_EFFECT = {"VarHandleOp": {"debug_name"}}
 """Attrs without effect on values, by op."""
@@ -52,8 +52,7 @@ def compat(
     wanted = release(target)
     assert wanted is not None
     before, after, records = comparison.before, comparison.after, replaced or {}
-    for name, lines in _unfit(after, wanted):
-        yield from (f"{name} {line}" for line in lines)
+    yield from _unfit(after, wanted)
     yield from _versions(before, after, wanted)
     intent = Intent(functions=FunctionChanges(changed=[*comparison.inside]))
     if "versions" in comparison.facts.graph_fields:
@@ -108,8 +107,8 @@ class _OlderForm(VerifiedMatch):
         if self.record.text != self._computed(node):
             raise self._wrong("the replacement has wrong numbers or texts")
         attrs = _attrs_for(node.op, node.attrs, self._release)
-        record = _Record(node.op, attrs, lambda key: attr_value(attrs[key]), len(node.inputs))
-        if not self._release.takes_less(node.op) and not any(_faults(record, self._release, library, 0)):
+        faults = _faults(node.op, attrs, len(node.inputs), self._release, library, 0)
+        if not self._release.takes_less(node.op) and not any(faults):
             raise self._wrong(f"TensorFlow {self._release.name} supports it")
 
     def _computed(self, node: DraftNode) -> str:
@@ -167,110 +166,63 @@ def _is_other_default(old: AttrDef, new: AttrDef) -> bool:
 # -- validity for the release --------------------------------------------------------------------------------
 
 
-class _Record(NamedTuple):
-    """A node that is compared with the definition of its op."""
-
-    op: str
-    keys: Iterable[str]
-    value: Callable[[str], AttrValue | None]
-    reads: int
-
-
-def _unfit(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
-    """Yields the nodes of a graph and its used functions that the release does not support, with the reasons."""
-    producer = graph.store.versions.producer
+def _unfit(graph: Graph, wanted: Release) -> Iterator[str]:
+    """Yields the faults of a graph and its used functions, a line for each."""
+    producer, library = graph.store.versions.producer, graph.functions
     seen: dict[tuple[object, ...], list[str]] = {}  # most nodes are like others
     for node in graph.nodes():
         definition, count = wanted.op_def(node.op), len(node.inputs)
-        kinds = definition.attrs if definition is not None else {}
-        keys = node.attr_keys
-        held = (node.attr_bytes(key) for key in keys if key in kinds and kinds[key].kind not in UNREAD)
-        form = (node.op, keys, count, *held)
+        read = {name for name, attr in definition.attrs.items() if attr.kind not in UNREAD} if definition else ()
+        attrs = {key: node.attr_bytes(key) or b"" if key in read else b"" for key in node.attr_keys}
+        form = (node.op, *attrs.items(), count)
         if form not in seen:
-            record = _Record(node.op, keys, node.attr, count)
-            seen[form] = list(_faults(record, wanted, graph.functions, producer))
-        if seen[form]:
-            yield quoted(node.name), seen[form]
-    for name, lines in _unfit_functions(graph, wanted):
-        yield f"in the function {quoted(name)}", lines
-
-
-def _unfit_functions(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
-    """Yields the used functions with nodes that the release does not support."""
+            seen[form] = list(_faults(node.op, attrs, count, wanted, library, producer))
+        yield from (f"{quoted(node.name)} {line}" for line in seen[form])
     named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
-    for name in graph.functions.reachable(named, gradients=True):
-        function = graph.functions[name]
-        lines = [
-            f"{quoted(node.name)} {line}"
-            for node in function.node_def
-            for line in _faults(_of_function(node), wanted, graph.functions, graph.store.versions.producer)
-        ]
-        if lines:
-            yield name, lines
+    for name in library.reachable(named, gradients=True):
+        for inner in library[name].node_def:
+            reads = [text for text in inner.input if text[:1] != "^"]
+            count = -1 if any(text.count(":") == 1 for text in reads) else len(reads)  # all tensors of an output
+            attrs = {key: value.SerializeToString() for key, value in inner.attr.items()}
+            for line in _faults(inner.op, attrs, count, wanted, library, producer):
+                yield f"in the function {quoted(name)} {quoted(inner.name)} {line}"
 
 
-def _of_function(node: NodeDef) -> _Record:
-    reads = -1 if any(text[:1] != "^" and text.count(":") == 1 for text in node.input) else 0
-    reads = reads or sum(text[:1] != "^" for text in node.input)
-    return _Record(node.op, tuple(node.attr), lambda key: _held(node, key), reads)
-
-
-def _held(node: NodeDef, key: str) -> AttrValue | None:
-    return node.attr[key] if key in node.attr else None  # noqa: SIM401  # a map of messages adds missing keys
-
-
-def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer: int) -> Iterator[str]:
-    definition = wanted.op_def(record.op)
+def _faults(
+    op: str, attrs: dict[str, bytes], count: int, wanted: Release, library: FunctionLibrary, producer: int
+) -> Iterator[str]:
+    """Yields the faults of a node with `count` inputs; -1 if the number is not known."""
+    definition = wanted.op_def(op)
     if definition is None:
-        if record.op not in library:
-            yield f"is a {record.op}, which TensorFlow {wanted.name} does not have"
+        if op not in library:
+            yield f"is a {op}, which TensorFlow {wanted.name} does not have"
         return
     if definition.removed_in and min(producer, wanted.version) >= definition.removed_in:
-        yield f"is a {record.op}, which GraphDefs of that version no longer allow"
-    keys = set(record.keys)
-    yield from (f"has {key}" for key in sorted(keys - definition.attrs.keys()) if key[:1] != "_")
-    needed = (attr.name for attr in definition.attrs.values() if not attr.has_default)
-    yield from (f"lacks {name}" for name in needed if name not in keys)
+        yield f"is a {op}, which GraphDefs of that version no longer allow"
+    yield from (f"has {key}" for key in sorted(attrs.keys() - definition.attrs.keys()) if key[:1] != "_")
     for attr in definition.attrs.values():
-        if attr.name in keys and attr.kind not in UNREAD:
-            value = record.value(attr.name)
-            if value is not None and value.WhichOneof("value") not in (None, "placeholder"):
+        if attr.name not in attrs:
+            yield from () if attr.has_default else (f"lacks {attr.name}",)
+        elif attr.kind not in UNREAD:
+            value = attr_value(attrs[attr.name])
+            if value.WhichOneof("value") not in (None, "placeholder"):
                 yield from (f"has {attr.name} {what}" for what in _wrong(value, attr, wanted))
-    wants = _count(definition, record)
-    if record.reads >= 0 and wants is not None and wants != record.reads:
-        yield f"has {record.reads} inputs, but {record.op} expects {wants}"
+    expected = arg_count(definition.inputs, definition, AttrReader(attrs))
+    if count not in (-1, expected):
+        yield f"has {count} inputs, but {op} expects {expected}"
 
 
 def _wrong(value: AttrValue, attr: AttrDef, wanted: Release) -> Iterator[str]:
-    kind, listed = attr.kind.removeprefix("list(").rstrip(")"), attr.kind.startswith("list(")
-    field = {"type": "type", "string": "s", "int": "i", "bool": "b", "float": "f", "shape": "shape"}.get(kind, "")
-    which = value.WhichOneof("value")
-    if not field or which != ("list" if listed else field):
-        yield f"of a wrong type: {which}"
+    """Yields the faults of the value of an attr."""
+    if kind_of(value) not in (attr.kind, "list()"):
+        yield f"of a wrong type: {kind_of(value)}"
         return
-    held = list(getattr(value.list, field)) if listed else [getattr(value, field)]
-    if kind == "type":
-        taken = attr.allowed or range(wanted.last_dtype + 1)
-        yield from (f"{item}" for item in held if item not in taken and item - 100 not in taken)
-    if kind == "string" and attr.texts:
-        yield from (repr(item) for item in held if item.decode("utf-8", "replace") not in attr.texts)
-    if attr.minimum is not None and (len(held) if listed else held[0]) < attr.minimum:
+    held = plain(value)
+    items: list[Any] = held if isinstance(held, list) else [held]
+    if attr.kind.endswith(("type", "type)")):
+        allowed = attr.allowed or range(wanted.last_dtype + 1)
+        yield from (f"{item}" for item in items if item not in allowed and item - 100 not in allowed)
+    if attr.texts:
+        yield from (repr(item) for item in items if item.decode("utf-8", "replace") not in attr.texts)
+    if attr.minimum is not None and (len(items) if attr.kind.startswith("list(") else items[0]) < attr.minimum:
         yield f"less than {attr.minimum}"
-
-
-def _count(definition: OpDef, record: _Record) -> int | None:
-    """Returns the number of inputs that an op requires; None if an attr for it is missing."""
-    total = 0
-    for arg in definition.inputs:
-        key = arg.number_attr or arg.list_attr
-        value = record.value(key) if key else None
-        if key and value is None:
-            default = definition.attrs[key].default
-            if not isinstance(default, (int, list)):
-                return None
-            total += default if isinstance(default, int) else len(default)
-        elif value is not None:
-            total += value.i if arg.number_attr else len(value.list.type)
-        else:
-            total += 1
-    return total

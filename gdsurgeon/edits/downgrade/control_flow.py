@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from gdsurgeon.analysis.checks.check import recursions
 from gdsurgeon.analysis.queries.usage import used_functions
@@ -30,18 +31,10 @@ MOST_ROUNDS = 1000
 """The largest depth of nested loops and calls; recursive functions are refused earlier."""
 
 
-def is_needed(graph: Graph, release: Release) -> bool:
-    """Returns whether `graph`, or a function that it uses, has a loop, a conditional or a call that the
-    release lacks.
-    """
-    unknown = {op for op in LOWERED if release.op_def(op) is None}
-    if release.op_def("Case") is not None:
-        unknown.discard("StatelessCase")  # which is one that says that its functions do nothing but compute
-    if not unknown:
-        return False
-    library = graph.functions
-    inner = (node.op for name in used_functions(graph) if name in library for node in library[name].node_def)
-    return not unknown.isdisjoint(topology_of(graph).ops()) or not unknown.isdisjoint(inner)
+def is_needed(ops: AbstractSet[str], release: Release) -> bool:
+    """Returns whether the release lacks a loop, a conditional or a call among `ops`; StatelessCase becomes Case."""
+    called = {"Case" if op == "StatelessCase" else op for op in ops & LOWERED}
+    return any(release.op_def(op) is None for op in called)
 
 
 def lower(graph: Graph) -> Counter[str]:

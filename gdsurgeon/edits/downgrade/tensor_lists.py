@@ -9,8 +9,8 @@ which can be written again and again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
-from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.downgrade.candidate import Analysis, Candidate
 from gdsurgeon.edits.rewriting.rounds import RewriteLog
@@ -30,15 +30,10 @@ _FLOW_OF_WRITE = 3
 _FORWARDING = ENTER | EXIT | IDENTITY | MERGE | NEXT_ITERATION | SWITCH
 
 
-def is_needed(graph: Graph, release: Release) -> bool:
-    """Returns whether `graph`, or a function that it uses, has lists that `release` lacks or has with other inputs."""
-    library, newest = graph.functions, releases()[-1]
-    ops = {node.op for name in used_functions(graph) if name in library for node in library[name].node_def}
-    for op in (ops | topology_of(graph).ops()) & LISTS:
-        old, new = release.op_def(op), newest.op_def(op)
-        if old is None or (new is not None and len(old.inputs) != len(new.inputs)):
-            return True
-    return False
+def is_needed(ops: AbstractSet[str], release: Release) -> bool:
+    """Returns whether `ops` are of lists that `release` lacks or has with other inputs."""
+    pairs = [(release.op_def(op), releases()[-1].op_def(op)) for op in ops & LISTS]
+    return any(old is None or (new is not None and len(old.inputs) != len(new.inputs)) for old, new in pairs)
 
 
 def make_arrays(graph: Graph, release: Release) -> int:
