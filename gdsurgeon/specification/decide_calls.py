@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.constants import constant, constant_in
 from gdsurgeon.graph.graph import Graph
@@ -24,25 +24,19 @@ def decide_calls(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterato
     for name in comparison.facts.altered:
         old, new = comparison.before[name], comparison.after[name]
         function = _function(old)
-        if not function and _hands_on(comparison.before, old):
-            intent.changed.append(name)
-            given = {key: old.attr_bytes(key) for key in ("T", "_class") if old.has_attr(key)}
-            keys = dict.fromkeys([*old.attr_keys, *new.attr_keys])
-            intent.altered += [Altered(name, f"attr {key}", given.get(key)) for key in keys]
-            intent.altered += [Altered(name, "op", "IdentityN"), Altered(name, "attrs", tuple(sorted(given)))]
-        if not function:
+        if not function and not _hands_on(comparison.before, old):
             continue
-        intent.changed.append(name)
-        kept = {key: old.attr_bytes(key) for key in ("Tin", "Tout", "_class") if old.has_attr(key)}
-        keys = dict.fromkeys([*old.attr_keys, *new.attr_keys])
-        intent.altered += [Altered(name, f"attr {key}", kept.get(key)) for key in keys if key != "f"]
-        op = "PartitionedCall" if old.op in _STATELESS else "StatefulPartitionedCall"
-        reads = tuple(read.name for read in old.inputs[1:])
-        intent.altered += [Altered(name, "op", op), Altered(name, "inputs", reads)]
-        intent.altered.append(Altered(name, "attrs", tuple(sorted((*kept, "f")))))
-        intent.altered.append(Altered(name, "attr f", new.attr_bytes("f")))
-        if AttrValue.FromString(new.attr_bytes("f") or b"").func.SerializeToString() != function:
-            yield f"{quoted(name)} calls a different function than the one that is always called"
+        op = "IdentityN" if not function else "PartitionedCall" if old.op in _STATELESS else "StatefulPartitionedCall"
+        kept = ("Tin", "Tout", "_class") if function else ("T", "_class")
+        attrs = {key: old.attr_bytes(key) for key in kept if old.has_attr(key)}
+        reads = old.inputs[1:] if function else old.inputs
+        if function:
+            attrs["f"] = new.attr_bytes("f")
+            if AttrValue.FromString(attrs["f"] or b"").func.SerializeToString() != function:
+                yield f"{quoted(name)} calls a different function than the one that is always called"
+        values = {f"attr {key}": attrs.get(key) for key in (*old.attr_keys, *new.attr_keys)}
+        inputs = tuple(read.name for read in reads)
+        intent.alter(name, {"op": op, "inputs": inputs, "attrs": tuple(sorted(attrs)), **values})
     yield from audit(comparison, intent)
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.graph.attrs import attr_value, shape_of
 from gdsurgeon.graph.constants import constant
@@ -53,16 +53,15 @@ def fold_constants(
     before, after, facts = comparison.before, comparison.after, comparison.facts
     found = _Fixed(Equivalence(before, ("checks",)))
     folded = [name for name in facts.altered if after[name].op == "Const" and before[name].op != "Const"]
-    intent = Intent(removed=facts.removed, changed=folded)
+    intent = Intent(removed=facts.removed)
     kept = {*(before.serving or Serving()).nodes, *(parse_tensor(text).node for text in outputs)}
     for name in folded:
         if name in kept or not any(True for _ in found.same.table.users(found.same.table.rows[name])):
             yield f"{quoted(name)} became a constant, but is an output"
         yield from (f"{quoted(name)} became a constant, but {line}" for line in found.faults(before[name], after[name]))
-        intent.altered += [Altered(name, "op", "Const"), Altered(name, "attrs", _ATTRS)]
-        intent.altered += [Altered(name, what, ()) for what in ("inputs", "controls", "colocated")]
-        keys = dict.fromkeys([*before[name].attr_keys, *_ATTRS])
-        intent.altered += [Altered(name, f"attr {key}", after[name].attr_bytes(key)) for key in keys]
+        values = {f"attr {key}": after[name].attr_bytes(key) for key in (*before[name].attr_keys, *_ATTRS)}
+        nothing = dict.fromkeys(("inputs", "controls", "colocated"), ())
+        intent.alter(name, {"op": "Const", "attrs": _ATTRS, **nothing, **values})
     yield from _lost(comparison, found.same, {*folded}, kept)
     for name in folded if opens else ():
         if not _is_opened(comparison, found.same, name):

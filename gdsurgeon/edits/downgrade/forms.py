@@ -148,29 +148,26 @@ def _tensor_array(site: Candidate) -> str:
 # -- diagonals: older ops have the main diagonal only -----------------------------------------------------------
 
 
-def _diag(site: Candidate) -> str:
-    why = _other_than(
-        site, (1, 0, "diagonals"), (2, -1, "rows"), (3, -1, "columns"), (4, 0, "the values off the diagonal")
-    )
-    return why or "MatrixDiag{=n}(n.0)"
+_DIAGONALS: dict[str, tuple[str, tuple[tuple[int, int, str], ...]]] = {
+    "MatrixDiag": (
+        "n.0",
+        ((1, 0, "diagonals"), (2, -1, "rows"), (3, -1, "columns"), (4, 0, "the values off the diagonal")),
+    ),
+    "MatrixDiagPart": ("n.0", ((1, 0, "diagonals"),)),
+    "MatrixSetDiag": ("n.0, n.1", ((2, 0, "diagonals"),)),
+}
+"""By op, the inputs of the older form, and the other inputs: their index, the only number in them, and their names."""
 
 
-def _diag_part(site: Candidate) -> str:
-    return _other_than(site, (1, 0, "diagonals")) or "MatrixDiagPart{=n}(n.0)"
-
-
-def _set_diag(site: Candidate) -> str:
-    return _other_than(site, (2, 0, "diagonals")) or "MatrixSetDiag{=n}(n.0, n.1)"
-
-
-def _other_than(site: Candidate, *wanted: tuple[int, int, str]) -> str:
-    """Returns the reason if an input is not the constant of the main diagonal; '' if all are."""
-    for slot, number, what in wanted:
+def _diagonal(site: Candidate) -> str:
+    op = site.node.op[: -len("V2")]
+    inputs, others = _DIAGONALS[op]
+    for slot, number, what in others:
         value = site.value(slot)
         if value is None or {*value.values} != {number}:
             text = f"{what}: only the main diagonal of square matrices, with zeros elsewhere, has an older equivalent"
             return Remark(text, "other-diagonal", what=what)
-    return ""
+    return f"{op}{{=n}}({inputs})"
 
 
 # -- products -------------------------------------------------------------------------------------------------
@@ -432,11 +429,7 @@ RULES: dict[str, Rule] = {
         Rule("StatelessCase", "Case", "", "Case{=n}(n.*)"),
         Rule("DisableCopyOnRead", "NoOp", "", "NoOp()"),
         Rule("TensorArrayV3", "TensorArrayV3 without identical_element_shapes", "", _tensor_array),
-        *(
-            Rule(f"{op}V{version}", op, _DIAGONAL, apply)
-            for op, apply in (("MatrixDiag", _diag), ("MatrixDiagPart", _diag_part), ("MatrixSetDiag", _set_diag))
-            for version in (2, 3)
-        ),
+        *(Rule(f"{op}V{version}", op, _DIAGONAL, _diagonal) for op in _DIAGONALS for version in (2, 3)),
         Rule(
             "Einsum",
             "Transpose and BatchMatMul",
