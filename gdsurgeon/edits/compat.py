@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
@@ -126,19 +126,7 @@ class _Work:
         self._set_versions()
         left = unknown_to(self.graph, self.release)
         if left or self._reasons:
-            raise EditError(
-                f"{printable(self.graph.source_name)} cannot be converted for TensorFlow {self.release.name}:",
-                code="not-compatible",
-                details=(
-                    *told([self._with_reason(each) for each in left]),
-                    *(error.message for error in self._reasons),
-                ),
-                facts={
-                    "target": self.release.name,
-                    "unknown": [self._as_json(each) for each in left],
-                    "reasons": [{"code": error.code, **error.facts} for error in self._reasons],
-                },
-            )
+            raise self._not_compatible(left)
         intent.functions.changed = [*self.inside]
         if self._versions is not None:
             intent.graph_fields["versions"] = self._versions
@@ -178,17 +166,21 @@ class _Work:
         self.lowering = Stage(self._before, EditResult(intent, asked=asked))
         self._before = written(self.graph)
 
-    def _with_reason(self, unknown: Unknown) -> Unknown:
-        """Adds the reason why a node has no older form."""
-        why = self._refused.get((unknown.function, unknown.node), "")
-        return unknown._replace(text=f"{unknown.text}; {why}") if why else unknown
-
-    def _as_json(self, unknown: Unknown) -> Json:
-        """Returns a remaining node, and the reason, as JSON."""
-        why = self._refused.get((unknown.function, unknown.node))
-        reason = why.as_json() if why is not None else None
-        _, node, op, kind, key, _ = unknown
-        return {"function": unknown.function, "node": node, "op": op, "kind": kind, "attr": key, "reason": reason}
+    def _not_compatible(self, left: Sequence[Unknown]) -> EditError:
+        """Returns the error that lists the remaining nodes, each with the reason why it has no older form."""
+        pairs = [(each, self._refused.get((each.function, each.node))) for each in left]
+        texts = told([each._replace(text=f"{each.text}; {why}") if why else each for each, why in pairs])
+        unknown: list[Json] = [
+            {"function": function, "node": node, "op": op, "kind": kind, "attr": key, "reason": why and why.as_json()}
+            for (function, node, op, kind, key, _), why in pairs
+        ]
+        reasons: list[Json] = [{"code": error.code, **error.facts} for error in self._reasons]
+        return EditError(
+            f"{printable(self.graph.source_name)} cannot be converted for TensorFlow {self.release.name}:",
+            code="not-compatible",
+            details=(*texts, *(error.message for error in self._reasons)),
+            facts={"target": self.release.name, "unknown": unknown, "reasons": reasons},
+        )
 
     # -- nodes ---------------------------------------------------------------------------------------------
 

@@ -36,9 +36,9 @@ class Rule(NamedTuple):
         op: the op that a release lacks, or supports with fewer attrs.
         to: the older form, for people.
         where: the precondition, for people; '' if the rule always applies.
-        form: the replacement in the language of rules, where ``n`` is the node: ``Sub(n.0, 1)``, and ``{=n}`` copies
-            its attrs. Or a function that returns the replacement; or the reason why there is none, with a hint; or
-            None if the node is an older form already.
+        form: the replacement in the language of rules, or a function that returns it. ``n`` is the node, and ``{=n}``
+            copies its attrs: ``Sub{=n}(n.0, 1)``. The function returns a `Remark` with the reason and a hint if the
+            node has no older form, and None if it is an older form already.
         tolerance: the largest relative and absolute difference, if other kernels compute the values.
         finite: the input that must be finite for equal results, or None.
     """
@@ -71,6 +71,10 @@ class Analysis:
             return self._shapes.shape(read)
         except KeyError:
             return None
+
+    def note(self, text: str) -> None:
+        """Adds a note about a replacement for the user."""
+        self.notes.setdefault(text)
 
     def returned(self, node: Node) -> set[int]:
         """Returns which outputs of a node are outputs of the graph or of a signature."""
@@ -108,22 +112,16 @@ class Candidate:
     """A node to replace.
 
     Attributes:
+        analysis: facts about its graph.
         node: the node.
-        release: the release that must support the replacement.
     """
 
     def __init__(self, analysis: Analysis, node: Node) -> None:
-        self._analysis = analysis
-        self.node = node
-        self.release = analysis.release
+        self.analysis, self.node = analysis, node
 
     def shape(self, slot: int) -> Shape:
         """Returns the known shape of an input."""
-        return self.known(self.node.inputs[slot])
-
-    def known(self, read: Output) -> Shape:
-        """Returns the known shape of a tensor."""
-        return self._analysis.shape(read)
+        return self.analysis.shape(self.node.inputs[slot])
 
     def dtype(self, slot: int) -> int:
         """Returns the DataType of an input; 0 if it is unknown."""
@@ -140,14 +138,6 @@ class Candidate:
         """Returns the indices of the outputs that other nodes read."""
         users = self.node.graph.users(self.node)
         return {read.index for user in users for read in user.inputs if read.node is self.node}
-
-    def returned_outputs(self) -> set[int]:
-        """Returns the indices of the outputs that are outputs of the graph."""
-        return self._analysis.returned(self.node)
-
-    def note(self, text: str) -> None:
-        """Adds a note about the replacement for the user."""
-        self._analysis.notes.setdefault(text)
 
 
 @cache

@@ -112,7 +112,7 @@ def _broadcast_to(site: Candidate) -> str:
 
 
 def _ensure_shape(site: Candidate) -> str:
-    site.note("EnsureShape is replaced by Identity: tensors of a wrong shape are no longer refused")
+    site.analysis.note("EnsureShape is replaced by Identity: tensors of a wrong shape are no longer refused")
     return "Identity{=n}(n.0)"
 
 
@@ -141,7 +141,7 @@ def _band(site: Candidate) -> str:
 
 def _tensor_array(site: Candidate) -> str:
     """With identical_element_shapes the shape of elements is known even if none was written."""
-    site.note("in this release a TensorArray without any written element cannot be read as a whole")
+    site.analysis.note("in this release a TensorArray without any written element cannot be read as a whole")
     return "TensorArrayV3{=n, identical_element_shapes=false}(n.*)"
 
 
@@ -214,7 +214,7 @@ def _nms(site: Candidate) -> str:
     sigma = site.value(5) if len(site.node.inputs) > 5 else None
     if len(site.node.inputs) > 5 and (sigma is None or sigma.values != [0.0]):
         return Remark("it changes scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
-    if (site.used_outputs() | site.returned_outputs()) - {0}:
+    if (site.used_outputs() | site.analysis.returned(site.node)) - {0}:
         text = "not only its first output is used: compute the scores with GatherV2 and the count with Size"
         return Remark(text, "output-read")
     return "NonMaxSuppressionV3{=n}(n.0, n.1, n.2, n.3, n.4)"
@@ -222,7 +222,7 @@ def _nms(site: Candidate) -> str:
 
 def _nms_v3(site: Candidate) -> str:
     """The boxes of V2 without those whose score is not above the threshold: these (and NaN) are made the last ones."""
-    site.note(
+    site.analysis.note(
         "NonMaxSuppressionV2 treats boxes with infinite or NaN coordinates differently; for finite boxes it "
         "selects the same boxes"
     )
@@ -249,7 +249,7 @@ def _softmax(site: Candidate) -> str | None:
 
 def _convolution(site: Candidate) -> str | None:
     """A Pad before the convolution, which adds the zeros that explicit_paddings add; or one for each group."""
-    definition = site.release.op_def(site.node.op)
+    definition = site.analysis.release.op_def(site.node.op)
     has_paddings = definition is not None and "explicit_paddings" in definition.attrs
     if not has_paddings and site.node.text_attr("padding") == "EXPLICIT":
         return f"{site.node.op}{{=n, {_UNPADDED}}}(Pad(n.0, {_amounts(site)}), n.1)"
@@ -264,7 +264,7 @@ def _grouped(site: Candidate) -> str | None:
     """A convolution of several groups: a depthwise one if each group has one channel, or one for each group."""
     read, filters = site.node.inputs[0], site.shape(1)
     unpadded = read.node.inputs[0] if read.node.op == "Pad" else read  # the Pad may be new
-    count = groups(site.node, [site.known(read) or site.known(unpadded), filters])
+    count = groups(site.node, [site.analysis.shape(read) or site.analysis.shape(unpadded), filters])
     if count == 1 or filters is None:
         return None
     across = 1 if site.node.text_attr("data_format") == "NCHW" else 3
