@@ -72,7 +72,7 @@ def _check(
     checkpoints: list[str],
     budget: float | None,
     threads: int | None,
-    **_: Any,
+    **_: object,
 ) -> None:
     """Raises UsageError if options conflict, or an option lacks the option that it needs."""
     from gdsurgeon.gradients.checkpoints import MODES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
 
 from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
@@ -19,6 +19,9 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.specification.specify import Asked
+
+if TYPE_CHECKING:
+    from gdsurgeon.select import Nodes
 
 P = ParamSpec("P")
 Resolver = Callable[[str], str]
@@ -68,7 +71,7 @@ def edit(*, select: str = "", **arguments: Naming) -> Callable[[Edit[P]], Edit[P
     return decorate
 
 
-def _selected(graph: Graph, nodes: Any) -> list[Node]:
+def _selected(graph: Graph, nodes: Nodes) -> list[Node]:
     """Returns the selected nodes. Raises EditError if no node is selected."""
     from gdsurgeon.select import NodeList, nodes_of
 

@@ -12,7 +12,7 @@ from operator import ge, itemgetter, sub
 from re import finditer
 from struct import pack
 from sys import byteorder
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.names import CONTROL, parse_input
@@ -299,15 +299,16 @@ class Table:
         for i in range(room):  # a row number has no more bytes than this
             shifted[room + i :: 8] = data[i::4]
         self.edges += little_endian(array("q", bytes(shifted)))
-        codes: list[Any] = list(map(self.code, odd))
+        codes = list(map(self.code, odd))
         for place in finditer(rb"[^\0]", data[3::4]):
             i = place.start()
             k = int.from_bytes(data[4 * i : 4 * i + 3], "little")
             self.odd_edges.append(at + i)
-            if codes[k] is None:  # it is resolved at the end
+            code = codes[k]
+            if code is None:  # it is resolved at the end
                 self._pending.append((at + i, odd[k]))
             else:
-                self.edges[at + i] = codes[k]
+                self.edges[at + i] = code
 
     def _ids(self, ops: Iterable[str]) -> list[int]:
         """Returns the index of each of `ops` in `op_names`; adds new ops."""
