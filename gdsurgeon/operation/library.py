@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from gdsurgeon.arguments import StrPath, path_of, public
+from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.compare.diff import are_same_bytes
 from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import Model, reads_of
@@ -77,20 +76,11 @@ def operate(
 
         After any error, `model` and an earlier output are unchanged, and no other files remain.
     """
+    given = locals()
     _check_level(level, LEVELS)
-    request = Request(
-        os.fspath(model),
-        out=path_of(out),
-        in_place=in_place,
-        backup=backup,
-        dry_run=dry_run,
-        require_change=require_change,
-        changes_values=changes_values,
-        level=level,
-        functions=tuple(functions),
-        settings=settings or Settings(),
-        overrides=overrides_of(feeds, archive, shapes),
-    )
+    options: dict[str, Any] = {name: value for name, value in given.items() if name in Request.__dataclass_fields__}
+    options |= {"functions": tuple(functions), "settings": settings or Settings()}
+    request = Request(**options, overrides=overrides_of(feeds, archive, shapes))
     return whole.operate(request, edit if callable(edit) else _instructions(request, edit), progress=progress)
 
 

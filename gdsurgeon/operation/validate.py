@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
-from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of, public
+from gdsurgeon.arguments import Pairs, StrPath, public
 from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.compare.surroundings import Difference as Surrounding
@@ -226,33 +227,11 @@ def validate(
     Raises:
         GdsurgeonError: see `carry_out`.
     """
-    request = ValidateRequest(
-        os.fspath(model),
-        path_of(other),
-        level=level,
-        names=pairs_of(names),
-        pre=path_of(pre),
-        post=path_of(post),
-        pre_map=[Mapped(*item) for item in pre_map],
-        post_map=[Mapped(*item) for item in post_map],
-        outputs=outputs,
-        rtol=rtol,
-        atol=atol,
-        devices=tuple(devices),
-        first_divergence=first_divergence,
-        lockstep=lockstep,
-        reduce=path_of(reduce),
-        profile=profile,
-        save_outputs=path_of(save_outputs),
-        save_feeds=path_of(save_feeds),
-        golden=path_of(golden),
-        grappler=grappler,
-        strict=strict,
-        wanted=Wanted(tuple(tags), tuple(signatures), os.fspath(checkpoint)),
-        settings=settings or Settings(),
-        overrides=overrides_of(feeds, archive, shapes),
-    )
-    verdict = Verdict(request)
+    given, names_of_fields = locals(), ValidateRequest.__dataclass_fields__
+    options: dict[str, Any] = {name: value for name, value in given.items() if name in names_of_fields}
+    options["settings"] = settings or Settings()
+    wanted = Wanted(tuple(tags), tuple(signatures), os.fspath(checkpoint))
+    verdict = Verdict(ValidateRequest(**options, wanted=wanted, overrides=overrides_of(feeds, archive, shapes)))
     carry_out(verdict, progress)
     return verdict
 
