@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -104,9 +104,8 @@ def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any
     before, values = expected.graph, expected.values
     added = [name for name in expected.now.store.names if name not in before]
     clone = _Clone(before, added, _Request(**arguments))
-    listing = _Listing(clone)
     for place in [place for place in values if place[0] == "collection"]:
-        values[place] = listing.members(values[place], found.get(place))
+        values[place] = clone.listed(values[place], found.get(place))
     keys = [(new.decode(), old.decode()) for old, new in clone.keys.items()]
     if clone.has_new_saver:
         saved = clone.newly_saved()
@@ -315,20 +314,9 @@ class _Clone:
             controls = {control.name for control in self.graph[group].controls}
             intent.alter(group, {"controls": frozenset(copies | controls)})
 
+    # -- collections: records of clones follow the records of their originals --
 
-def _texts(node: Node) -> list[bytes]:
-    found = constant(node)
-    return [item for item in found.values if isinstance(item, bytes)] if found is not None else []
-
-
-class _Listing:
-    """The collections of a model with clones: records of clones follow the records of their originals."""
-
-    def __init__(self, clone: _Clone) -> None:
-        self._names: Mapping[str, str] = clone.names
-        self._spelt: Callable[[str], str] = clone.spelt
-
-    def members(self, members: Held, found: Held | None) -> Held:
+    def listed(self, members: Held, found: Held | None) -> Held:
         """Returns the members of a collection, and those of clones. `found` has numbers after names in use."""
         if not isinstance(members, tuple):
             return members
@@ -358,16 +346,16 @@ class _Listing:
         return [self._clone(member)] if names is not None and self._is_cloned(names) else []
 
     def _is_cloned(self, name: Held) -> bool:
-        return isinstance(name, (NodeName, Tensor)) and parse_tensor(name.removeprefix("^")).node in self._names
+        return isinstance(name, (NodeName, Tensor)) and parse_tensor(name.removeprefix("^")).node in self.names
 
     def _clone(self, value: Held) -> Held:
         """Returns `value` with the names of clones."""
-        return self._scoped(respelt({(): value}, self._name)[()])
+        return self._scoped(respelt({(): value}, self._renamed)[()])
 
-    def _name(self, text: str) -> str:
+    def _renamed(self, text: str) -> str:
         control = "^" if text[:1] == "^" else ""
         node, colon, port = text.removeprefix("^").partition(":")
-        return f"{control}{self._names.get(node, node)}{colon}{port}"
+        return f"{control}{self.names.get(node, node)}{colon}{port}"
 
     def _scoped(self, value: Held) -> Held:
         """Returns `value` with the names of contexts and of sliced variables in the new scope."""
@@ -375,7 +363,7 @@ class _Listing:
             return tuple(map(self._scoped, value))
         if not isinstance(value, dict):
             return value
-        return {key: self._spelt(str(item)) if key in _SCOPED else self._scoped(item) for key, item in value.items()}
+        return {key: self.spelt(str(item)) if key in _SCOPED else self._scoped(item) for key, item in value.items()}
 
     def _contexts(self, context: dict[str, Held]) -> list[Held]:
         """Returns `context` and its clone; if it is not cloned, `context` with the clones of its nodes."""
@@ -403,6 +391,11 @@ class _Listing:
         if isinstance(value, dict) and isinstance(found, dict):
             return {name: self._numbered(item, found.get(name), name) for name, item in value.items()}
         return found if key in _SCOPED and isinstance(found, str) and is_numbered(found, str(value)) else value
+
+
+def _texts(node: Node) -> list[bytes]:
+    found = constant(node)
+    return [item for item in found.values if isinstance(item, bytes)] if found is not None else []
 
 
 _SCOPED = ("context_name", "full_name")

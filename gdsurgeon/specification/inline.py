@@ -15,8 +15,8 @@ from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows, lost_functions, selected
+from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR
+from gdsurgeon.specification.rows import Rows, is_pure, lost_functions, selected
 from gdsurgeon.specification.sharing import calling_nodes
 from gdsurgeon.wire.protos import AttrValue
 
@@ -178,7 +178,7 @@ def inline(
         name
         for scope in scopes
         for node, name in scope.names.items()
-        if node not in scope.inner and (name in comparison.after or not _may_be_left_out(node))
+        if node not in scope.inner and (name in comparison.after or not is_pure(before, node.op))
     }
     calls = [call.name for call in root.inner]
     kept = {name for name in calls if name in comparison.after}
@@ -296,12 +296,6 @@ class _Edited:
         left -= {node.name for node in closure(starts, lambda node: _above(node) if node.name in self._made else ())}
         if left:
             yield f"{quoted(name)} has no control dependency on {sorted(left)}"
-
-
-def _may_be_left_out(node: Node) -> bool:
-    """Returns whether a node has no effects, and may be left out if it has no consumers."""
-    definition = node.op_def
-    return definition is not None and not definition.is_stateful and node.op not in PLACEHOLDERS | CONTROL_FLOW
 
 
 def _above(node: Node) -> list[Node]:

@@ -106,20 +106,31 @@ def selected(graph: Graph, what: Selection | Iterable[str]) -> list[str]:
     """
     if not isinstance(what, Selection):
         return list(dict.fromkeys(map(str, what)))
-    edges = _Edges(graph, control=what.control)
-    names, row = edges.rows.names, edges.rows.row
+    rows = Rows(graph)
+    names = rows.names
+    producers = rows.producers if what.control else rows.reads
+    readers: dict[int, list[int]] = {}
+    for row in range(len(names)) if what.forward or what.between else ():
+        for producer in producers(row):
+            readers.setdefault(producer, []).append(row)
+
+    def consumers(row: int) -> Iterable[int]:
+        return readers.get(row, ())
+
     if not any((what.nodes, what.regexes, what.ops, what.scopes, what.between, what.forward, what.backward)):
         found = set(range(len(names)))
     else:
-        found = {number for number, name in enumerate(names) if _is_named(name, edges.rows.op(number), what)}
-        found |= closure(map(row, what.forward), edges.readers)
-        found |= closure(map(row, what.backward), edges.producers)
+        found = {row for row, name in enumerate(names) if _is_named(name, rows.op(row), what)}
+        found |= closure(map(rows.row, what.forward), consumers)
+        found |= closure(map(rows.row, what.backward), producers)
         for start, end in what.between:
-            heads = {edges.rows.row(user) for text in start for user, _ in edges.rows.uses(edges.rows.tensor(text))}
-            above, below = closure(map(row, end), edges.producers), closure(heads, edges.readers)
+            heads = {rows.row(user) for text in start for user, _ in rows.uses(rows.tensor(text))}
+            above, below = closure(map(rows.row, end), producers), closure(heads, consumers)
             found |= above & below
-    if what.constants:
-        _Edges(graph, control=True).add_constants(found)
+    if what.constants:  # with rows that depend only on constants; all users of a row must be found
+        first = {*rows.of_op(("Const",))}
+        constants = _grown(first, rows.users, rows.producers, lambda row: is_pure(graph, rows.op(row)))
+        _grown(found, rows.producers, rows.users, constants.__contains__)
     ends = {node.name for node in graph.ends}
     return [
         name
@@ -141,48 +152,25 @@ def _is_named(name: str, op: str, what: Selection) -> bool:
     )
 
 
-class _Edges:
-    """The edges of a file, with or without its control edges."""
+def _grown(
+    rows: set[int],
+    step: Callable[[int], Iterable[int]],
+    back: Callable[[int], Iterable[int]],
+    may_join: Callable[[int], bool],
+) -> set[int]:
+    """Adds to `rows` each row that a `step` leads to, if it `may_join` and all steps `back` lead to `rows`."""
+    counts = Counter[int]()
+    pending = list(rows)
+    while pending:
+        for row in {*step(pending.pop())} - rows:
+            counts[row] += 1
+            if counts[row] == len({*back(row)}) and may_join(row):
+                rows.add(row)
+                pending.append(row)
+    return rows
 
-    def __init__(self, graph: Graph, *, control: bool) -> None:
-        self.rows = Rows(graph)
-        self._control = control
-        self._readers: dict[int, list[int]] = {}
 
-    def producers(self, row: int) -> Iterable[int]:
-        return [producer for producer, port in self.rows.edges(row) if self._control or port != CONTROL]
-
-    def readers(self, row: int) -> Iterable[int]:
-        if not self._readers:
-            for reader in range(len(self.rows.names)):
-                for producer in self.producers(reader):
-                    self._readers.setdefault(producer, []).append(reader)
-        return self._readers.get(row, ())
-
-    def add_constants(self, found: set[int]) -> None:
-        """Adds to `found` the rows that depend only on constants, and all of whose users are found."""
-        constant = self._grown({*self.rows.of_op(("Const",))}, self.readers, self.producers, self._is_pure)
-        self._grown(found, self.producers, self.readers, constant.__contains__)
-
-    @staticmethod
-    def _grown(
-        rows: set[int],
-        step: Callable[[int], Iterable[int]],
-        back: Callable[[int], Iterable[int]],
-        may_join: Callable[[int], bool],
-    ) -> set[int]:
-        """Adds to `rows` each row that a `step` leads to, if it `may_join` and all steps `back` lead to `rows`."""
-        counts = Counter[int]()
-        pending = list(rows)
-        while pending:
-            for row in {*step(pending.pop())} - rows:
-                counts[row] += 1
-                if counts[row] == len({*back(row)}) and may_join(row):
-                    rows.add(row)
-                    pending.append(row)
-        return rows
-
-    def _is_pure(self, row: int) -> bool:
-        op = self.rows.op(row)
-        definition = self.rows.graph.op_def(op)
-        return definition is not None and not definition.is_stateful and op not in CONTROL_FLOW | PLACEHOLDERS
+def is_pure(graph: Graph, op: str) -> bool:
+    """Returns whether nodes with `op` have no effects, and compute the same value in each run."""
+    definition = graph.op_def(op)
+    return definition is not None and not definition.is_stateful and op not in CONTROL_FLOW | PLACEHOLDERS
