@@ -119,8 +119,10 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
             code="nothing-selected",
         )
     flags = _named(topology, selection) if selection.names_something else topology.flags(topology.numbers())
-    if selection.constants:
-        _add_constants(topology, flags)
+    if selection.constants:  # and nodes that are computed only from constants, if only selected nodes read them
+        constant = is_constant(topology)
+        for number in serving_alone(topology, members(flags), lambda n: bool(constant[n]), lambda _: True):
+            flags[number] = 1
     if selection.exclude:
         for number in _matching_any(topology, selection.exclude, members(flags)):
             flags[number] = 0
@@ -286,13 +288,6 @@ def _tensor(topology: Topology, text: str) -> tuple[int, int]:
     """Returns the node and the output index of a tensor name given by the user."""
     ref = parse_tensor(text)
     return topology.id_of(topology.graph.tensor(text).node), ref.port
-
-
-def _add_constants(topology: Topology, flags: bytearray) -> None:
-    """Selects nodes that are computed only from constants and consumed only by selected nodes."""
-    constant = is_constant(topology)
-    for number in serving_alone(topology, members(flags), lambda n: bool(constant[n]), lambda _: True):
-        flags[number] = 1
 
 
 def is_constant(topology: Topology) -> bytearray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -323,10 +323,6 @@ class Variables(dict[str, str]):
             self.unused.remove(name)
         return super().__getitem__(name)
 
-    def are_left_in(self, words: Iterable[str]) -> bool:
-        """Returns whether `words` still contain a reference to one of the variables."""
-        return any(name in self for word in words for name in _names_in(word))
-
     def check_used(self, called: str, text: str) -> None:
         """Raises UsageError if the script `text`, whose name is `called`, does not use one of the given variables."""
         for name in self.unused:
@@ -430,8 +426,11 @@ class ScriptEdits:
         self._taken: list[tuple[Request, Sequence[Instruction]]] = []
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
         self._is_ended = False
-        if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:
-            _make_paths_absolute(request)
+        if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:  # found from any folder
+            if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
+                request.model = os.path.abspath(request.model)
+            if request.wanted.checkpoint:
+                request.wanted = request.wanted._replace(checkpoint=os.path.abspath(request.wanted.checkpoint))
 
     def read(self, variables: Variables) -> list[Instruction]:
         """Returns the instructions of the script, with the values of `variables`.
@@ -454,7 +453,8 @@ class ScriptEdits:
                 out += self._instructions(line, called, out)
             except GdsurgeonError as error:
                 error.place_at(called)
-                if isinstance(line, ScriptLine) and variables.are_left_in(line.words):
+                words = line.words if isinstance(line, ScriptLine) else ()
+                if any(name in variables for word in words for name in _names_in(word)):
                     hint = "single quotes keep $VAR as it is; double quotes replace $VAR by its value"
                     error.hint = error.hint or hint
                 faults.append(error)
@@ -540,17 +540,14 @@ class ScriptEdits:
                 raise UsageError(line, code="not-in-a-script", option=error.option_name) from error
             raise usage_error(error) from error
         except (click.ClickException, UsageError) as error:
-            if arguments and self._is_model(arguments[0]):
+            model = self._request.model
+            is_model = self._has_model and arguments and arguments[0] in (model, os.path.basename(model))
+            if is_model and arguments[0] not in STANDARD_INPUT:
                 line = f"lines are written without MODEL: leave out {quoted(arguments[0])}"
                 raise UsageError(line, code="model-in-a-script", value=arguments[0]) from error
             if isinstance(error, UsageError):
                 raise
             raise usage_error(error) from error
-
-    def _is_model(self, word: str) -> bool:
-        """Returns whether `word` is the path of MODEL."""
-        model = self._request.model
-        return word not in STANDARD_INPUT and self._has_model and word in (model, os.path.basename(model))
 
     def _reporting(self, edit: Edit, line: ScriptLine) -> Edit:
         """Returns `edit` such that it runs in the folder of the script, and its result names `line`."""
@@ -562,14 +559,6 @@ class ScriptEdits:
             return result
 
         return reporting
-
-
-def _make_paths_absolute(request: Request) -> None:
-    """Makes the paths of `request` absolute, so that its files are found from any folder."""
-    if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
-        request.model = os.path.abspath(request.model)
-    if request.wanted.checkpoint:
-        request.wanted = request.wanted._replace(checkpoint=os.path.abspath(request.wanted.checkpoint))
 
 
 def _check_own(command: click.Command, context: click.Context) -> None:

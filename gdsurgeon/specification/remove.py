@@ -39,7 +39,7 @@ def remove(
     intent = Intent(removed=names)
     called = {name for function in after.functions for name in after.functions.calls(function.signature.name)}
     intent.functions.removed = [name for name in facts.functions.removed if name not in called]
-    replacements = _Replacements(removed, bypass_input)
+    replacements = _replacements(removed, bypass_input)
     for user, slot, read, now in _lost_reads(comparison, removed):
         intent.rewire([(user, slot)], read.name, now)
         node = after[parse_tensor(now).node]
@@ -48,12 +48,12 @@ def remove(
                 yield f"{quoted(user)} reads {quoted(now)} instead of {quoted(read.name)}, which is not a placeholder"
             shape = {"shape": None} if node.has_attr("shape") else {}
             intent.add(node.name, "Placeholder", attrs={**shape, "dtype": type_value(base_dtype(read.dtype))})
-        elif now not in replacements.of(read):
+        elif now not in replacements(read):
             yield f"{quoted(user)} reads {quoted(now)} instead of {quoted(read.name)}, but not an input of that node"
     intent.removed = [name for name in names if name not in {*intent.added}]
-    dependencies = _Dependencies(removed, bypass)
+    dependencies = _dependencies(removed, bypass)
     for user in dict.fromkeys(user for name in names for user in before.store.users(name) if user not in removed):
-        expected = dependencies.of(before[user])
+        expected = dependencies(before[user])
         controls = tuple(control.name for control in after[user].controls)
         if missing := sorted(expected - {*controls, user}):
             listed = ", ".join(map(quoted, missing))
@@ -120,54 +120,51 @@ def _above(node: Node, *, reads: bool) -> list[Node]:
     return [*node.controls, *((read.node for read in node.inputs) if reads else ())]
 
 
-class _Replacements:
-    """The tensors that can replace outputs of removed nodes. `which` is the input that is followed; None: all."""
+def _replacements(removed: dict[str, None], which: int | None) -> Callable[[Output], frozenset[str]]:
+    """Returns a function that returns the tensors that can replace an output.
 
-    def __init__(self, removed: dict[str, None], which: int | None) -> None:
-        self._removed, self._which = removed, which
-        self._known: dict[Output, frozenset[str]] = {}
+    `which` is the input of removed nodes that is followed; None: all.
+    """
 
-    def of(self, output: Output) -> frozenset[str]:
-        """Returns the tensors that can replace `output`."""
-        return _reached(output, lambda o: () if o.node.name in self._removed else (o.name,), self._inputs, self._known)
-
-    def _inputs(self, output: Output) -> Sequence[Output]:
-        node, which = output.node, self._which
-        if node.name not in self._removed:
+    def inputs(output: Output) -> Sequence[Output]:
+        node, followed = output.node, which
+        if node.name not in removed:
             return ()
         definition = node.op_def
         if which is None and definition is not None and len(definition.inputs) == len(definition.outputs) == 1:
             taken, given = definition.inputs[0], definition.outputs[0]
             lists = (taken.number_attr or taken.list_attr, given.number_attr or given.list_attr)
             if lists[0] and lists[0] == lists[1] and taken.type_attr == given.type_attr:  # such as IdentityN
-                which = output.index
-        return node.inputs if which is None else node.inputs[which : which + 1]
+                followed = output.index
+        return node.inputs if followed is None else node.inputs[followed : followed + 1]
+
+    known: dict[Output, frozenset[str]] = {}
+    return lambda output: _reached(output, lambda o: () if o.node.name in removed else (o.name,), inputs, known)
 
 
-class _Dependencies:
-    """The expected control inputs: the control inputs (with `bypass` also the inputs) of removed nodes replace them."""
+def _dependencies(removed: dict[str, None], bypass: bool) -> Callable[[Node], frozenset[str]]:
+    """Returns a function that returns the expected control inputs of a node.
 
-    def __init__(self, removed: dict[str, None], bypass: bool) -> None:
-        self._removed, self._bypass = removed, bypass
-        self._known: dict[Node, frozenset[str]] = {}
-        self._known_of_reads: dict[Node, frozenset[str]] = {}
+    The control inputs, with `bypass` also the inputs, of removed nodes replace them; with `bypass` also those of the
+    removed nodes whose value the node reads.
+    """
+    known: dict[Node, frozenset[str]] = {}
+    known_of_reads: dict[Node, frozenset[str]] = {}
 
-    def of(self, user: Node) -> frozenset[str]:
-        """Returns the control inputs of `user`; with `bypass` also those of the removed nodes whose value it reads."""
-        if not self._bypass:
-            return self._of_controls(user)
-        return _reached(user, self._of_controls, lambda n: self._lost(r.node for r in n.inputs), self._known_of_reads)
+    def split(nodes: Iterable[Node]) -> tuple[list[str], list[Node]]:
+        """Returns the names of the nodes that are not removed, and the removed nodes."""
+        found = list(nodes)
+        return [n.name for n in found if n.name not in removed], [n for n in found if n.name in removed]
 
-    def _of_controls(self, node: Node) -> frozenset[str]:
-        kept = frozenset(control.name for control in node.controls if control.name not in self._removed)
-        lost = (_reached(n, self._kept, self._all_lost, self._known) for n in self._lost(node.controls))
-        return kept.union(*lost)
+    def of_removed(node: Node) -> frozenset[str]:
+        return _reached(
+            node, lambda n: split(_above(n, reads=bypass))[0], lambda n: split(_above(n, reads=bypass))[1], known
+        )
 
-    def _kept(self, node: Node) -> Iterable[str]:
-        return [n.name for n in _above(node, reads=self._bypass) if n.name not in self._removed]
+    def of_controls(node: Node) -> frozenset[str]:
+        kept, lost = split(node.controls)
+        return frozenset(kept).union(*map(of_removed, lost))
 
-    def _all_lost(self, node: Node) -> list[Node]:
-        return self._lost(_above(node, reads=self._bypass))
-
-    def _lost(self, nodes: Iterable[Node]) -> list[Node]:
-        return [node for node in nodes if node.name in self._removed]
+    if not bypass:
+        return of_controls
+    return lambda user: _reached(user, of_controls, lambda n: split(r.node for r in n.inputs)[1], known_of_reads)

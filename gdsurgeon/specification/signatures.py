@@ -152,7 +152,8 @@ def _expected(before: Graph, unfreeze: str | None, init: Sequence[str]) -> tuple
     """Returns the expected changes of the graph, the saved variables, and the node that a loader runs."""
     intent, saved = Intent(), None
     if unfreeze is not None:
-        saved = [_unfrozen(intent, before, node) for node in before.nodes() if _is_weight(node, unfreeze)]
+        weights = [n for n in before.nodes() if n.op == "Const" and n.output.dtype in FLOATING]
+        saved = [_unfrozen(intent, before, node) for node in weights if re.search(unfreeze, node.name)]
         add_saver(before, saved, intent, "save")
     nodes = [name.partition(":")[0] for name in init]
     if len(nodes) < 2:
@@ -160,10 +161,6 @@ def _expected(before: Graph, unfreeze: str | None, init: Sequence[str]) -> tuple
     group = UniqueNames(lambda name: name in before or name in intent.added)("init")
     intent.add(group, "NoOp", (), nodes)
     return intent, saved, group
-
-
-def _is_weight(node: Node, pattern: str) -> bool:
-    return node.op == "Const" and re.search(pattern, node.name) is not None and node.output.dtype in FLOATING
 
 
 def _unfrozen(intent: Intent, before: Graph, node: Node) -> Saved:

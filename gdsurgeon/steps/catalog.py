@@ -9,12 +9,11 @@ refused), and the parameters. The annotation of a parameter contains its `Kind`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from inspect import Parameter as Argument
 from inspect import cleandoc, signature
-from typing import NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
 from gdsurgeon.errors import InputError, UsageError, printable, quoted
 from gdsurgeon.ops.dtypes import DType
@@ -70,35 +69,62 @@ class Group(NamedTuple):
     make: Callable[..., object]
 
 
-@dataclass(frozen=True, eq=False)
 class Step:
     """A step.
 
-    Attributes:
+    Args:
         name: the name in the language.
-        family: one of `FAMILIES`.
         apply: the function.
-        parameters: in the order of positional arguments.
-        groups: by the name of a parameter of the function, the parameters that it stands for.
-        summary: one line with the purpose.
-        explanation: further details.
-        sides: where it can be used: see `EITHER`.
         example: a call, or several steps.
+        family: one of `FAMILIES`; by default, the module of the function.
+        sides: where it can be used: see `EITHER`.
+        more: is appended to the explanation in the docstring.
         takes: returns the input dtype and shape for an output dtype and shape; used if the step is before a model.
         one_by_one: whether it works on a single item of a batch, and not on a batch.
+
+    Attributes:
+        summary: one line with the purpose.
+        explanation: further details.
+        parameters: in the order of positional arguments.
+        groups: by the name of a parameter of the function, the parameters that it stands for.
     """
 
-    name: str
-    family: str
-    apply: Callable[..., Value]
-    parameters: tuple[Parameter, ...]
-    groups: Mapping[str, Group]
-    summary: str
-    explanation: str
-    sides: tuple[str, ...]
-    example: str
-    takes: Callable[[InputSpec, Arguments], InputSpec]
-    one_by_one: bool
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[..., Value],
+        *,
+        example: str,
+        family: str = "",
+        sides: tuple[str, ...] = EITHER,
+        more: str = "",
+        takes: Callable[[InputSpec, Arguments], InputSpec] = lambda output, _: output,
+        one_by_one: bool = False,
+    ) -> None:
+        self.name, self.apply, self.example = name, apply, example
+        self.family = family or apply.__module__.rpartition(".")[2]
+        self.sides, self.takes, self.one_by_one = sides, takes, one_by_one
+        text, _, described = cleandoc(apply.__doc__ or "").partition("\n\nArgs:\n")
+        self.summary, _, explanation = text.partition("\n\n")
+        self.explanation = " ".join([*explanation.split(), *more.split()])
+        helps: dict[str, str] = {}
+        for line in described.splitlines():
+            key, _, words = line.strip().partition(": ")
+            if line.startswith("     "):  # the line continues the previous one
+                helps[next(reversed(helps))] += f" {line.strip()}"
+            else:
+                helps[key] = words
+        hints = get_type_hints(apply, include_extras=True)
+        self.parameters: list[Parameter] = []
+        self.groups: dict[str, Group] = {}
+        for key, argument in list(signature(apply).parameters.items())[2:]:
+            hint = hints[key]  # a `Kind` or `Group`, which may be optional
+            (kind,) = getattr(hint, "__metadata__", None) or get_args(hint)[0].__metadata__
+            if isinstance(kind, Group):
+                self.groups[key] = kind
+                self.parameters += kind.parameters
+            else:
+                self.parameters.append(Parameter(key.replace("_", "-"), kind, helps.get(key, ""), argument.default))
 
     @property
     def usage(self) -> str:
@@ -177,62 +203,11 @@ REGISTERED: dict[str, Step] = {}
 """The steps of the families that are loaded; see `catalog`."""
 
 
-def step(
-    name: str,
-    *,
-    example: str,
-    family: str = "",
-    sides: tuple[str, ...] = EITHER,
-    more: str = "",
-    takes: Callable[[InputSpec, Arguments], InputSpec] = lambda output, _: output,
-    one_by_one: bool = False,
-) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Makes a function a step; see `Step`.
-
-    Args:
-        name: see `Step`.
-        example: see `Step`.
-        family: by default, the module of the function.
-        sides: see `Step`.
-        more: is appended to the explanation in the docstring.
-        takes: see `Step`.
-        one_by_one: see `Step`.
-    """
+def step(name: str, **declared: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """Makes a function a step; `declared` are arguments of `Step`."""
 
     def register(apply: Callable[..., Value]) -> Callable[..., Value]:
-        text, _, described = cleandoc(apply.__doc__ or "").partition("\n\nArgs:\n")
-        summary, _, explanation = text.partition("\n\n")
-        helps: dict[str, str] = {}
-        for line in described.splitlines():
-            key, _, words = line.strip().partition(": ")
-            if line.startswith("     "):  # the line continues the previous one
-                helps[next(reversed(helps))] += f" {line.strip()}"
-            else:
-                helps[key] = words
-        hints = get_type_hints(apply, include_extras=True)
-        parameters: list[Parameter] = []
-        groups: dict[str, Group] = {}
-        for key, argument in list(signature(apply).parameters.items())[2:]:
-            hint = hints[key]  # a `Kind` or `Group`, which may be optional
-            (kind,) = getattr(hint, "__metadata__", None) or get_args(hint)[0].__metadata__
-            if isinstance(kind, Group):
-                groups[key] = kind
-                parameters += kind.parameters
-            else:
-                parameters.append(Parameter(key.replace("_", "-"), kind, helps.get(key, ""), argument.default))
-        REGISTERED[name] = Step(
-            name,
-            family or apply.__module__.rpartition(".")[2],
-            apply,
-            tuple(parameters),
-            groups,
-            summary,
-            " ".join([*explanation.split(), *more.split()]),
-            sides,
-            example,
-            takes,
-            one_by_one,
-        )
+        REGISTERED[name] = Step(name, apply, **declared)
         return apply
 
     return register
