@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import Json, UsageError, quoted
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry
 from gdsurgeon.values import Data
@@ -355,7 +355,7 @@ def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
 
 def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
     """Returns the nodes that compute the outputs of `sites` in the original."""
-    return tuple(dict.fromkeys(parse_tensor(old).node for site in sites for old, _ in site.outputs))
+    return tuple(dict.fromkeys(node_of(old) for site in sites for old, _ in site.outputs))
 
 
 def claims_apart(sites: Iterable[Site], of_largest: float, most: int | None = None) -> list[SameSites]:

@@ -90,6 +90,11 @@ def parse_tensor(text: str) -> InputRef:
     return ref
 
 
+def node_of(tensor: str) -> str:
+    """Returns the node in a tensor name. Raises EditError as `parse_tensor` does."""
+    return parse_tensor(tensor).node
+
+
 def scope_prefix(scope: str) -> str:
     """Returns `scope` with exactly one slash at its end; '' is the whole graph."""
     stripped = scope.strip("/")

@@ -44,7 +44,7 @@ from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.change import Change, opened_again
-from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, measurable, profiles
+from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, profiles
 from gdsurgeon.proof.differences import GraphDifference, listed_differences, run_apart, summed_up
 from gdsurgeon.proof.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
@@ -557,7 +557,7 @@ class _Validation:
             names[1] += " (other)"
         runs = (ORIGINAL, EDITED) if len(names) > 1 else (trial.lead,)
         try:
-            found = profiles(self.executor, [measurable(trial, run) for run in runs])
+            found = profiles(trial, runs)
         except Refused as refused:
             text = f"the model does not run a second time, which measuring requires: {printable(refused.text)}"
             raise ValidationError(text, code="does-not-run", reason=refused.text) from refused

@@ -19,12 +19,12 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import IDENTITY, IFS, TABLE_INITIALIZERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.subject import Feeds
+from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import ORIGINAL, Trial, nodes_of
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.tensor import Tensor
@@ -35,20 +35,6 @@ MOST_RUNS = 15
 LONGEST_MEASURING = 4.0
 """The seconds for all graphs together."""
 MOST_NODES = 10
-
-
-class MeasuredGraph(NamedTuple):
-    """A graph of the executor, its feeds, and the fetches of each run."""
-
-    key: str
-    feeds: Feeds
-    groups: Sequence[Sequence[str]]
-
-
-def measurable(trial: Trial, run: str) -> MeasuredGraph:
-    """Returns the graph of `run` with its feeds in the last sample, to be run again."""
-    subject = trial.subject(run)
-    return MeasuredGraph(subject.key, trial.fed[run], subject.plan.groups)
 
 
 class Profile(NamedTuple):
@@ -72,39 +58,28 @@ class Profile(NamedTuple):
         return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
 
 
-def measured(executor: Executor, work: Sequence[MeasuredGraph], least: float = 0.0) -> list[list[float]]:
-    """Returns the seconds of runs of each graph, which alternate so that a busy machine slows all of them.
+def profiles(trial: Trial, runs: Sequence[str]) -> list[Profile]:
+    """Returns a profile of each of `runs`, on its feeds in the last sample of `trial`. Raises Refused.
 
-    The order changes from round to round. `least` is the least number of seconds for all runs.
-
-    Raises:
-        Refused: TensorFlow refuses a run.
+    The runs alternate, so that a busy machine slows all of them; their order changes from round to round.
     """
-    times: list[list[float]] = [[] for _ in work]
+    executor, subjects = trial.executor, [trial.subject(run) for run in runs]
+
+    def again(subject: Subject, *, trace: bool = False) -> list[RunSummary]:
+        feeds, result = trial.fed[subject.name], f"{subject.key} again"
+        groups = subject.plan.groups
+        found = [executor.run(subject.key, result, feeds, names, trace=trace) for names in groups]
+        executor.drop(result)
+        return found
+
+    rounds: list[list[float]] = []
     started = time.monotonic()
-    pairs = list(zip(times, work, strict=True))
-    while (taken := time.monotonic() - started) < least or (
-        len(times[0]) < MOST_RUNS and (taken < LONGEST_MEASURING or len(times[0]) < 3)
-    ):
-        for seconds, item in pairs if len(times[0]) % 2 else pairs[::-1]:
-            seconds.append(sum(run.seconds for run in run_again(executor, item)))
-    return times
-
-
-def run_again(executor: Executor, work: MeasuredGraph, *, trace: bool = False) -> list[RunSummary]:
-    """Runs each group of fetches once, without results; `trace`: with a full trace. Raises Refused."""
-    result = f"{work.key} again"
-    runs = [executor.wait(executor.run(work.key, result, work.feeds, names, trace=trace)) for names in work.groups]
-    executor.drop(result)
-    return runs
-
-
-def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]:
-    """Returns a profile of each graph. Raises Refused."""
-    times = measured(executor, work)
+    while len(rounds) < 3 or (len(rounds) < MOST_RUNS and time.monotonic() - started < LONGEST_MEASURING):
+        step = 1 if len(rounds) % 2 else -1
+        rounds.append([sum(run.seconds for run in again(subject)) for subject in subjects[::step]][::step])
     out: list[Profile] = []
-    for seconds, item in zip(times, work, strict=True):
-        found = [node for run in run_again(executor, item, trace=True) for node in node_times(run.metadata or b"")]
+    for subject, seconds in zip(subjects, zip(*rounds, strict=True), strict=True):
+        found = [node for run in again(subject, trace=True) for node in node_times(run.metadata or b"")]
         nodes = sorted(found, key=lambda node: -node.seconds)
         total = sum(node.seconds for node in nodes)
         out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
@@ -323,12 +298,12 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
     wanted = [*(place.tensor for place in sides), *(item.tensor for item in lookups), *(c.tensor for c in channels)]
     wanted += [lookup.keys for lookup in lookups if lookup.keys]
     plan = plan_with(executor.settings, graph, nodes_of(wanted)) if wanted else None
-    fetched = {parse_tensor(tensor).node for tensor in plan.fetches} if plan is not None else set()
-    tensors = [tensor for tensor in dict.fromkeys(wanted) if parse_tensor(tensor).node in fetched]
+    fetched = {node_of(tensor) for tensor in plan.fetches} if plan is not None else set()
+    tensors = [tensor for tensor in dict.fromkeys(wanted) if node_of(tensor) in fetched]
     if not tensors:
         return found
     at = {tensor: index for index, tensor in enumerate(tensors)}
-    executor.wait(executor.run(ORIGINAL, _RESULT, fed, tensors))
+    executor.run(ORIGINAL, _RESULT, fed, tensors)
     statistics = executor.statistics(_RESULT)
     for place in sides:
         if place.tensor in at:

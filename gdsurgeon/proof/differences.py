@@ -18,7 +18,7 @@ from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
@@ -287,7 +287,7 @@ def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
 def _in_both(side: Comparison, slot: Rewired) -> bool:
     """Returns whether the old and the new input of a node both exist in both graphs."""
     back = {new: old for old, new in side.facts.renamed.items()}
-    names = [parse_tensor(tensor).node for tensor in (slot.old, slot.new)]
+    names = [node_of(tensor) for tensor in (slot.old, slot.new)]
     return all(back.get(name, name) in side.before and name in side.after for name in names)
 
 
@@ -364,7 +364,7 @@ def _tried(
         executor.loaded(_KEY)
         for fed in _feeds(pair, shapes):
             try:
-                executor.wait(executor.run(_KEY, _RESULT, fed, fetches))
+                executor.run(_KEY, _RESULT, fed, fetches)
             except Refused:
                 continue
             ran += 1

@@ -19,7 +19,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import format_input, free_scope, parse_tensor
+from gdsurgeon.graph.names import format_input, free_scope, node_of, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
@@ -166,7 +166,7 @@ class DivergenceSearch:
         """Returns a tensor of the other model with its counterpart in the model; None if it has none, or it is fed."""
         ref = parse_tensor(tensor)
         mine = self._moved.get(tensor) or format_input(self._renamed.get(ref.node, ref.node), ref.port)
-        node = self.change.before.find(parse_tensor(mine).node)
+        node = self.change.before.find(node_of(mine))
         exists = node is not None and parse_tensor(mine).port < len(node.outputs)
         return TensorPair(mine, tensor) if exists and mine not in self.model_feeds else None
 
@@ -188,9 +188,9 @@ class DivergenceSearch:
     def _sizes(self) -> dict[TensorPair, int]:
         graph = self.change.after
         given = {
-            Output(graph[parse_tensor(name).node], 0): value.shape
+            Output(graph[node_of(name)], 0): value.shape
             for name, value in self.feeds.items()
-            if isinstance(value, Tensor) and parse_tensor(name).node in graph
+            if isinstance(value, Tensor) and node_of(name) in graph
         }
         shapes = infer_shapes(graph, given)
         out: dict[TensorPair, int] = {}
@@ -252,7 +252,7 @@ class DivergenceSearch:
             self.found.left_out += 1
 
     def _reads(self, pair: TensorPair) -> list[str]:
-        return [output.name for output in self.change.after[parse_tensor(pair.after).node].inputs]
+        return [output.name for output in self.change.after[node_of(pair.after)].inputs]
 
     def _colours(self, chunk: Sequence[TensorPair]) -> list[list[TensorPair]]:
         """Returns pairs in groups that can share a run: a tensor that is fed to one of them is not fetched for a
@@ -260,9 +260,9 @@ class DivergenceSearch:
         colour_of: dict[str, int] = {}
         colours: dict[int, list[TensorPair]] = {}
         for pair in chunk:
-            node = parse_tensor(pair.after).node
+            node = node_of(pair.after)
             if node not in colour_of:
-                taken = {colour_of.get(parse_tensor(tensor).node, -1) for tensor in self._reads(pair)}
+                taken = {colour_of.get(node_of(tensor), -1) for tensor in self._reads(pair)}
                 colour_of[node] = next(i for i in range(len(taken) + 1) if i not in taken)
             colours.setdefault(colour_of[node], []).append(pair)
         return list(colours.values())
@@ -278,12 +278,12 @@ class DivergenceSearch:
         mine, theirs = "inner tensors of the model", "inner tensors of the other model"
         text = "{} does not run when inner tensors are fetched: {}"
         try:
-            executor.wait(executor.run(ORIGINAL, mine, self.model_feeds, [pair.before for pair in places]))
+            executor.run(ORIGINAL, mine, self.model_feeds, [pair.before for pair in places])
         except Refused as refused:
             raise NotValidatedError(text.format(self.change.name, printable(refused.text))) from refused
         fed = {**self.feeds, **{pair.after: Result(mine, places[pair]) for pair in read or ()}}
         try:
-            executor.wait(executor.run(EDITED, theirs, fed, [pair.after for pair in pairs]))
+            executor.run(EDITED, theirs, fed, [pair.after for pair in pairs])
         except Refused as refused:
             if read is not None:
                 return None
@@ -306,7 +306,7 @@ class DivergenceSearch:
     def _note(self, pair: TensorPair, comparison: Comparison) -> None:
         if len(self.found.guilty) >= MOST_GUILTY:
             return
-        node = self.change.after[parse_tensor(pair.after).node]
+        node = self.change.after[node_of(pair.after)]
         inputs, between = self._frontier(pair)
         why = self._why(node) if pair.after in self.partners else []
         for name in between:
@@ -320,9 +320,7 @@ class DivergenceSearch:
         pair = self._paired(node.name)
         if pair is None:
             return []
-        return node_differences(
-            self.change.before[parse_tensor(pair.before).node], node, self.change.intent.counterpart
-        )
+        return node_differences(self.change.before[node_of(pair.before)], node, self.change.intent.counterpart)
 
     def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
         """Returns the nearest compared tensors upstream of a pair, and the nodes between."""
@@ -333,7 +331,7 @@ class DivergenceSearch:
 
 def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], list[Node]]:
     """Returns the nearest tensors in `known` upstream of the node of `end`, and the nodes between."""
-    start = graph[parse_tensor(end).node]
+    start = graph[node_of(end)]
     seen = {start}
     pending = [start]
     found: dict[str, None] = {}
@@ -437,7 +435,7 @@ def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -
     if pairs:
         result = "inputs of the piece"
         try:
-            executor.wait(executor.run(ORIGINAL, result, search.model_feeds, [pair.before for pair in pairs]))
+            executor.run(ORIGINAL, result, search.model_feeds, [pair.before for pair in pairs])
         except Refused as refused:
             text = f"the inputs of the subgraph cannot be computed in one run: {refused.text}"
             raise NotValidatedError(text, code="not-reduced") from refused
@@ -458,10 +456,10 @@ def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
     """Returns the nodes of a graph that compute `end` from constants for `starts` and for other inputs."""
     graph = opened_again(graph)
-    drawn = {name: value for name, value in feeds.items() if graph[parse_tensor(name).node].op not in PLACEHOLDERS}
+    drawn = {name: value for name, value in feeds.items() if graph[node_of(name)].op not in PLACEHOLDERS}
     fixed = {**starts, **drawn}
     read, between = frontier(graph, end, fixed)
-    nodes = {graph[parse_tensor(end).node], *between}
+    nodes = {graph[node_of(end)], *between}
     for node in nodes:  # other control inputs are not part of the piece
         if any(control not in nodes for control in node.controls):
             graph.set_controls(node, [control for control in node.controls if control in nodes])
@@ -500,7 +498,7 @@ def _difference(search: DivergenceSearch, piece: Reduced) -> str:
     executor.load_bytes(PIECE, piece.data)
     try:
         executor.loaded(PIECE)
-        executor.wait(executor.run(PIECE, "both", {}, [piece.mine, piece.theirs]))
+        executor.run(PIECE, "both", {}, [piece.mine, piece.theirs])
     except Refused as refused:
         raise NotValidatedError(
             f"the subgraph does not run in isolation: {refused.text}", code="not-reduced"

@@ -29,7 +29,7 @@ from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
-from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
+from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of, nothing_to_run
 from gdsurgeon.runtime.compare import Likeness, likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
@@ -177,7 +177,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
         where = f" from {printable(request.place)}" if request.place is not None else ""
         line = "{title} cannot run on this machine{where}: {why}"
         text = Line(line, title=title, where=where, why=printable(missing.reason))
-        raise NotValidatedError(text, code="no-engine", advice="get-engine", facts={"package": package}) from missing
+        raise NotValidatedError(text, code="no-engine", advice="get-engine", package=package) from missing
 
 
 def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outputs: Sequence[str]) -> Subject:
@@ -196,8 +196,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
         plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_draws=[])
-        options = SubjectOptions("TensorFlow", defaults=False)
-        subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+        subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, name="TensorFlow", defaults=False)
         if not plan.fetches:
             raise nothing_to_run(subject, name)
         subject.initialize()
@@ -222,7 +221,7 @@ def _in_engine(found: EngineRun, name: str, what: str) -> Iterator[None]:
             why = message = error.message
         else:
             raise
-        raise EditError(message, code="not-loadable", facts={"engine": found.called, "why": why}) from error
+        raise EditError(message, code="not-loadable", engine=found.called, why=why) from error
 
 
 def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
@@ -262,7 +261,7 @@ def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: E
     try:
         for group, names in enumerate(here.plan.groups):
             with _in_engine(found, printable(here.graph.source_name), "run"):
-                other.wait(other.run(ORIGINAL, there, fed, names))
+                other.run(ORIGINAL, there, fed, names)
             result = here.result(sample, group)
             for place, name in enumerate(names):
                 tensor = here.executor.tensor(result, place)
@@ -372,15 +371,14 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
     plan = replace(plan.only(set(plan.fetches) - plan.random), inputs_of_draws=[])
     if not plan.fetches:
         return "loads it, but nothing can be compared"
-    here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions("here"))
+    here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, name="here")
     here.initialize()
     there: Subject | None = None
     largest = 0.0
     for sample in range(here.calls):
         bound: Feeds = {name: executor.fetched(value) for name, value in here.start(sample, {})[0].items()}
         if there is None:
-            options = SubjectOptions(RELEASED, bound=frozenset(bound))
-            there = Subject(other, EDITED, graph, plan=plan, options=options)
+            there = Subject(other, EDITED, graph, plan=plan, name=RELEASED, bound=frozenset(bound))
             there.initialize()
         there.start(sample, bound)
         largest = max(largest, *(_difference(here, there, sample, group) for group in range(len(plan.groups))))
@@ -412,7 +410,7 @@ def _difference(here: Subject, there: Subject, sample: int, group: int) -> float
         raise ValidationError(
             f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}",
             code="differs",
-            facts={"tensors": list(wrong)},
+            tensors=list(wrong),
             details=details,
         )
     return max(c.max_abs or 0.0 for c in found)

@@ -95,15 +95,13 @@ class Executor(Closing):
         """
         memory = os.environ.get(MEMORY, "")
         if memory and not (memory.isascii() and memory.isdigit()):
-            raise UsageError(
-                f"{MEMORY} must be a number of MiB, not {quoted(memory)}", code="bad-value", facts={"option": MEMORY}
-            )
+            raise UsageError(f"{MEMORY} must be a number of MiB, not {quoted(memory)}", code="bad-value", option=MEMORY)
         runtime = os.environ.get("GDSURGEON_RUNTIME", "")
         if runtime not in ("", "capi", "python"):
             raise UsageError(
                 f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}",
                 code="bad-value",
-                facts={"option": "GDSURGEON_RUNTIME"},
+                option="GDSURGEON_RUNTIME",
             )
         self._worker.start()
         return self
@@ -203,7 +201,7 @@ class Executor(Closing):
             name = printable(self.called.get(key, key))
             line = Line("loading {graph} may already run nodes: {reason}", graph=name, reason=reason)
             raise NotValidatedError(line, code="reaches-outside", advice=(advice, "do-without-running"))
-        self._wait(self._loads[key])
+        self.wait(self._loads[key])
 
     def unload(self, key: str) -> None:
         """Frees the memory of the graph."""
@@ -211,11 +209,11 @@ class Executor(Closing):
 
     def signature(self, key: str, names: Sequence[str]) -> list[TensorSpec]:
         """Returns the dtype and shape of tensors of the graph `key` that TensorFlow infers. Raises Refused."""
-        return self._wait(self._worker.signature(key, names))
+        return self.wait(self._worker.signature(key, names))
 
     # -- running -------------------------------------------------------------------------------------------
 
-    def run(
+    def begin(
         self,
         key: str,
         result: str,
@@ -228,17 +226,29 @@ class Executor(Closing):
         self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
         return self._worker.run(key, result, feeds, fetches, trace=trace)
 
+    def run(
+        self,
+        key: str,
+        result: str,
+        feeds: Mapping[str, Tensor | Result],
+        fetches: Sequence[str],
+        *,
+        trace: bool = False,
+    ) -> RunSummary:
+        """Runs a graph, as `begin`, and returns the summary. Raises Refused."""
+        return self.wait(self.begin(key, result, feeds, fetches, trace=trace))
+
     def put(self, result: str, tensors: Sequence[Tensor]) -> None:
         """Stores tensors in the process under the name `result`."""
-        self._wait(self._worker.put(result, tensors))
+        self.wait(self._worker.put(result, tensors))
 
     def statistics(self, result: str) -> list[Statistics]:
         """Returns the numbers of elements, NaNs and infinities of the tensors of a result, and their range."""
-        return self._wait(self._worker.statistics(result))
+        return self.wait(self._worker.statistics(result))
 
     def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
         """Returns for tensors of a result (index, axis) one byte per channel: 1 if an element is above zero."""
-        return self._wait(self._worker.positive_channels(result, places)) if places else []
+        return self.wait(self._worker.positive_channels(result, places)) if places else []
 
     def initialize(
         self, key: str, targets: Sequence[str], feeds: Mapping[str, Tensor | Result] = MappingProxyType({})
@@ -247,16 +257,12 @@ class Executor(Closing):
         done = self._initialized.setdefault(key, set())
         new = [target for target in targets if target not in done]
         if new:
-            self._wait(self._worker.run(key, f"{key} initialised", feeds, [], new))
+            self.wait(self._worker.run(key, f"{key} initialised", feeds, [], new))
             done.update(new)
-
-    def wait(self, pending: Pending[RunSummary]) -> RunSummary:
-        """Returns the summary of a run. Raises Refused."""
-        return self._wait(pending)
 
     def tensor(self, result: str, index: int) -> Tensor:
         """Returns a fetched tensor."""
-        return self._wait(self._worker.tensor(result, index))
+        return self.wait(self._worker.tensor(result, index))
 
     def fetched(self, value: Tensor | Result) -> Tensor:
         """Returns a value, and fetches it from the process if necessary."""
@@ -273,7 +279,7 @@ class Executor(Closing):
         channels: int | None = None,
     ) -> list[Comparison]:
         """Returns the comparisons of pairs of tensors of two results, by their indices."""
-        return self._wait(self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels))
+        return self.wait(self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels))
 
     def drop(self, result: str) -> None:
         """Frees the tensors of a result."""
@@ -290,7 +296,7 @@ class Executor(Closing):
         device = self.settings.device if device is None else device
         if device == "cpu":
             return "CPU"
-        seen = self._wait(self._worker.devices())
+        seen = self.wait(self._worker.devices())
         wanted = device.rpartition("device:")[2].upper()
         wanted = wanted if ":" in wanted else wanted + ":"
         for found in seen:
@@ -300,25 +306,26 @@ class Executor(Closing):
         raise NotValidatedError(
             f"TensorFlow finds no {wanted.rstrip(':')} on this machine, only {names}",
             code="no-device",
-            facts={"device": wanted.rstrip(":")},
+            device=wanted.rstrip(":"),
             advice="on-the-cpu",
         )
 
     def version(self) -> str:
         """Returns TensorFlow's version and interface, and whether its process is not isolated."""
-        info = self._wait(self._worker.info())
+        info = self.wait(self._worker.info())
         text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
         return f"{text}, without a sandbox" if info.not_locked_in else text
 
     def runtime_version(self) -> str:
         """Returns only the version of the runtime."""
-        return self._wait(self._worker.info()).version
+        return self.wait(self._worker.info()).version
 
     def is_locked_in(self) -> bool:
         """Returns whether the kernel isolates TensorFlow's process from files and networks."""
-        return not self._wait(self._worker.info()).not_locked_in
+        return not self.wait(self._worker.info()).not_locked_in
 
-    def _wait(self, pending: Pending[T]) -> T:
+    def wait(self, pending: Pending[T]) -> T:
+        """Returns the answer of the process. Raises Refused."""
         try:
             return pending.result(self.settings.timeout)
         except TensorFlowError as error:
@@ -333,7 +340,8 @@ class Executor(Closing):
                 raise NotValidatedError(
                     f"TensorFlow needs more memory than it is allowed to use: {reason}",
                     code="out-of-memory",
-                    facts={"limit": memory_budget(), "reason": reason},
+                    limit=memory_budget(),
+                    reason=reason,
                     advice=("more-memory", "do-without-running"),
                 ) from error
             raise Refused(error) from error

@@ -19,7 +19,7 @@ from gdsurgeon.gradients.backward_pass import skeleton
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import free_scope, parse_tensor
+from gdsurgeon.graph.names import free_scope, node_of
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
 from gdsurgeon.proof.change import Change, opened_again, with_restoring
@@ -28,8 +28,8 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, something_compared
-from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Session, Trial, nodes_of
+from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefused, Session, Trial, nodes_of
 from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.protocol import Result
@@ -75,7 +75,7 @@ def prove_gradients(session: Session, claim: Gradients) -> Trial:
     trial = side_by_side(session, plan, same, inside)
     trial.statement, trial.runs[0].blame = STATEMENT, _blame
     for pair in trial.pairs:
-        pair.exact = parse_tensor(pair.after).node not in own
+        pair.exact, pair.site = node_of(pair.after) not in own, False
     for sample in trial.each_sample():
         if sample == 0 and trial.failure is None:
             check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)
@@ -107,7 +107,7 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
         raise ValidationError(
             "the result is not what was requested:",
             code="unrequested-change",
-            facts={"names": wrong},
+            names=wrong,
             details=tuple(faults[:100]),
         )
 
@@ -116,14 +116,14 @@ def _names(value: object) -> tuple[object, ...]:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
-def _blame(refusal: RunRefusal) -> GdsurgeonError:
+def _blame(refusal: RunRefused) -> GdsurgeonError:
     if _NO_SYMBOLIC_GRADIENT in refusal.text:
         op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
         return EditError(
             f"the gradients do not run: TensorFlow differentiates a function call as a whole, and {op} has no "
             "gradient there",
             code="no-gradient",
-            facts={"op": op},
+            op=op,
             hint="gdsurgeon inline MODEL inlines the calls, except in loops and conditionals",
         )
     return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}", code="does-not-run")
@@ -131,8 +131,8 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
 
 def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     """Raises NotValidatedError if no gradient was compared; warns if only some were compared."""
-    compared = {parse_tensor(output.after).node for output in proof.compared}
-    reasons = {parse_tensor(output.after).node: output.reason for output in proof.outputs}
+    compared = {node_of(output.after) for output in proof.compared}
+    reasons = {node_of(output.after): output.reason for output in proof.outputs}
     reasons |= unrun
     left = [name for name in claim.names if name not in compared]
     if not left:
@@ -146,7 +146,7 @@ def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) ->
         raise NotValidatedError(
             Line("no gradient could be compared ({name}: {reason}{more})", **facts),
             code="nothing-comparable",
-            facts={"tensors": left},
+            tensors=left,
             advice=DO_WITHOUT,
         )
     proof.warnings.append(Line("not all gradients were compared ({name}: {reason}{more})", **facts))
@@ -176,7 +176,7 @@ def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
     peaks: list[int] = []
     started = time.monotonic()
     while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
-        run = executor.wait(executor.run(DEPLOYED, DEPLOYED, feeds, list(names), trace=True))
+        run = executor.run(DEPLOYED, DEPLOYED, feeds, list(names), trace=True)
         executor.drop(DEPLOYED)
         peaks.append(sum(peak_bytes(run.metadata or b"").values()))
     return max(peaks[1:])
@@ -220,9 +220,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
         found = asked.derive(known.SerializeToString(), wanted)
     if found.missing:
         node = found.missing[0].node
-        raise NotValidatedError(
-            f"{quoted(node)} has no gradient in TensorFlow", code="no-gradient", facts={"node": node}
-        )
+        raise NotValidatedError(f"{quoted(node)} has no gradient in TensorFlow", code="no-gradient", node=node)
     definition = GraphDef.FromString(found.graph)
     for x, name, tensor in zip(xs, claim.names, found.results, strict=True):
         result = definition.node.add(name=name, op="Identity" if tensor else "ZerosLike", input=[tensor or x.name])
@@ -277,7 +275,8 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
                 f"{what} for {quoted(source)}: if a few of its elements change, the targets change by "
                 f"{found[0]:.4g}" + (f", but the gradient predicts {found[1]:.4g}" if name else ""),
                 code="differs",
-                facts={"node": source, "name": name or None},
+                node=source,
+                name=name or None,
             )
 
 
@@ -285,7 +284,7 @@ def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     """Returns the feeds of the original, and of the targets and incoming gradients."""
     executor, fed = trial.executor, trial.fed[ORIGINAL]
     plan = plan_with(executor.settings, graph, nodes_of([*claim.ys, *claim.grad_ys]))
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences", defaults=False))
+    subject = Subject(executor, ORIGINAL, graph, plan=plan, name="differences", defaults=False)
     if {*subject.feedable} <= fed.keys():
         return fed
     feeds, _ = subject.start(0, {name: value for name, value in fed.items() if name in subject.feedable})
@@ -354,7 +353,7 @@ class _Differences:
     def _run(self, key: str, feeds: Feeds, tensors: Sequence[str]) -> list[Tensor]:
         unfed = list(dict.fromkeys(name for name in tensors if name not in feeds))
         if unfed:
-            self.executor.wait(self.executor.run(key, "differences", feeds, unfed))
+            self.executor.run(key, "differences", feeds, unfed)
         places = {name: Result("differences", place) for place, name in enumerate(unfed)}
         return [self.executor.fetched(places[name] if name in places else feeds[name]) for name in tensors]
 

@@ -7,33 +7,30 @@ added graph returns recorded values.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import LikeReference, OwnVariables, SamePiece, SameSites, Site
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import load, of_dtype
-from gdsurgeon.feeds.input_spec import input_seed, variable_value
+from gdsurgeon.feeds.input_spec import input_seed
 from gdsurgeon.feeds.numbers import numbers, numbers_of_all_sizes
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, element_size
-from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.graph.names import node_of
+from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
+from gdsurgeon.proof.plan import Assigned, FetchPlan, plan_with
 from gdsurgeon.proof.same_outputs import something_compared
-from gdsurgeon.proof.subject import Subject, SubjectOptions, fetching
+from gdsurgeon.proof.subject import Subject, fetching, variable_spec
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
     ComparedPair,
     FeedSource,
     Fetch,
-    RunRefusal,
+    RunRefused,
     SameFeed,
     Session,
     Trial,
@@ -59,12 +56,10 @@ def prove_same_sites(session: Session, claim: SameSites) -> Trial:
 
     Sites with channels also get numbers that are a million times as large, so that wrong factors show.
     """
-    source, found = _placed(session, claim.sites)
-    trial = _source_trial(session, source)
-    _add_runs(session, trial, source, found, "sites", "")
+    trial, source, found = _placed(session, claim.sites)
     channels = [(site, read) for site, read in found if site.channels is not None]
-    if channels:
-        _add_runs(session, trial, source, channels, "sites", ", large numbers")
+    _add_runs(session, trial, source, found, "sites", "")
+    _add_runs(session, trial, source, channels, "sites", ", large numbers")
     within = f", within {claim.of_largest:g}" if claim.of_largest else ""
     numbers_used = f"random numbers from -32 to 32{' and large numbers' if channels else ''}"
     trial.statement = f"each changed site in isolation: edited == original on {numbers_used}{within}"
@@ -74,8 +69,7 @@ def prove_same_sites(session: Session, claim: SameSites) -> Trial:
 
 def prove_same_piece(session: Session, claim: SamePiece) -> Trial:
     """Proves a part of the graph that was replaced: its inputs are random numbers in both graphs."""
-    source, found = _placed(session, [Site(claim.inputs, claim.outputs)])
-    trial = _source_trial(session, source)
+    trial, source, found = _placed(session, [Site(claim.inputs, claim.outputs)])
     _add_runs(session, trial, source, found, "piece", "")
     inputs = [tensor for _, read in found for tensor in read]
     given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
@@ -84,27 +78,24 @@ def prove_same_piece(session: Session, claim: SamePiece) -> Trial:
     return trial.run()
 
 
-def _placed(session: Session, sites: Sequence[Site]) -> tuple[Subject, Sites]:
-    """Returns the original, to be run for the inputs and outputs of `sites`, and the sites that can run in isolation.
+def _placed(session: Session, sites: Sequence[Site]) -> tuple[Trial, Subject, Sites]:
+    """Returns an empty trial, the original, to be run for the inputs and outputs of `sites`, and the sites that can run
+    in isolation, with their replaced inputs.
 
     Only inputs that do not depend on other inputs of the site are replaced; the others are computed from them. Sites in
     loops cannot run in isolation, and are covered by the outputs of the graph.
     """
-    reads = _first_inputs(session.change.before, sites)
+    executor, reads = session.executor, _first_inputs(session.change.before, sites)
     tensors = [tensor for read in reads for tensor in read] + [old for site in sites for old, _ in site.outputs]
     source = session.original(session.plan(ORIGINAL, nodes_of(tensors)))
     places = source.places()
     found = [
-        (site, read)
+        (site._replace(outputs=tuple(pair for pair in site.outputs if pair[0] in places)), read)
         for site, read in zip(sites, reads, strict=True)
-        if read and places.keys() >= {*read} and any(old in places for old, _ in site.outputs)
+        if read and places.keys() >= {*read}
     ]
-    return source, found
-
-
-def _source_trial(session: Session, source: Subject) -> Trial:
-    samples = session.executor.settings.samples
-    return Trial(session.executor, "", [], [], session.both_load(), samples=samples, shown=False)
+    trial = Trial(executor, "", [], [], session.both_load(), samples=executor.settings.samples, shown=False)
+    return trial, source, [(site, read) for site, read in found if site.outputs]
 
 
 def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, name: str, label: str) -> None:
@@ -118,34 +109,43 @@ def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, nam
         name: ``sites``, or ``piece`` for a replaced part, whose outputs count like outputs of the graph.
         label: is added to names of runs and tensors; if it is not empty, the numbers are large.
     """
-    places, change, executor, is_piece = source.places(), session.change, session.executor, name == "piece"
+    change, executor, is_piece, mine, theirs = (
+        session.change,
+        session.executor,
+        name == "piece",
+        name + label,
+        f"other {name}{label}",
+    )
+    if not sites or source.plan.draws or source.plan.random:
+        return
     pairs = [
-        ComparedPair(old + label, new + label, Fetch(name + label, old), Fetch(f"other {name}{label}", new))
+        ComparedPair(
+            old + label, new + label, Fetch(mine, old), Fetch(theirs, new), site=not is_piece, channels=site.channels
+        )
         for site, _ in sites
         for old, new in site.outputs
-        if old in places
     ]
-    if not pairs or source.plan.draws or source.plan.random:
-        return
-    axes = [site.channels for site, _ in sites for old, _ in site.outputs if old in places]
-    for pair, axis in zip(pairs, axes, strict=True):
-        pair.site, pair.channels = not is_piece, axis
     rows: dict[str, int] = {}
     for site, read in sites:
         for tensor in read:
-            least = LEAST_ROWS if site.any_rows and _accepts_more(change.before, tensor) else 0
+            shape = shape_of_tensor(change.before, change.before.tensor(tensor))
+            # A fixed number of rows may follow from the graph.
+            least = LEAST_ROWS if site.any_rows and (not shape or shape[0] < 0) else 0
             rows[tensor] = min(least, rows.get(tensor, LEAST_ROWS))
     made: dict[str, FeedSource] = {}  # tensors that are one tensor after the edit get the same numbers
     fed: dict[str, FeedSource] = {feed: SameFeed(ORIGINAL, feed) for feed in source.feedable}
     for tensor, least in rows.items():
         fed[tensor] = made.setdefault(session.after(tensor), _any_numbers(tensor, least, is_piece, bool(label)))
     fed |= {feed: made[now] for feed in source.feedable if (now := session.after(feed)) in made}
-    old_tensors = [pair.mine.tensor for pair in pairs if isinstance(pair.mine, Fetch)]
-    first = TrialRun(fetching(executor, ORIGINAL, change.before, old_tensors, name + label), fed, reported_as=None)
+    first = TrialRun(
+        fetching(executor, ORIGINAL, change.before, [old for site, _ in sites for old, _ in site.outputs], mine),
+        fed,
+        reported_as=None,
+    )
     first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
     second = TrialRun(
-        fetching(executor, EDITED, change.after, [pair.theirs.tensor for pair in pairs], f"other {name}{label}"),
-        {session.after(feed): SameFeed(name + label, feed) for feed in fed},
+        fetching(executor, EDITED, change.after, [pair.theirs.tensor for pair in pairs], theirs),
+        {session.after(feed): SameFeed(mine, feed) for feed in fed},
         accused=change.called,
         reported_as=None,
     )
@@ -176,19 +176,13 @@ def _any_numbers(tensor: str, rows: int, is_piece: bool, is_large: bool) -> Call
     return feed
 
 
-def _accepts_more(graph: Graph, tensor: str) -> bool:
-    """Returns whether more rows than the graph has can be fed; a fixed number of rows may follow from the graph."""
-    shape = shape_of_tensor(graph, graph.tensor(tensor))
-    return not shape or shape[0] < 0
-
-
 def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:
     """Returns for each site the inputs that are not constant and do not depend on other inputs of the site."""
     topology = topology_of(graph)
     constant = is_constant(topology)
     out: list[list[str]] = []
     for site in sites:
-        numbers = {tensor: topology.id_of(graph[parse_tensor(tensor).node]) for tensor in site.inputs}
+        numbers = {tensor: topology.id_of(graph[node_of(tensor)]) for tensor in site.inputs}
         varying = {tensor: number for tensor, number in numbers.items() if not constant[number]}
         first = []
         for tensor, number in varying.items() if len(varying) <= MOST_INPUTS else ():
@@ -202,24 +196,6 @@ def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:
 # -- variables ------------------------------------------------------------------------------------------------
 
 
-class _Assigned(NamedTuple):
-    """A node that assigns a variable, and the value to assign."""
-
-    node: Node
-    value: Tensor
-
-
-class _AssignedSubject(Subject):
-    """A graph that is restored; then some of its variables get other values."""
-
-    assigned: Iterable[_Assigned] = ()
-
-    def initialize(self) -> None:
-        super().initialize()
-        feeds = {assigned.node.inputs[1].name: assigned.value for assigned in self.assigned}
-        self.executor.initialize(self.key, [assigned.node.name for assigned in self.assigned], feeds)
-
-
 def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
     """Proves that two parts have separate variables.
 
@@ -229,21 +205,28 @@ def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
     graph, executor, restored_name = session.change.after, session.executor, "restored"
     tensors = [tensor for pair in claim.outputs for tensor in pair]
     plan = session.plan(EDITED, nodes_of(tensors)).only(tensors)
-    options = SubjectOptions(restored_name)
-    restored = Subject(executor, EDITED, graph, plan=plan, overrides=session.overrides, options=options)
+    restored = Subject(executor, EDITED, graph, plan=plan, overrides=session.overrides, name=restored_name)
     fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
+
+    def after_assigning(refusal: RunRefused) -> GdsurgeonError:
+        text = f"the result does not run after its variables are assigned: {refusal.text}"
+        return ValidationError(text, code="does-not-run")
+
     runs = [TrialRun(restored, accused=session.change.called, reported_as=None)]
     pairs: list[ComparedPair] = []
     reasons, places = chance_reasons(plan), restored.places()
     for side, key in enumerate(("the variables of the original assigned", "the variables of the copy assigned")):
-        nodes = [graph[pair[side]] for pair in claim.assigned]
-        assigned = [found for node in nodes if (found := _other_value(node, executor.settings.seed)) is not None]
+        nodes = {graph[pair[side]]: graph[pair[side]].inputs[0].node.name for pair in claim.assigned}
+        assigned = [
+            Assigned(name, node.name, node.inputs[1].name, f"assigned {name}")
+            for node, name in nodes.items()
+            if variable_spec(graph, name) is not None
+        ]
         if not assigned:
             continue
         executor.load_graph(key, graph)
-        subject = _AssignedSubject(executor, key, graph, plan=FetchPlan(plan.groups), options=SubjectOptions(key))
-        subject.assigned = assigned
-        runs.append(TrialRun(subject, fed, blame=_after_assigning, reported_as=None))
+        subject = Subject(executor, key, graph, plan=FetchPlan(plan.groups, assigned=assigned), name=key)
+        runs.append(TrialRun(subject, fed, blame=after_assigning, reported_as=None))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)
@@ -252,21 +235,6 @@ def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
     trial = Trial(executor, claim.statement, runs if pairs else [], pairs, loads, lead=restored_name, shown=False)
     trial.complaint = "the copy and the original share variables"
     return trial.run()
-
-
-def _other_value(node: Node, seed: int) -> _Assigned | None:
-    """Returns a generated value for the variable that a node assigns; None if none can be generated."""
-    variable = node.inputs[0].node
-    shape, dtype = variable.attr("shape"), variable.plain_attr("dtype")
-    dims = shape_of(shape.shape) if shape is not None else None
-    if dims is None or min(dims, default=0) < 0 or not isinstance(dtype, int) or not element_size(dtype):
-        return None
-    return _Assigned(node, variable_value(dtype, dims, input_seed(seed, f"assigned {variable.name}")))
-
-
-def _after_assigning(refusal: RunRefusal) -> GdsurgeonError:
-    text = f"the result does not run after its variables are assigned: {refusal.text}"
-    return ValidationError(text, code="does-not-run")
 
 
 # -- recorded values ------------------------------------------------------------------------------------------
@@ -308,7 +276,7 @@ def prove_like_reference(session: Session, claim: LikeReference) -> Trial:
                     which=which,
                     name=quoted(name),
                 )
-                raise UsageError(line, code="no-such-tensor", facts={"name": name, "file": file})
+                raise UsageError(line, code="no-such-tensor", name=name, file=file)
     results = [result for _, result in claim.pairs]
     session.executor.load_source(key, claim.part)
     plan = plan_with(session.executor.settings, claim.part, nodes_of(results)).only(results)

@@ -14,27 +14,28 @@ from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.traversal.topology import depending_on
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.archive import save
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.isolated import recorded
 from gdsurgeon.proof.plan import FetchPlan, Obstacle, plan_with
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.same_outputs import counterpart_pairs, deciding, edited_plan, edited_run, original_run
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.same_outputs import deciding, side_by_side
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
     EDITED,
     ORIGINAL,
     ComparedPair,
     Fetch,
-    RunRefusal,
+    RunRefused,
     Session,
     Trial,
     TrialRun,
@@ -96,7 +97,7 @@ def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject:
     names = sorted(subject.optional - feeds.keys())
     if not names or not feeds.keys() <= {*subject.feedable}:
         return {}
-    executor.wait(executor.run(subject.key, "defaults", feeds, names))
+    executor.run(subject.key, "defaults", feeds, names)
     return {name: executor.tensor("defaults", i) for i, name in enumerate(names)}
 
 
@@ -151,11 +152,9 @@ def model_trial(
     deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
     plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
     plan = plan.only(tensors) if tensors else plan
-    inside = {
-        tensor for tensor in plan.fetches if parse_tensor(tensor).node not in own or tensor in plan.inputs_of_draws
-    }
-    options = SubjectOptions(defaults=False)  # recorded outputs belong to the defaults
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+    inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_draws}
+    # Recorded outputs belong to the defaults.
+    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, defaults=False)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
     chance = _chance(subject) if golden.samples else {}
@@ -168,7 +167,7 @@ def model_trial(
             pair.mine = recorded(fetch, [sample[fetch] for sample in golden.samples], golden.name)
         pairs.append(pair)
 
-    def blame(refusal: RunRefusal) -> GdsurgeonError:
+    def blame(refusal: RunRefused) -> GdsurgeonError:
         if refusal.error is not None and refusal.error.code == "unfeedable":
             return refusal.error
         message = refusal.error.message if refusal.error is not None else f"{name} does not run: {refusal.text}"
@@ -243,7 +242,7 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
             f"{golden.name} has {len(golden.samples)} samples, but {subject.samples} are needed",
             code="too-few-samples",
             advice="as-many-samples",
-            facts={"samples": len(golden.samples)},
+            samples=len(golden.samples),
         )
 
 
@@ -263,7 +262,7 @@ def _chance(subject: Subject) -> dict[str, str]:
     if drawn:
         reached = depending_on(subject.graph, drawn)
         for name in plan.fetches:
-            if parse_tensor(name).node in reached:
+            if node_of(name) in reached:
                 out.setdefault(name, f"random: {', '.join(drawn[:3])}")
     return out
 
@@ -300,22 +299,16 @@ def compared_models(
     plan = _plan(session, [*nodes_of(tensors), *inside])
     if outputs:
         plan = plan.only({*tensors})
-    model = session.original(plan)
-    inputs = _paired_inputs(session, model)
-    edited = edited_run(session, model, edited_plan(session, plan), inputs.extra, inputs.alone)
-    return Trial(
-        session.executor,
-        f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}",
-        [original_run(session, model), edited],
-        counterpart_pairs(session, plan, {*inside} - {*nodes_of(tensors)}, inputs.not_compared),
-        session.both_load(),
-        samples=model.calls,
-        rtol=rtol,
-        atol=atol,
-        skipped=plan.reasons,
-        steady=ORIGINAL if judged else None,
-        judged=judged,
-    )
+    trial = side_by_side(session, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})
+    model, other = trial.runs
+    inputs = _paired_inputs(session, model.subject)
+    other.subject.specs = inputs.extra
+    other.fed = {name: source for name, source in other.fed.items() if node_of(name) not in inputs.alone}
+    for pair in trial.pairs:
+        pair.reason = inputs.not_compared.get(pair.before, pair.reason)
+    trial.statement = f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}"
+    trial.rtol, trial.atol, trial.judged, trial.steady = rtol, atol, judged, ORIGINAL if judged else None
+    return trial
 
 
 def _plan(session: Session, outputs: Sequence[str]) -> FetchPlan:
@@ -332,18 +325,18 @@ def _tensors(session: Session, wanted: Sequence[str], ignored: Collection[str]) 
     model, other = session.change.before, session.change.after
     for name in wanted:
         model.tensor(name)
-        node = parse_tensor(session.after(name.removesuffix(":0"))).node
+        node = node_of(session.after(name.removesuffix(":0")))
         if node not in other:
             raise ValidationError(
                 f"{session.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
                 code="no-such-node",
-                facts={"node": node},
+                node=node,
                 advice=HOW_TO_PAIR,
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
     intent = session.change.intent
-    before = {parse_tensor(new).node: old for old, new in (*intent.renamed.items(), *intent.moved.items())}
+    before = {node_of(new): old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model) if node.name not in ignored]
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
@@ -354,7 +347,7 @@ def _tensors(session: Session, wanted: Sequence[str], ignored: Collection[str]) 
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
             code="no-partner",
-            facts={"count": len(lonely)},
+            count=len(lonely),
             details=first_lines(lonely, 20),
             advice=HOW_TO_PAIR,
         )
@@ -410,7 +403,7 @@ def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     return ValidationError(
         f"{model} has the inputs {', '.join(map(quoted, inputs[:8]))}, which {other} does not have",
         code="no-partner",
-        facts={"inputs": list(inputs)},
+        inputs=list(inputs),
         advice="pair-or-feed",
     )
 
@@ -430,15 +423,13 @@ def _fit(session: Session, model: Subject, mine: InputSpec, theirs: InputSpec) -
         raise ValidationError(
             f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, but {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
             code="dtype-mismatch",
-            facts={"node": names[1]},
+            node=names[1],
             advice="put-in-front",
         )
     shapes = [s for s in mine.shapes if compatible(s, theirs.stated)]
     shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]
     if not shapes:
-        raise ValidationError(
-            f"no shape fits both {names[0]} and {names[1]}", code="shape-mismatch", facts={"node": names[1]}
-        )
+        raise ValidationError(f"no shape fits both {names[0]} and {names[1]}", code="shape-mismatch", node=names[1])
     stated = mine.stated
     if stated is not None and theirs.stated is not None:
         stated = tuple(max(a, b) for a, b in zip(stated, theirs.stated, strict=True))

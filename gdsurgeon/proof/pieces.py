@@ -25,7 +25,7 @@ from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, Valid
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.names import format_input, node_of, parse_tensor
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Piece, Proof, merged
@@ -208,11 +208,11 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Rel
         done, then: the intents of both edits.
     """
     whole, origin, now, removed = done.then(then), done.origins(), then.counterpart, frozenset(then.removed)
-    made = {*done.added, *(parse_tensor(tensor).node for tensor in done.moved.values())}
+    made = {*done.added, *(node_of(tensor) for tensor in done.moved.values())}
 
     def is_lost(tensor: str) -> bool:
         """Returns whether the second edit removed the value of a tensor between the edits."""
-        return parse_tensor(tensor).node in removed and tensor not in then.moved
+        return node_of(tensor) in removed and tensor not in then.moved
 
     def read_instead(tensor: str) -> str:
         """Returns the tensor that the consumers of a tensor between the edits read in the end."""
@@ -222,7 +222,7 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Rel
         return None  # a removed node has the name of a new node
     given: dict[str, str] = {}
     for tensor, new in later.given.items():
-        was = origin(tensor) if parse_tensor(tensor).node not in made else None
+        was = origin(tensor) if node_of(tensor) not in made else None
         if was is None:
             return None
         given[was] = new
@@ -245,7 +245,7 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Rel
     for tensor, is_needed in later.tensors.items():
         was = origin(tensor)
         if was is not None:
-            is_frozen = first.given.get(was) == tensor or parse_tensor(tensor).node in first.constants
+            is_frozen = first.given.get(was) == tensor or node_of(tensor) in first.constants
             tensors |= {was: is_needed} if not is_frozen else {}
         elif is_needed and not _is_of_a_part(parts, tensor, now(tensor)):
             return None
@@ -276,7 +276,7 @@ def _is_of_a_part(parts: list[SamePart], tensor: str, now: str) -> bool:
     for place, part in enumerate(parts):
         if now in (new for _, new in part.outputs):
             return True
-        own = [node for node, copy in part.copies.items() if copy == parse_tensor(now).node]
+        own = [node for node, copy in part.copies.items() if copy == node_of(now)]
         if own:
             mine = format_input(own[0], parse_tensor(tensor).port)
             parts[place] = replace(part, outputs=(*part.outputs, (mine, now)))
@@ -290,8 +290,8 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
     outputs = {node.name for node in output_nodes(before)} - removed - {*nodes_of(given)}  # are always compared
     tensors: list[str] = []
     for tensor in relation.tensors:
-        node, counterpart = parse_tensor(tensor).node, intent.counterpart(tensor)
-        is_kept = parse_tensor(counterpart).node in after and (node not in removed or tensor in intent.moved)
+        node, counterpart = node_of(tensor), intent.counterpart(tensor)
+        is_kept = node_of(counterpart) in after and (node not in removed or tensor in intent.moved)
         if is_kept and node not in outputs and given.get(tensor) != counterpart:
             tensors.append(tensor)
     if relation.same is not None:

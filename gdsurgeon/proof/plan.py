@@ -180,19 +180,14 @@ def plan_with(
         trust_seeds: whether a seeded op in a loop has the same values in each graph; not if one graph runs more often.
         idle: random nodes whose values do not matter; they do not count as random.
     """
-    planner = _planner(graph, settings.allow_ops, bool(settings.op_libraries))
-    return planner.plan(outputs, undrawable, trust_seeds, idle)
-
-
-def _planner(graph: Graph, allow_ops: bool, custom_ops: bool) -> Planner:
-    """Returns the planner of a graph in its current state; all plans share it."""
-    planners = graph.derived(_planners)
-    if (allow_ops, custom_ops) not in planners:
-        planners[allow_ops, custom_ops] = Planner(graph, allow_ops, custom_ops)
-    return planners[allow_ops, custom_ops]
+    planners, kind = graph.derived(_planners), (settings.allow_ops, bool(settings.op_libraries))
+    if kind not in planners:
+        planners[kind] = Planner(graph, *kind)
+    return planners[kind].plan(outputs, undrawable, trust_seeds, idle)
 
 
 def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
+    """Returns the planners of a graph in its current state, which all plans share."""
     del graph
     return {}
 
@@ -220,8 +215,13 @@ class Planner:
         self._references = self._served_references()
         self._assigned = {n: found for n in self.top.with_ops(RESOURCE_VARIABLES) if (found := self._assigned_to(n))}
         self._undefined = self._find_undefined()
-        self._look_at_ops()
-        self._look_at_tables()
+        for number in self.top.with_ops(filter(self._is_suspicious, self.top.ops())):
+            self._look_at(number, self.top.op(number))
+        blocked = self._downstream_with_origin(self.obstacles)
+        for number in self.top.with_ops(TABLE_INITIALIZERS):
+            if number in blocked:  # nor can its table be used
+                for table in self.top.producers(number)[:1]:
+                    self.obstacles.setdefault(table, self.obstacles[blocked[number]])
         self.blocked = self._downstream_with_origin(self.obstacles)
 
     def _served_references(self) -> frozenset[int]:
@@ -258,21 +258,15 @@ class Planner:
                         pending.append(consumer)
         return found
 
-    def _look_at_ops(self) -> None:
-        """Finds nodes whose consumers cannot run, or cannot be compared."""
-        suspicious = {op: self._is_suspicious(op) for op in self.top.ops()}
-        for number in self.top.numbers():
-            op = self.top.op(number)
-            if suspicious[op]:
-                self._look_at(number, op)
-
     def _is_suspicious(self, op: str) -> bool:
+        """Returns whether consumers of a node with this op may be unable to run, or not comparable."""
         definition = self.graph.op_def(op)
         if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op) or self._keeps_state(op):
             return True
         return self.outside.may_reach(op) or op in self.graph.functions or definition.takes_functions
 
     def _look_at(self, number: int, op: str) -> None:
+        """Records whether the consumers of a node cannot run, or cannot be compared."""
         node = self.top.node(number)
         where = _called(node)
         if node.op_def is None:
@@ -321,17 +315,6 @@ class Planner:
     def _has_value(self, number: int) -> bool:
         """Returns whether a variable has a value after the model is restored."""
         return self.top.name(number) in self._restored or self._loads(number)
-
-    def _look_at_tables(self) -> None:
-        """Marks tables whose initializer cannot run as obstacles."""
-        blocked = self._downstream_with_origin(self.obstacles)
-        for number in self._initializers():
-            if number in blocked:
-                for table in self.top.producers(number)[:1]:
-                    self.obstacles.setdefault(table, self.obstacles[blocked[number]])
-
-    def _initializers(self) -> list[int]:
-        return self.top.with_ops(TABLE_INITIALIZERS)
 
     def plan(
         self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool, idle: frozenset[str]
@@ -459,10 +442,8 @@ class Planner:
     def _contested_readers(self) -> dict[int, list[int]]:
         """Returns TensorArrays with several readers outside of loops, and these readers."""
         readers: dict[int, list[int]] = {}
-        if not any(op in TENSOR_ARRAY_READERS for op in self.top.ops()):
-            return readers
-        for number in self.top.numbers():
-            if self.top.op(number) in TENSOR_ARRAY_READERS and not self.flow.frames[number]:
+        for number in self.top.with_ops(TENSOR_ARRAY_READERS):
+            if not self.flow.frames[number]:
                 readers.setdefault(self.top.producers(number)[0], []).append(number)
         return {array: found for array, found in readers.items() if len(found) > 1}
 
@@ -499,6 +480,6 @@ class Planner:
         if tables:
             plan.initializers = [
                 self.top.name(number)
-                for number in self._initializers()
+                for number in self.top.with_ops(TABLE_INITIALIZERS)
                 if tables & set(self.top.producers(number)) and not self._loads(number)
             ]

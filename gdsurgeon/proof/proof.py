@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, middle_cut, printable
 from gdsurgeon.graph.attrs import format_shape
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.text import and_more, counted
 from gdsurgeon.values import Data
@@ -270,7 +270,7 @@ class Randomness(Data):
     def note_chance(self, plan: FetchPlan) -> None:
         """Records the random ops of `plan`."""
         self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
-        self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
+        self.drawn = list(dict.fromkeys(node_of(name) for name in plan.draws))
 
 
 @dataclass(eq=False, repr=False)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import forward_walk, topology_of
 from gdsurgeon.edits.claims import RowByRow, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
-from gdsurgeon.proof.executor import Refused
+from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, agrees
 from gdsurgeon.proof.same_outputs import same_outputs_plan, something_compared
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
     ComparedPair,
     FeedSource,
     Fetch,
-    RunRefusal,
+    RunRefused,
     SameFeed,
     Session,
     Trial,
@@ -50,46 +50,61 @@ def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
     Raises:
         EditError: the edited graph does not accept the batch, or mixes rows; the error names the first node that does.
     """
-    graph, executor, settings = session.change.after, session.executor, session.executor.settings
-    key = EDITED if claim.alone else ORIGINAL
+    change, executor = session.change, session.executor
+    key, alone = (EDITED, change.after) if claim.alone else (ORIGINAL, change.before)
     plan, inside = same_outputs_plan(session, SameOutputs())
     if plan.draws or claim.alone:  # each row would need its own random values
         plan = session.plan(key, nodes_of(plan.fetches), undrawable=nodes_of(plan.draws))
-    rows = [_row(session, claim, key, plan, number) for number in range(min(claim.rows, MOST_ROWS))]
-    names = tuple(rows[number % len(rows)].name for number in range(claim.rows))
-    options = SubjectOptions(BATCH, batches=False)
-    batch = Subject(executor, EDITED, graph, plan=FetchPlan(plan.groups), options=options)
-    batch.specs = []
+    overrides = session.overrides_before()
+    overrides = overrides.only({*overrides.names()} - {*claim.inputs})
+    overrides.archive = None if claim.inputs else overrides.archive
+    names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]
+    subjects = [
+        # Inputs without a batch get the feeds of the first row.
+        Subject(executor, key, alone, plan=plan, overrides=overrides, name=name, salt=salt, batches=False)
+        for name, salt in zip(names, ["", *names[1:]], strict=True)
+    ]
+    first, rows = subjects[0], [names[number % len(names)] for number in range(claim.rows)]
+    batch = Subject(executor, EDITED, change.after, plan=FetchPlan(plan.groups), name=BATCH, batches=False)
     shared: dict[str, FeedSource] = {
-        name: SameFeed(rows[0].name, name) for name in rows[0].feedable if name not in claim.inputs
+        name: SameFeed(first.name, name) for name in first.feedable if name not in claim.inputs
     }
-    stacked = {name: _stacked_feeds(names, name) for name in claim.inputs if name in rows[0].feedable}
 
-    def blame(refusal: RunRefusal) -> GdsurgeonError:
-        text = f"the graph does not accept a batch of {claim.rows} times its size: {refusal.text}"
+    def stacked_feeds(name: str) -> FeedSource:
+        return lambda trial, _: joined_tensors([executor.fetched(trial.fed[row][name]) for row in rows], 0)
+
+    def stacked_values(tensor: str) -> Callable[[Trial, int, OutputInfo], Tensor]:
+        return lambda trial, sample, info: _stacked(
+            executor, {row: trial.result(Fetch(row, tensor), sample) for row in rows}, rows, info.shape
+        )
+
+    def blame(refused: RunRefused) -> GdsurgeonError:
+        text = f"the graph does not accept a batch of {claim.rows} times its size: {refused.text}"
         return EditError(text, code="rows-mixed", advice="no-batch-check")
 
-    runs = [TrialRun(row, shared if row is not rows[0] else {}, reported_as=None) for row in rows]
-    runs.append(TrialRun(batch, shared | stacked, session.change.called, blame, reported_as=None))
-    topology = topology_of(graph)
+    stacked = {name: stacked_feeds(name) for name in claim.inputs if name in first.feedable}
+    runs = [TrialRun(row, shared if row is not first else {}, reported_as=None) for row in subjects]
+    runs.append(TrialRun(batch, shared | stacked, change.called, blame, reported_as=None))
+    topology = topology_of(change.after)
     fed = depends_on_feeds(topology)
-    fixed = [name for name in plan.fetches if not fed[topology.id_of(graph[parse_tensor(name).node])]]
+    fixed = [name for name in plan.fetches if not fed[topology.id_of(change.after[node_of(name)])]]
     reasons = dict.fromkeys(fixed, "depends only on shapes and constants") | chance_reasons(plan)
-    pairs = [ComparedPair(name, name, _stacked_values(names, name), Fetch(BATCH, name), reasons.get(name, ""),
-                          inside=parse_tensor(name).node in inside) for name in plan.fetches]  # fmt: skip
+    pairs = [ComparedPair(name, name, stacked_values(name), Fetch(BATCH, name), reasons.get(name, ""),
+                          inside=node_of(name) in inside) for name in plan.fetches]  # fmt: skip
     statement = f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)"
-    trial = Trial(executor, statement, runs, pairs, session.both_load(), rows[0].name, settings.samples, RTOL, ATOL)
+    samples = executor.settings.samples
+    trial = Trial(executor, statement, runs, pairs, session.both_load(), first.name, samples, RTOL, ATOL)
     trial.skipped, trial.shown, trial.stops = plan.reasons, False, True
     try:
         for _ in trial.each_sample():
             trial.proof.batches = sorted({*trial.proof.batches, claim.rows})
     except DiffersError as differs:
-        node = _first_mixing(session, claim, trial, key, names)
+        node = _first_mixing(session, claim, trial, key, rows)
         where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
         raise EditError(
             f"the rows of a batch affect each other{where}",
             code="rows-mixed",
-            facts={"node": None if node is None else node.name},
+            node=None if node is None else node.name,
             details=differs.details,
             advice="no-batch-check",
         ) from differs
@@ -97,37 +112,20 @@ def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
     return trial
 
 
-def _row(session: Session, claim: RowByRow, key: str, plan: FetchPlan, number: int) -> Subject:
-    """Returns the run of one row; inputs without a batch get the feeds of the first row."""
-    name, graph = f"row {number}", session.change.after if claim.alone else session.change.before
-    overrides = session.overrides_before()
-    overrides = overrides.only({*overrides.names()} - {*claim.inputs})
-    overrides.archive = None if claim.inputs else overrides.archive
-    options = SubjectOptions(name, salt=name if number else "", batches=False)
-    return Subject(session.executor, key, graph, plan=plan, overrides=overrides, options=options)
-
-
-def _stacked_feeds(rows: Sequence[str], name: str) -> Callable[[Trial, int], Tensor]:
-    """Returns the feed of the batch: the feeds `name` of the runs `rows`, joined in this order."""
-    return lambda trial, _: joined_tensors([trial.executor.fetched(trial.fed[row][name]) for row in rows], 0)
-
-
-def _stacked_values(rows: Sequence[str], tensor: str) -> Callable[[Trial, int, OutputInfo], Tensor]:
-    """Returns the expected value of `tensor` for the batch: its values in the runs `rows`."""
-
-    def expected(trial: Trial, sample: int, info: OutputInfo) -> Tensor:
-        values = {row: trial.executor.fetched(trial.result(Fetch(row, tensor), sample)) for row in {*rows}}
-        return _as_batch([values[row] for row in rows], info.shape)
-
-    return expected
-
-
-def _as_batch(rows: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
-    """Returns the value for a batch from the values `rows` of its rows.
+def _stacked(executor: Executor, places: Mapping[str, Result], names: Sequence[str], shape: tuple[int, ...]) -> Tensor:
+    """Returns the expected value for a batch from the values of its rows.
 
     The rows are joined along the axis along which they have `shape`, the shape that the batch returned. A value that is
     the same for each row can be the same for the batch. If no axis fits, the rows are joined along the first axis.
+
+    Args:
+        executor: has the values.
+        places: of the values, by row.
+        names: the rows of the batch.
+        shape: of the batch.
     """
+    values = {name: executor.fetched(place) for name, place in places.items()}
+    rows = [values[name] for name in names]
     first = rows[0]
     if any(len(row.shape) != len(first.shape) for row in rows):
         return first
@@ -153,8 +151,8 @@ def _searched(session: Session, claim: RowByRow, wrong: Sequence[str]) -> Iterat
         part = [node.name for node in nodes[start : start + SEARCHED_AT_ONCE]]
         order = {name: place for place, name in enumerate(part)}
         fetches = plan_with(session.executor.settings, graph, part).fetches
-        tensors = [name for name in fetches if parse_tensor(name).node in order]
-        yield sorted(tensors, key=lambda name: order[parse_tensor(name).node])
+        tensors = [name for name in fetches if node_of(name) in order]
+        yield sorted(tensors, key=lambda name: order[node_of(name)])
 
 
 def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, rows: Sequence[str]) -> Node | None:
@@ -164,18 +162,19 @@ def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, row
     for tensors in _searched(session, claim, nodes_of(output.after for output in trial.failure.wrong)):
         try:
             for row in {*rows}:
-                executor.wait(executor.run(key, f"{row} searched", trial.fed[row], tensors))
-            summary = executor.wait(executor.run(EDITED, "batch searched", trial.fed[BATCH], tensors))
+                executor.run(key, f"{row} searched", trial.fed[row], tensors)
+            summary = executor.run(EDITED, "batch searched", trial.fed[BATCH], tensors)
         except Refused:
             continue
-        expected = []
-        for place, info in enumerate(summary.outputs):
-            values = {row: executor.fetched(Result(f"{row} searched", place)) for row in {*rows}}
-            expected.append(_as_batch([values[row] for row in rows], info.shape))
+        infos = enumerate(summary.outputs)
+        expected = [
+            _stacked(executor, {row: Result(f"{row} searched", n) for row in rows}, rows, info.shape)
+            for n, info in infos
+        ]
         executor.put("rows searched", expected)
         pairs = [(place, place) for place in range(len(tensors))]
         found = executor.compare("rows searched", "batch searched", pairs, rtol=RTOL, atol=ATOL)
         for tensor, comparison in zip(tensors, found, strict=True):
             if not agrees(comparison, RTOL, ATOL):
-                return session.change.after[parse_tensor(tensor).node]
+                return session.change.after[node_of(tensor)]
     return None

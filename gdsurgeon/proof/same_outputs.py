@@ -12,27 +12,32 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gdsurgeon.analysis.queries.deciding import chosen_from, deciding_nodes
+from gdsurgeon.analysis.queries.effects import DETERMINISTIC
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
-from gdsurgeon.analysis.queries.usage import calling, op_counts
-from gdsurgeon.analysis.traversal.topology import depending_on
+from gdsurgeon.analysis.queries.usage import calling, op_counts, op_usage
+from gdsurgeon.analysis.traversal.topology import depending_on, topology_of
 from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
+from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
-from gdsurgeon.feeds.input_spec import InputSpec
+from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import node_of, parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.proof.executor import Refused
-from gdsurgeon.proof.graphs import as_written, load_with, of_one_seed
+from gdsurgeon.ops.kinds import CALLS, is_random
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.proof.change import with_restoring
+from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import Assigned, FetchPlan, Obstacle, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
     EDITED,
     ORIGINAL,
     ComparedPair,
     Fetch,
-    RunRefusal,
+    RunRefused,
     SameFeed,
     Session,
     Trial,
@@ -41,6 +46,8 @@ from gdsurgeon.proof.trial import (
     nodes_of,
 )
 from gdsurgeon.text import counted, listed, named
+from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.write import read_chunks
 
 MOST_FETCHED = 100
 """The number of tensors of `SameOutputs.finite` that are fetched after a difference."""
@@ -56,11 +63,11 @@ def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
     if others:
         load_with(session, others)
     plan, inside = same_outputs_plan(session, claim)
-    trial = side_by_side(session, plan, claim, inside, _sites(session, claim, inside))
+    trial = side_by_side(session, plan, claim, inside)
     if not claim.judged:
         trial.judged, trial.steady = False, None
         return trial.run()
-    seeds = of_one_seed(session.change.after) if plan.random else []
+    seeds = _with_one_seed(session.change.after) if plan.random else []
     try:
         if seeds or claim.even_alone:
             session.executor.loaded(ORIGINAL)
@@ -78,7 +85,7 @@ def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
     plan, inside = same_outputs_plan(session, claim)
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), draws=[], chance=[], enclosed=[])
-    again = side_by_side(session, plan, claim, inside, _sites(session, claim, inside))
+    again = side_by_side(session, plan, claim, inside)
     again.runs[0].subject.settle_as(trial.runs[0].subject)
     again.warnings, again.steady = [f"{names}: random; both graphs run with the same seed"], None
     try:
@@ -100,20 +107,20 @@ def _outside_domain(session: Session, claim: SameOutputs, trial: Trial, differs:
     """
     executor, names = session.executor, _fetchable(session.change.before, claim.finite)
     result = "values that must be finite"
-    executor.wait(executor.run(ORIGINAL, result, trial.fed[ORIGINAL], names))
+    executor.run(ORIGINAL, result, trial.fed[ORIGINAL], names)
     bad = [n for n, found in zip(names, executor.statistics(result), strict=True) if found.nan or found.infinite]
     executor.drop(result)
     if not bad:
         return differs
     text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs"
     return NotValidatedError(
-        text, code="not-finite", facts={"tensors": bad}, details=differs.details, advice=("give-others", DO_WITHOUT)
+        text, code="not-finite", tensors=bad, details=differs.details, advice=("give-others", DO_WITHOUT)
     )
 
 
 def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
     """Returns floating-point tensors that can be fetched: `tensors`, or the nearest tensors upstream."""
-    pending = dict.fromkeys(graph.tensor(name) for name in tensors if parse_tensor(name).node in graph)
+    pending = dict.fromkeys(graph.tensor(name) for name in tensors if node_of(name) in graph)
     found: list[str] = []
     for tensor in (queue := list(pending)):  # grows during the loop
         is_array = tensor.node.op.startswith("TensorArray")  # a different node computes its values
@@ -143,11 +150,6 @@ def deciding(session: Session, outputs: Iterable[str]) -> list[str]:
     """Returns the nodes of the original by which `outputs` are decided, if they exist after the edit."""
     nodes = deciding_nodes(session.change.before[name] for name in dict.fromkeys(outputs))
     return [node.name for node in nodes if session.has_after(node.name)]
-
-
-def _sites(session: Session, claim: SameOutputs, inside: Collection[str]) -> set[str]:
-    """Returns the nodes that are compared in addition to outputs and the tensors that decide them."""
-    return {*claim.also} - {*inside} - {node.name for node in output_nodes(session.change.before)}
 
 
 def same_outputs_plan(session: Session, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
@@ -193,18 +195,32 @@ def barred_counterparts(session: Session, plan: FetchPlan) -> dict[str, str]:
     return {} if is_safe else session.barred(plan.fetches)
 
 
-def side_by_side(
-    session: Session, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = (), sites: Collection[str] = ()
-) -> Trial:
-    """Returns the trial of the fetches of `plan`; `inside` and `sites` are nodes that are not outputs."""
-    intent, original = session.change.intent, session.original(plan)
-    pairs = counterpart_pairs(session, plan, inside, {} if claim.may_differ else claim.except_for, sites)
-    for pair in pairs if claim.may_differ else ():
-        pair.excuse = claim.except_for.get(pair.before, "")
+def side_by_side(session: Session, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = ()) -> Trial:
+    """Returns the trial of the fetches of `plan`, a plan of the original; `inside` are nodes that are not outputs.
+
+    The edited graph runs on the feeds of the original. The report has the names of the inputs after the edit.
+    """
+    change, after = session.change, session.after
+    original = session.original(plan)
+    sites = {*claim.also} - {*inside} - {node.name for node in output_nodes(change.before)}
+    reasons = chance_reasons(plan) | ({} if claim.may_differ else dict(claim.except_for))
+    pairs: list[ComparedPair] = []
+    for name in plan.fetches:
+        node = node_of(name)
+        pair = ComparedPair(name, after(name), Fetch(ORIGINAL, name), Fetch(EDITED, after(name)), reasons.get(name, ""))
+        pair.inside, pair.site = node in inside or name in plan.inputs_of_draws, node in sites
+        pair.excuse = claim.except_for.get(name, "") if claim.may_differ else ""
+        pairs.append(pair)
+    edited = Subject(session.executor, EDITED, change.after, plan=_edited_plan(session, plan))
+    fed = {after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
+    intent = change.intent
     trial = Trial(
         session.executor,
         f"edited(x) == original(x){' under the new names' if intent.renamed or intent.moved else ''}",
-        [original_run(session, original), edited_run(session, original, edited_plan(session, plan))],
+        [
+            TrialRun(original, reported_as={spec.name: after(spec.name) for spec in original.specs}),
+            TrialRun(edited, fed, accused=change.called, alongside=ORIGINAL),
+        ],
         pairs,
         session.both_load(),
         samples=original.calls,
@@ -218,12 +234,7 @@ def side_by_side(
     return trial
 
 
-def original_run(session: Session, original: Subject) -> TrialRun:
-    """Returns the run of the original; the report has the names of its inputs after the edit."""
-    return TrialRun(original, reported_as={spec.name: session.after(spec.name) for spec in original.specs})
-
-
-def edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
+def _edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
     """Returns the plan of the edited graph: the counterparts of the plan of the original."""
     groups = [[session.after(name) for name in names] for names in original.groups]
     assigned: list[Assigned] = []
@@ -236,61 +247,12 @@ def edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
     return FetchPlan(groups, initializers=initializers, assigned=assigned)
 
 
-def edited_run(
-    session: Session,
-    original: Subject,
-    plan: FetchPlan,
-    specs: Sequence[InputSpec] = (),
-    unfed: Collection[str] = (),
-) -> TrialRun:
-    """Returns the run of the edited graph on the feeds of the original.
-
-    Args:
-        session: of the claim.
-        original: its inputs, variables and random values are fed.
-        plan: the fetches of the edited graph.
-        specs: inputs that only the edited graph has.
-        unfed: inputs that are not fed.
-    """
-    subject = Subject(session.executor, EDITED, session.change.after, plan=plan)
-    subject.specs = list(specs)
-    shared = {session.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
-    fed = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}
-    return TrialRun(subject, fed, accused=session.change.called, alongside=ORIGINAL)
-
-
-def counterpart_pairs(
-    session: Session,
-    plan: FetchPlan,
-    inside: Collection[str],
-    not_compared: Mapping[str, str],
-    sites: Collection[str] = (),
-) -> list[ComparedPair]:
-    """Returns each fetch of the original with its counterpart.
-
-    Args:
-        session: of the claim.
-        plan: of the original.
-        inside: nodes that are not outputs.
-        not_compared: fetches that are not compared, in addition to random ones, with the reason.
-        sites: nodes that are not outputs, at which the edit changed the computation.
-    """
-    reasons = {**chance_reasons(plan), **not_compared}
-    out: list[ComparedPair] = []
-    for name in plan.fetches:
-        node, after = parse_tensor(name).node, session.after(name)
-        pair = ComparedPair(name, after, Fetch(ORIGINAL, name), Fetch(EDITED, after), reasons.get(name, ""))
-        pair.inside, pair.site = node in inside or name in plan.inputs_of_draws, node in sites
-        out.append(pair)
-    return out
-
-
 def only_downstream(session: Session, trial: Trial) -> None:
     """Requires exact equality of tensors that do not depend on the edit."""
     if trial.rtol or trial.atol or trial.of_largest:
         reached = reached_after(session)
         for pair in trial.pairs:
-            pair.exact = parse_tensor(pair.after).node not in reached
+            pair.exact = node_of(pair.after) not in reached
 
 
 def reached_after(session: Session) -> AbstractSet[str]:
@@ -319,7 +281,7 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
             f"nothing could be compared: on these feeds {named(empty, 5)} "
             f"{'has' if len(empty) == 1 else 'have'} no elements",
             code="nothing-comparable",
-            facts={"tensors": empty},
+            tensors=empty,
             advice=("give-others", DO_WITHOUT),
         )
     nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
@@ -350,45 +312,46 @@ def prove_unchanged(session: Session, claim: Unchanged) -> Trial:
 
 def _unchanged(session: Session, *, is_measured: bool) -> Trial:
     """Returns the trial; the edited graph has its own plan, because it may need other inputs and other ops."""
-    change, options = session.change, SubjectOptions(batches=False)  # the edit may have fixed the batch of one input
+    change = session.change
     before, after, intent = change.before, change.after, change.intent
     served = [node.name for node in output_nodes(before)]
     inside = [name for name in deciding(session, served) if name not in served] if is_measured else []
-    original = session.original(session.plan(ORIGINAL, [*served, *inside]), options)
-    names = [session.after(name) for name in (*served, *inside)] if is_measured else served
-    names = [*names, *(node.name for node in output_nodes(after))]
+    # The edit may have fixed the batch of one input.
+    original = session.original(session.plan(ORIGINAL, [*served, *inside]), batches=False)
+    names = [*map(session.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
     plan = session.plan(EDITED, (name for name in names if name in after))
     overrides = session.overrides_before()
-    edited = Subject(session.executor, EDITED, after, plan=plan, overrides=overrides, options=options)
-    callers = calling(before, intent.functions.changed) if intent.functions.changed else ()
-    touched = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
-    changed = frozenset(name for name in touched if before.find(name) is not None)
-    reached = {*depending_on(before, changed)} | {*(reached_after(session) if is_measured else ())}
+    edited = Subject(session.executor, EDITED, after, plan=plan, overrides=overrides, batches=False)
+    touched = [*(slot.node for slot in intent.rewired), *intent.changed]
+    if intent.functions.changed:
+        touched += [node.name for node in calling(before, intent.functions.changed)]
+    changed = {name for name in touched if before.find(name) is not None}
+    reached = depending_on(before, changed) | reached_after(session)
     decided = {session.after(name) for name in inside}
-    reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
-    old_names = {session.after(name) if is_measured else name: name for name in original.plan.fetches}
+    reasons = chance_reasons(plan) | chance_reasons(original.plan)
+    old_names = {session.after(name): name for name in original.plan.fetches}
     pairs: list[ComparedPair] = []
     for name in plan.fetches:
-        old, reason, measured = old_names.get(name, name), reasons.get(name, ""), False
-        if not reason and parse_tensor(name).node in reached:
-            reason, measured = "downstream of the edit", is_measured and name in old_names
-        elif not reason and name not in old_names:
-            reason = "not an output before"
-        mine = Fetch(ORIGINAL, old) if measured or not reason else None
-        is_inside = parse_tensor(name).node in decided
-        pairs.append(ComparedPair(old, name, mine, Fetch(EDITED, name), reason, is_inside, measured=measured))
+        node, old = node_of(name), old_names.get(name)
+        pair = ComparedPair(old or name, name, None, Fetch(EDITED, name), reasons.get(name, ""), node in decided)
+        if not pair.reason and node in reached:
+            pair.reason, pair.measured = "downstream of the edit", is_measured and old is not None
+        elif not pair.reason and old is None:
+            pair.reason = "not an output before"
+        pair.mine = Fetch(ORIGINAL, pair.before) if pair.measured or not pair.reason else None
+        pairs.append(pair)
 
-    def blame(refusal: RunRefusal) -> GdsurgeonError:
+    def blame(refused: RunRefused) -> GdsurgeonError:
         """Returns the error for an edited graph that does not run; the edit is wrong if the original runs."""
-        if refusal.error is None or refusal.bound or session.original_runs():
-            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
-        return refusal.error
+        if refused.error is None or run.fed or session.original_runs():
+            return ValidationError(f"the result does not run: {refused.text}", code="does-not-run")
+        return refused.error
 
     run = TrialRun(edited, accused=change.called, blame=blame)
     runs = [run]
     if any(pair.mine is not None for pair in pairs):
         # The edit may have changed the shape of an input, so a changed input gets a feed of its own.
-        run.fed = {n: SameFeed(ORIGINAL, n) for n in original.feedable if parse_tensor(n).node not in changed}
+        run.fed = {n: SameFeed(ORIGINAL, n) for n in original.feedable if node_of(n) not in changed}
         runs = [TrialRun(original), run]
     statement = "outputs not downstream of the edit == original(x)"
     trial = Trial(session.executor, statement, runs, pairs, session.both_load(), EDITED, edited.calls)
@@ -433,7 +396,7 @@ def _compare_shapes(trial: Trial, by_values: AbstractSet[str], sample: int) -> N
     for pair, output in zip(trial.pairs, trial.proof.outputs, strict=True):
         assert isinstance(pair.mine, Fetch)
         old, new = trial.given(pair.mine), trial.given(pair.theirs)
-        if (old.dtype, len(old.shape)) == (new.dtype, len(new.shape)) and parse_tensor(pair.before).node in by_values:
+        if (old.dtype, len(old.shape)) == (new.dtype, len(new.shape)) and node_of(pair.before) in by_values:
             output.reason = SAME_SHAPE if old.shape == new.shape else "its size depends on values"
         elif (old.dtype, old.shape) != (new.dtype, new.shape):
             wrong.append(f"{quoted(pair.after)} has the shape {list(new.shape)}, but had {list(old.shape)}")
@@ -446,8 +409,68 @@ def _compare_shapes(trial: Trial, by_values: AbstractSet[str], sample: int) -> N
         )
 
 
-def _without_weights(refusal: RunRefusal) -> GdsurgeonError:
+def _without_weights(refusal: RunRefused) -> GdsurgeonError:
     if refusal.error is not None:
         return NotValidatedError(refusal.error.message, code=refusal.error.code, advice=DO_WITHOUT)
     text = f"the result does not run without its weights: {refusal.text}"
     return ValidationError(text, code="does-not-run", advice="keep-constants")
+
+
+# -- graphs with other attributes --------------------------------------------------------------------------------
+
+
+Attrs = tuple[Collection[str], Mapping[str, AttrValue]]
+"""New values of some attributes of all nodes with certain ops, also in functions."""
+
+
+def as_written() -> Attrs:
+    """Returns the attributes of function calls that are not optimized separately.
+
+    By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
+    then rounded differently from the same nodes outside a function.
+    """
+    return CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}
+
+
+def _with_one_seed(graph: Graph) -> list[Attrs]:
+    """Returns the attributes that make all random ops sample the same numbers; [] if an op of `graph` has no seed."""
+    seeds, out = {"seed": int_value(1), "seed2": int_value(1)}, list[Attrs]()
+    for op in {usage.op for usage in op_usage(graph) if is_random(usage.op)}:
+        definition = op_def(op)
+        if definition is None or not seeds.keys() <= definition.attrs.keys():
+            return []
+        out.append(([op], seeds | ({DETERMINISTIC: bool_value(True)} if DETERMINISTIC in definition.attrs else {})))
+    return out
+
+
+def load_with(session: Session, others: Sequence[Attrs]) -> None:
+    """Loads both graphs again with other attributes, under the same keys. The edited graph must have loaded.
+
+    Raises:
+        ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.
+    """
+    change, executor = session.change, session.executor
+    for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
+        plain = from_bytes(read_chunks(graph.chunks()), graph.source_name)
+        for ops, values in others:
+            _set_attrs(plain, ops, values)
+        if plain.is_edited or plain.functions.is_changed:
+            await_loaded(executor, key, session.both_load()[key])
+            executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
+
+
+def _set_attrs(graph: Graph, ops: Collection[str], values: Mapping[str, AttrValue]) -> None:
+    topology = topology_of(graph)
+    for node in map(topology.node, topology.with_ops(ops)):
+        for key, value in values.items():
+            data = value.SerializeToString(deterministic=True)
+            if node.attr_bytes(key) != data:
+                graph.set_attr(node, key, data)
+    for function in list(graph.functions):
+        changed = type(function)()
+        changed.CopyFrom(function)
+        for node_def in changed.node_def:
+            for key, value in values.items() if node_def.op in ops else ():
+                node_def.attr[key].CopyFrom(value)
+        if changed != function:
+            graph.functions.replace(changed)

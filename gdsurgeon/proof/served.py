@@ -36,7 +36,7 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event, Settings
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import EDITED, nodes_of
 from gdsurgeon.runtime.base import ModelFolder, Served, SignatureCall
 from gdsurgeon.runtime.client import Worker
@@ -264,9 +264,7 @@ def _run(
     plan = replace(plan, groups=[[*served.tensors, *more]], inputs_of_draws=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
-    subject = Subject(
-        executor, loaded, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
-    )
+    subject = Subject(executor, loaded, graph, plan=plan, overrides=overrides, name=f"{LOADER} {key}")
     subject.leave(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
@@ -288,7 +286,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
         raise ValidationError(
             f"{LOADER} returns {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}",
             code="differs",
-            facts={"signature": key},
+            signature=key,
         )
     if run.is_random:
         return
@@ -298,7 +296,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
         raise ValidationError(
             f"for the signature {key}, {LOADER} returns different values than the graph",
             code="differs",
-            facts={"signature": key},
+            signature=key,
             details=tuple(wrong),
         )
 

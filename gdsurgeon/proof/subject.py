@@ -65,27 +65,6 @@ class _Way(NamedTuple):
     batch: int
 
 
-class SubjectOptions(NamedTuple):
-    """How the feeds of a subject are generated.
-
-    Attributes:
-        name: of its runs; '': its key.
-        bound: placeholders that other code feeds.
-        picture: height and width of images for string inputs; None: any.
-        salt: changes the values, compared with inputs of the same name.
-        batches: whether every other sample is a batch of two if the shapes allow it.
-        defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
-            keep their default in all samples, unless the user gives values.
-    """
-
-    name: str = ""
-    bound: frozenset[str] = frozenset()
-    picture: tuple[int, int] | None = None
-    salt: str = ""
-    batches: bool = True
-    defaults: bool = True
-
-
 class Subject:
     """A graph in the executor, and its runs.
 
@@ -95,7 +74,13 @@ class Subject:
         graph: the graph as it is in the file.
         plan: the fetches and the required feeds; None: all outputs that can run.
         overrides: the user's feeds; None: none.
-        options: how the feeds are generated.
+        name: of its runs; '': `key`.
+        bound: placeholders that other code feeds.
+        picture: height and width of images for string inputs; None: any.
+        salt: changes the values, compared with inputs of the same name.
+        batches: whether every other sample is a batch of two if the shapes allow it.
+        defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
+            keep their default in all samples, unless the user gives values.
     """
 
     def __init__(
@@ -106,16 +91,20 @@ class Subject:
         *,
         plan: FetchPlan | None = None,
         overrides: Overrides | None = None,
-        options: SubjectOptions | None = None,
+        name: str = "",
+        bound: frozenset[str] = frozenset(),
+        picture: tuple[int, int] | None = None,
+        salt: str = "",
+        batches: bool = True,
+        defaults: bool = True,
     ) -> None:
         self.executor = executor
         self.key = key
         overrides = overrides if overrides is not None else Overrides()
-        options = options or SubjectOptions()
-        self.name = options.name or key
+        self.name = name or key
         self.graph = graph
         self.plan = plan if plan is not None else plan_with(executor.settings, graph)
-        self.options = options
+        self._picture, self._salt = picture, salt
         given = set(overrides.names())
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
@@ -125,15 +114,15 @@ class Subject:
         self.specs: list[InputSpec] = [
             overridden(input_spec(graph[name]), overrides)
             for name in self.plan.placeholders
-            if name not in options.bound and name not in self.paths
+            if name not in bound and name not in self.paths
         ]
         for name in self.plan.defaults:
-            spec = _with_default(graph[name], overrides) if name not in {*options.bound, *loaded} else None
-            if spec is not None and (options.defaults or spec.given or name in given):
+            spec = _with_default(graph[name], overrides) if name not in {*bound, *loaded} else None
+            if spec is not None and (defaults or spec.given or name in given):
                 self.specs.append(spec)
         self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given
         """Of the inputs those that the last sample leaves at their defaults."""
-        self.variables = [found for name in self.plan.variables if (found := _variable(graph, name)) is not None]
+        self.variables = [found for name in self.plan.variables if (found := variable_spec(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # the message if TensorFlow refused all feeds
         self.culprit = ""  # the node in this message
@@ -144,7 +133,7 @@ class Subject:
         self._ways: dict[int, _Way] = {}  # how samples were fed, so that they are fed in the same way again
         self._settled = False
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
-        self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+        self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     def under(self, key: str) -> Subject:
         """Returns a copy with a different key in the executor, and with the shapes that were found."""
@@ -221,7 +210,7 @@ class Subject:
             self.executor.initialize(self.key, run.targets, _paths(run))
         self.executor.initialize(self.key, self.plan.initializers)
         for found in self.plan.assigned:
-            variable = _variable(self.graph, found.variable)
+            variable = variable_spec(self.graph, found.variable)
             if variable is not None:
                 seed = input_seed(self.executor.settings.seed, found.seed)
                 value = variable_value(variable.dtype, variable.shape, seed)
@@ -250,24 +239,20 @@ class Subject:
             NotValidatedError: the graph does not run on any generated feed.
             Refused: TensorFlow refuses a sample after the first.
         """
+        if sample in self._ways:
+            shapes, self.specs, self._wide, batch = self._ways[sample]
+            return self._done(sample, shapes, bound, alongside, batch)
         if not self._settled:
             return self._settle(sample, bound, alongside)
-        if sample in self._ways:
-            shapes, self.specs, self._wide, self.batch = self._ways[sample]
-            return self._done(sample, shapes, bound, alongside)
         doubled = self._doubled(bound) if sample % 2 and self._varies_batch else None
         if doubled is not None:
             try:
-                done = self._done(sample, doubled, bound, alongside)
-                self._keep_way(sample, doubled, 2)
-                return done
+                return self._done(sample, doubled, bound, alongside, 2)
             except Refused:
                 self._varies_batch = False
         while True:
             try:
-                done = self._done(sample, self.shapes, bound, alongside)
-                self._keep_way(sample, self.shapes, 1)
-                return done
+                return self._done(sample, self.shapes, bound, alongside)
             except Refused as refused:
                 if self._is_its_own_doing(refused) or not self._give_way(refused.text, sample):
                     raise
@@ -278,16 +263,15 @@ class Subject:
         shapes: Mapping[str, tuple[int, ...]],
         bound: Feeds,
         alongside: Callable[[Feeds], None] | None,
+        batch: int = 1,
     ) -> tuple[Feeds, list[RunSummary]]:
         """Does the runs in `shapes`. Raises Refused."""
         feeds, runs = self._begin(sample, shapes, bound)
         if alongside is not None:
             alongside(feeds)
-        return feeds, self.wait(runs)
-
-    def _keep_way(self, sample: int, shapes: Mapping[str, tuple[int, ...]], batch: int) -> None:
-        self.batch = batch
-        self._ways[sample] = _Way(shapes, self.specs, self._wide, batch)
+        summaries = self.wait(runs)
+        self.batch, self._ways[sample] = batch, _Way(shapes, self.specs, self._wide, batch)
+        return feeds, summaries
 
     def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
         """Waits for `runs`. Raises Refused."""
@@ -310,10 +294,10 @@ class Subject:
         draws = [name for name in self.plan.draws if name not in feeds]
         if draws:  # random ops run once; their values are then fed to every compared graph
             result = f"{self.name} {sample} draws"
-            self.executor.wait(self.executor.run(self.key, result, feeds, draws))
+            self.executor.run(self.key, result, feeds, draws)
             feeds |= {name: Result(result, i) for i, name in enumerate(draws)}
         runs = [
-            self.executor.run(self.key, self.result(sample, group), feeds, names)
+            self.executor.begin(self.key, self.result(sample, group), feeds, names)
             for group, names in enumerate(self.plan.groups)
         ]
         return feeds, runs
@@ -330,7 +314,7 @@ class Subject:
     def run_aside(self, feeds: Feeds) -> None:
         """Runs the graph on `feeds` to disturb other runs; the results are dropped. Raises Refused."""
         for names in self.plan.groups:
-            self.executor.wait(self.executor.run(self.key, f"{self.name} aside", feeds, names))
+            self.executor.run(self.key, f"{self.name} aside", feeds, names)
             self.executor.drop(f"{self.name} aside")
 
     def finish(self, sample: int) -> None:
@@ -359,6 +343,8 @@ class Subject:
             shapes = self.shapes = self._untried.popleft()
             try:
                 done = self._done(sample, shapes, bound, alongside)
+                self._settled = True
+                return done
             except Refused as refused:
                 if self._is_its_own_doing(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
@@ -370,10 +356,6 @@ class Subject:
                 if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._give_way(refused.text, sample):
                     self._untried = deque(islice(_combinations(self.specs), FEW_TRIALS))
                     tried = min(tried, MOST_TRIALS - FEW_TRIALS)
-                continue
-            self._settled = True
-            self._keep_way(sample, shapes, 1)
-            return done
         self._untried = None
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
@@ -381,7 +363,7 @@ class Subject:
             f"{printable(self.graph.source_name)} does not run on generated "
             f"feeds{f' ({printable(names)})' if names else ''}: {printable(problem)}",
             code="unfeedable",
-            facts={"node": self.culprit},
+            node=self.culprit,
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 
@@ -426,9 +408,7 @@ class Subject:
             if spec.name not in bound and spec.name not in left:
                 seed = self._seed(sample, spec.name)
                 wide = self._wide and sample % 2 == 1
-                out[spec.name] = make_feed(
-                    spec, shapes[spec.name], seed, self.options.picture, wide=wide, sample=sample
-                )
+                out[spec.name] = make_feed(spec, shapes[spec.name], seed, self._picture, wide=wide, sample=sample)
         for variable in self.variables:
             if variable.name not in bound:
                 seed = self._seed(sample, variable.name)
@@ -436,13 +416,12 @@ class Subject:
         return out
 
     def _seed(self, sample: int, name: str) -> int:
-        return input_seed(self.executor.settings.seed + sample, name + self.options.salt)
+        return input_seed(self.executor.settings.seed + sample, name + self._salt)
 
 
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:
     """Returns a subject that fetches `tensors`; other code feeds its inputs."""
-    plan, options = FetchPlan([tensors]), SubjectOptions(name)
-    return Subject(executor, key, graph, plan=plan, options=options)
+    return Subject(executor, key, graph, plan=FetchPlan([tensors]), name=name)
 
 
 def _with_default(node: Node, overrides: Overrides) -> InputSpec | None:
@@ -459,7 +438,8 @@ def _paths(run: Restoring) -> dict[str, Tensor]:
     return {tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()}
 
 
-def _variable(graph: Graph, name: str) -> VariableSpec | None:
+def variable_spec(graph: Graph, name: str) -> VariableSpec | None:
+    """Returns how to generate a value for a variable; None if its shape or dtype does not allow one."""
     node = graph[name]
     shape = node.attr("shape")
     kind = node.plain_attr("dtype")

@@ -7,9 +7,8 @@ tensors. An added graph runs in the same way: in isolation, on the values that i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.deciding import deciding_nodes
@@ -19,6 +18,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import depending_on, members, topology_of
 from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
+from gdsurgeon.edits.reroute import check_acyclic
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -35,22 +35,25 @@ from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import format_input, node_of, parse_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.executor import Refused, await_loaded
-from gdsurgeon.proof.graphs import as_written, load_with, rewired
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof, stated
 from gdsurgeon.proof.same_outputs import (
+    as_written,
     barred_counterparts,
+    load_with,
     only_downstream,
     side_by_side,
     something_compared,
 )
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
     EDITED,
@@ -58,7 +61,7 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     FeedSource,
     Fetch,
-    RunRefusal,
+    RunRefused,
     SameFeed,
     Session,
     Trial,
@@ -66,6 +69,7 @@ from gdsurgeon.proof.trial import (
     chance_reasons,
     nodes_of,
 )
+from gdsurgeon.wire.write import read_chunks
 
 PART, REWIRED, CUT, _OBSERVED = "part", "original, rewired", "original, cut", "observed"
 
@@ -84,7 +88,7 @@ class _Reference(NamedTuple):
     key: str
     graph: Graph
     claim: SameGiven
-    deciding: tuple[tuple[str, str], ...] = ()
+    deciding: Sequence[tuple[str, str]] = ()
     part: SamePart | None = None
 
 
@@ -98,16 +102,16 @@ def prove_same_given(session: Session, claim: SameGiven) -> Trial:
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
             text = f"the result differs: {quoted(name)} does not have its new value"
-            raise ValidationError(text, code="differs", facts={"node": name})
+            raise ValidationError(text, code="differs", node=name)
     deciding: list[tuple[str, str]] = []
     whole = replace(claim, copies={**intent.renamed, **claim.copies})
     if not claim.copies:
         removed = {*intent.removed}
         kept = [node for node in output_nodes(before) if node.name not in removed]
         whole = replace(whole, outputs=(*claim.outputs, *_unlisted(session, whole, kept)))
-        nodes = deciding_nodes(before[parse_tensor(tensor).node] for tensor, _ in whole.outputs)
-        deciding = [pair for pair in _unlisted(session, whole, nodes) if parse_tensor(pair[1]).node in change.after]
-    trial = _trial(session, _Reference(ORIGINAL, before, whole, tuple(deciding)))
+        nodes = deciding_nodes(before[node_of(tensor)] for tensor, _ in whole.outputs)
+        deciding = [pair for pair in _unlisted(session, whole, nodes) if node_of(pair[1]) in change.after]
+    trial = _trial(session, whole, deciding)
     trial.of_largest = claim.of_largest
     only_downstream(session, trial)
     for pair in trial.pairs:
@@ -141,7 +145,7 @@ def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart,
             why = joined("; ", dict.fromkeys(reasons)) or "no output depends on it"
             subject = f"no output that depends on {quoted(name)} could" if replaced else f"{quoted(name)} could not"
             line = Line("{subject} be compared: {why}", subject=subject, why=why)
-            raise NotValidatedError(line, code="nothing-comparable", facts={"node": name}, advice=DO_WITHOUT)
+            raise NotValidatedError(line, code="nothing-comparable", node=name, advice=DO_WITHOUT)
 
 
 def prove_same_tensors(session: Session, claim: SameTensors) -> Trial:
@@ -149,11 +153,9 @@ def prove_same_tensors(session: Session, claim: SameTensors) -> Trial:
 
     The proof of the tensors that depend on these covers them.
     """
-    before = session.change.before
     if claim.given:
         pairs = tuple((tensor, session.after(tensor)) for tensor in claim.tensors)
-        given = SameGiven(claim.given, pairs, "", copies=session.change.intent.renamed)
-        trial = _trial(session, _Reference(ORIGINAL, before, given))
+        trial = _trial(session, SameGiven(claim.given, pairs, "", copies=session.change.intent.renamed))
     else:
         plan = session.plan(ORIGINAL, nodes_of(claim.tensors))
         plan = replace(plan.only({*claim.tensors} - barred_counterparts(session, plan).keys()), skipped=[])
@@ -169,22 +171,17 @@ def prove_same_part(session: Session, claim: SamePart) -> Trial:
     """Proves that an added graph computes the same in the edited graph as in isolation."""
     if not claim.outputs:
         return Trial(session.executor, "", [], [], session.both_load()).run()
-    reference = _of_part(session, claim, PART)
-    loads = _load_part(session, reference)
+    whole = SameGiven({}, (), "", parts=(claim,))
     warnings: list[str] = []
     if not claim.inputs or claim.in_place:
-        trial = _trial(session, reference)
-        trial.loads = {**trial.loads, **loads}
+        trial = _trial(session, whole, with_original=False)
         something_compared(trial.run().proof)
         if claim.role:
             _check_part_compared(claim.part, {}, claim, trial.proof)
         return trial
-    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(session, reference).places().keys():
-        trial = _trial(session, reference)
-        trial.loads = {**trial.loads, **loads}
-        for run in trial.runs:
-            if run.name == EDITED:
-                run.blame = lambda refusal: NotValidatedError(refusal.text, code="does-not-run")
+    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(session, whole).places().keys():
+        trial = _trial(session, whole, with_original=False)
+        trial.runs[0].blame = lambda refused: NotValidatedError(refused.text, code="does-not-run")
         try:
             session.executor.loaded(EDITED)
             something_compared(trial.run().proof)
@@ -194,7 +191,7 @@ def prove_same_part(session: Session, claim: SamePart) -> Trial:
             text = f"{name} cannot run on the values of {names} from these feeds ({printable(trial.reason(error))})"
             warnings = [f"{text}, so it was run separately"]
     trial = _isolated_trial(session, claim)
-    trial.loads, trial.warnings = {**trial.loads, **loads}, warnings
+    trial.warnings = warnings
     something_compared(trial.run().proof)
     return trial
 
@@ -224,10 +221,10 @@ def _of_part(session: Session, claim: SamePart, key: str) -> _Reference:
     return _Reference(key, claim.part, SameGiven(claim.inputs, outputs, "", copies=claim.copies), part=claim)
 
 
-def _load_part(session: Session, part: _Reference) -> dict[str, str]:
+def _load_part(session: Session, key: str, part: Graph) -> dict[str, str]:
     """Begins to load an added graph; returns the message for a graph that does not load."""
-    session.executor.load_source(part.key, part.graph)
-    return {part.key: f"TensorFlow does not load {printable(part.graph.source_name)}"}
+    session.executor.load_source(key, part)
+    return {key: f"TensorFlow does not load {printable(part.source_name)}"}
 
 
 def _check_computed(part: SamePart, edited: Subject) -> None:
@@ -236,7 +233,7 @@ def _check_computed(part: SamePart, edited: Subject) -> None:
     for tensor in (*part.inputs.values(), *(after for _, after in part.outputs[: len(part.inputs)])):
         if tensor not in places:
             line = "the proof cannot compute {output} of {part}: {reason}"
-            reason = reasons.get(parse_tensor(tensor).node, "its value cannot be fetched")
+            reason = reasons.get(node_of(tensor), "its value cannot be fetched")
             facts = {"output": quoted(tensor), "part": printable(part.part.source_name), "reason": reason}
             raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
@@ -254,8 +251,7 @@ def _isolated_trial(session: Session, claim: SamePart) -> Trial:
     outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
     initializers = [copied.get(name, name) for name in plan.initializers]
     placed_plan = FetchPlan([[after for _, after in outputs]], initializers=initializers)
-    options = SubjectOptions("the part in the result")
-    placed = Subject(executor, EDITED, session.change.after, plan=placed_plan, options=options)
+    placed = Subject(executor, EDITED, session.change.after, plan=placed_plan, name="the part in the result")
     fed: dict[str, FeedSource] = {}
     for name in part.feedable:
         ref = parse_tensor(name)
@@ -266,7 +262,7 @@ def _isolated_trial(session: Session, claim: SamePart) -> Trial:
         f"{stated([], [_file_name(claim.part)])} on any inputs",
         [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=session.change.called, reported_as=None)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
-        session.both_load(),
+        session.both_load() | _load_part(session, PART, claim.part),
         lead=part.name,
         samples=part.calls,
         skipped=plan.reasons,
@@ -295,95 +291,118 @@ def _shapes(session: Session, claim: SamePart) -> Overrides:
 # -- the trial ------------------------------------------------------------------------------------------------
 
 
-def _trial(session: Session, reference: _Reference) -> Trial:
-    """Returns the trial in which the edited graph runs first, and its values are fed to the reference."""
-    change, claim = session.change, reference.claim
-    edited = _edited(session, reference)
-    if reference.key == ORIGINAL:
-        reference, edited = _rewired(session, reference, edited)
-        reference = _cut(session, reference, edited)
+def _trial(
+    session: Session, claim: SameGiven, deciding: Sequence[tuple[str, str]] = (), *, with_original: bool = True
+) -> Trial:
+    """Returns the trial in which the edited graph runs first, and its values are fed to the other graphs.
+
+    Args:
+        session: of the claim.
+        claim: the replaced and the compared tensors, and the added graphs.
+        deciding: further pairs by which outputs are decided; they are compared if possible.
+        with_original: whether the original runs; otherwise only the added graphs run.
+    """
+    change, edited = session.change, _edited(session, claim, deciding)
+    references: list[_Reference] = []
+    if with_original:
+        original, edited = _rewired(session, _Reference(ORIGINAL, change.before, claim, deciding), edited)
+        references = [_cut(session, original, edited)]
+    for number, added in enumerate(claim.parts):
+        references.append(_of_part(session, added, f"{PART} {number}" if with_original else PART))
+    first = references[0]
+    used = {first.key, edited.key} & {REWIRED, CUT}
+    loads = session.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
-    runs = [run]
-    observed = _observe(session, reference, edited, new_inputs, run)
-    if observed is not None:
-        runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
+    observed = _observe(session, first, edited, new_inputs, run)
 
-    def blame_edit(refusal: RunRefusal) -> GdsurgeonError:
-        is_added = refusal.node in change.intent.copied.values()
-        if is_added and refusal.error is not None and any(part.role == "pre" for part in claim.parts):
-            return refusal.error  # no feed fits the preprocessing
-        if reference.claim.given and is_added:
-            names = ", ".join(map(quoted, reference.claim.given))
-            what = f"the new node {quoted(refusal.node)} cannot run on the values of {names}"
-            return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
-        if refusal.error is None or (not new_inputs and session.original_runs()):
-            text = f"the result does not run: {refusal.text}"
-            return ValidationError(text, code="does-not-run", facts={"reason": refusal.text})
-        return refusal.error
+    def blame_edit(refused: RunRefused) -> GdsurgeonError:
+        is_added = refused.node in change.intent.copied.values()
+        if is_added and refused.error is not None and with_original and any(p.role == "pre" for p in claim.parts):
+            return refused.error  # no feed fits the preprocessing
+        if first.claim.given and is_added:
+            names = ", ".join(map(quoted, first.claim.given))
+            what = f"the new node {quoted(refused.node)} cannot run on the values of {names}"
+            return EditError(f"{what}: {refused.text}", code="part-refuses", advice="give-others")
+        if refused.error is None or (not new_inputs and session.original_runs()):
+            text = f"the result does not run: {refused.text}"
+            return ValidationError(text, code="does-not-run", reason=refused.text)
+        return refused.error
 
-    def blame_reference(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
-        kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
-        text = f"does not run with the inputs that the result computes: {refusal.text}"
-        return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
+    def blame_reference(refused: RunRefused) -> GdsurgeonError:
+        kind = NotValidatedError if new_inputs and (observed is None or refused.omitted) else ValidationError
+        text = f"does not run with the inputs that the result computes: {refused.text}"
+        return kind(f"{printable(refused.run.subject.graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = blame_edit
-    other, pairs, skipped = _reference_run(session, reference, run)
-    other.blame = partial(blame_reference, reference.graph)
-    other.alongside = other.alongside if observed is None else None
-    runs.append(other)
-    used = {reference.key, edited.key} & {REWIRED, CUT}
-    loads = session.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
-    parts = [_file_name(reference.graph)] if reference.part is not None else []
-    for number, part_claim in enumerate(claim.parts):
-        part = _of_part(session, part_claim, f"{PART} {number}")
-        loads |= _load_part(session, part)
-        if part_claim.role:
-            _check_computed(part_claim, edited)
-        isolated, found, left = _reference_run(session, part, run)
-        isolated.blame = partial(blame_reference, part.graph)
-        runs.append(isolated)
-        is_named = bool(part_claim.role) and f"{part_claim.role}(" in claim.statement
-        for pair in found[: len(part_claim.inputs)] if is_named and part_claim.role == "pre" else ():
-            pair.hidden = True
-        pairs = [*found, *pairs] if is_named else [*pairs, *found]
-        skipped = [*skipped, *left]
-        parts += [] if is_named else [_file_name(part.graph)]
+    runs = [TrialRun(observed, reported_as=None, optional="omit"), run] if observed is not None else [run]
+    pairs: list[ComparedPair] = []
+    skipped: list[tuple[str, str]] = []
+    names: list[str] = []
+    for reference in references:
+        part = reference.part
+        if part is not None:
+            loads |= _load_part(session, reference.key, part.part)
+            if part.role and with_original:
+                _check_computed(part, edited)
+        other, found, left = _reference_run(session, reference, run)
+        other.blame = blame_reference
+        other.alongside = other.alongside if observed is None or part is not None else None
+        runs.append(other)
+        if part is not None and part.role and f"{part.role}(" in claim.statement:
+            for pair in found[: len(part.inputs)] if part.role == "pre" else ():
+                pair.hidden = True
+            pairs = [*found, *pairs]
+        else:
+            pairs += found
+            names += [_file_name(part.part)] if part is not None else []
+        skipped += left
     samples = max(edited.calls, session.executor.settings.samples if observed is not None else 1)
-    trial = Trial(session.executor, reference.claim.statement, runs, pairs, loads, EDITED, samples)
-    trial.skipped, trial.steady, trial.parts = skipped, None if used else other.name, parts
+    trial = Trial(session.executor, first.claim.statement, runs, pairs, loads, EDITED, samples)
+    trial.skipped, trial.steady, trial.parts = skipped, None if used else first.key, names
     return trial
 
 
-def _edited(session: Session, reference: _Reference, key: str = EDITED, graph: Graph | None = None) -> Subject:
+def _edited(
+    session: Session,
+    claim: SameGiven,
+    deciding: Sequence[tuple[str, str]] = (),
+    key: str = EDITED,
+    graph: Graph | None = None,
+) -> Subject:
     """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
-    change, claim = session.change, reference.claim
+    change = session.change
     graph = change.after if graph is None else graph
-    tensors = [edited for _, edited in (*claim.outputs, *reference.deciding)]
+    tensors = [edited for _, edited in (*claim.outputs, *deciding)]
     tensors += [edited for part in claim.parts for _, edited in part.outputs]
-    lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
+    lost = [tensor for tensor in tensors if node_of(tensor) not in change.after]
     if lost:
         text = f"the result differs: its output {quoted(lost[0])} is missing"
-        raise ValidationError(text, code="differs", facts={"node": lost[0]})
+        raise ValidationError(text, code="differs", node=lost[0])
     tensors += [*claim.given.values(), *claim.fetched]
     tensors += [edited for part in claim.parts for edited in part.inputs.values()]
     plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_draws})
-    replaced = {session.after(name): change.before.find(name) for name in claim.given}
+    replaced = {session.after(name): (change.before.find(name), after) for name, after in claim.given.items()}
     own = {
-        name: input_spec(node)
-        for name, node in replaced.items()
+        name: (input_spec(node), after)
+        for name, (node, after) in replaced.items()
         if name in plan.placeholders and node is not None and node.op in PLACEHOLDERS
     }
-    sides = [side for spec in own.values() if (side := _image_sides(spec.stated)) is not None]
-    options = SubjectOptions(EDITED, picture=sides[0] if sides else None)
-    subject = Subject(session.executor, key, graph, plan=plan, overrides=_overrides(session), options=options)
+    sides = [side for spec, _ in own.values() if (side := _image_sides(spec.stated)) is not None]
+    subject = Subject(
+        session.executor,
+        key,
+        graph,
+        plan=plan,
+        overrides=_overrides(session),
+        name=EDITED,
+        picture=sides[0] if sides else None,
+    )
     subject.specs = [
-        _fitting(graph, spec, own[spec.name], claim.given[_before(change, spec.name)])
-        if spec.name in own and not spec.given
-        else spec
+        _fitting(graph, spec, *own[spec.name]) if spec.name in own and not spec.given else spec
         for spec in subject.specs
     ]
     return subject
@@ -430,7 +449,7 @@ def _overrides(session: Session) -> Overrides:
                 f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs "
                 f"are {listed}",
                 code="no-such-input",
-                facts={"node": name},
+                node=name,
             )
     check_names(overrides, known)
     return overrides
@@ -452,8 +471,8 @@ def _observe(
         return None
 
     def original(*wanted: str) -> Subject:
-        plan, options = session.plan(ORIGINAL, nodes_of(wanted)), SubjectOptions(_OBSERVED, defaults=False)
-        return Subject(session.executor, ORIGINAL, reference.graph, plan=plan, options=options)
+        plan = session.plan(ORIGINAL, nodes_of(wanted))
+        return Subject(session.executor, ORIGINAL, reference.graph, plan=plan, name=_OBSERVED, defaults=False)
 
     observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
@@ -467,6 +486,40 @@ def _observe(
         fed = {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own} | fed
     run.fed = fed
     return observed
+
+
+def _with_other_inputs(graph: Graph, places: Mapping[str, str], constants: Mapping[str, bytes]) -> Graph | None:
+    """Returns `graph` with other inputs of some nodes, and other values of constants.
+
+    Args:
+        graph: is not changed.
+        places: for tensors of `graph` the tensor that their consumers read instead.
+        constants: for Const nodes of `graph` the serialised AttrValue of their new value.
+
+    Returns:
+        The graph; None if it lacks a tensor or a constant, or would have a cycle.
+    """
+    if graph.is_edited:
+        out = from_bytes(read_chunks(graph.chunks()), graph.source_name)
+        out.serving = serving_of(graph)
+    else:
+        out = opened_again(graph)
+    slots: dict[Node, dict[int, Output]] = {}
+    try:
+        for old, new in places.items():
+            source = out.tensor(new)
+            for use in out.uses(out.tensor(old)):
+                slots.setdefault(use.node, {})[use.slot] = source
+        check_acyclic(topology_of(out), slots)
+    except EditError:
+        return None
+    for name, value in constants.items():
+        node = out.find(name)
+        if node is None or node.op != "Const":
+            return None
+        out.set_attr(node, "value", value)
+    out.set_slots(slots)
+    return out
 
 
 def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[_Reference, Subject]:
@@ -490,19 +543,21 @@ def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[
     nodes = {*nodes_of(missing)}
     constants = {name: value for name, value in claim.constants.items() if name in nodes}
     moved = {tensor: after for tensor, after in missing.items() if after != session.after(tensor)}
-    rest = {t: a for t, a in claim.given.items() if t not in moved and parse_tensor(t).node not in constants}
+    rest = {t: a for t, a in claim.given.items() if t not in moved and node_of(t) not in constants}
     if moved and {*nodes_of(moved.values())} <= {*change.intent.added}:
         again = {after: session.after(tensor) for tensor, after in moved.items()}
-        graph = rewired(change.after, again, {})
+        graph = _with_other_inputs(change.after, again, {})
         if graph is not None:
             shown = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
             more = ", ..." if len(shown) > 3 else ""
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
             reference = reference._replace(claim=replace(claim, given=rest, statement=statement))
             executor.load_graph(REWIRED, graph)
-            return reference, _edited(session, reference, REWIRED, graph)
+            return reference, _edited(session, reference.claim, reference.deciding, REWIRED, graph)
     elif moved or constants:
-        graph = rewired(reference.graph, {t: _before(change, after) for t, after in moved.items()}, constants)
+        graph = _with_other_inputs(
+            reference.graph, {t: _before(change, after) for t, after in moved.items()}, constants
+        )
         if graph is not None:
             executor.load_graph(REWIRED, graph)
             return reference._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
@@ -517,7 +572,7 @@ def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference
     claim, places = reference.claim, edited.places()
     compared = {tensor for tensor, after in claim.outputs if after in places}
     both = {tensor: after for tensor, after in claim.given.items() if tensor in compared and after in places}
-    graph = rewired(reference.graph, {}, {}) if both else None
+    graph = _with_other_inputs(reference.graph, {}, {}) if both else None
     if graph is None:
         return reference
     unique = graph.unique_names()
@@ -556,10 +611,10 @@ def _reference_run(
         given={topology.code(graph.tensor(name)) for name in given},
     )
     needed = frozenset(map(topology.name, members(flags)))  # the nodes that run if the given tensors are fed
-    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
+    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if node_of(draw) in needed])
     plan.assigned = [a._replace(seed=claim.copies.get(a.variable, a.variable)) for a in plan.assigned]
-    options = SubjectOptions(bound=frozenset((*plan.placeholders, *plan.defaults)) - needed, salt="reference")
-    subject = Subject(session.executor, reference.key, graph, plan=plan, options=options)
+    bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
+    subject = Subject(session.executor, reference.key, graph, plan=plan, bound=bound, salt="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
     fed: dict[str, FeedSource] = {}
     feeds = {*edited.subject.feedable, *edited.fed}
@@ -586,8 +641,8 @@ def _fetched(session: Session, reference: _Reference, edited: Subject) -> dict[s
     if missing:
         moved = [tensor for tensor, after in given.items() if after != session.after(tensor)]
         reached, reasons = depending_on(reference.graph, nodes_of(moved)), dict(edited.plan.reasons)
-        for after in (given[tensor] for tensor in missing if parse_tensor(tensor).node in reached):
-            why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
+        for after in (given[tensor] for tensor in missing if node_of(tensor) in reached):
+            why = reasons.get(node_of(after), "its value cannot be fetched")
             line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
             raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     return {tensor: after for tensor, after in given.items() if after in places}
@@ -612,6 +667,6 @@ def _pairs(
                 pair.reason, pair.inside, pair.site = chance.get(after, ""), inside or is_site, is_site
                 out.append(pair)
             elif not (inside or is_site):
-                reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
+                reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))
                 skipped.append((after, reason or "a value that cannot be fetched"))
     return out, skipped

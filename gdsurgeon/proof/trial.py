@@ -15,7 +15,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, VARIABLES
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import DO_WITHOUT as DO_WITHOUT
@@ -34,7 +34,7 @@ from gdsurgeon.proof.proof import (
     stated,
 )
 from gdsurgeon.proof.settings import Event
-from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
+from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
@@ -78,7 +78,7 @@ class Session(NamedTuple):
 
     def has_after(self, tensor: str) -> bool:
         """Returns whether the edited graph has the counterpart of the node of `tensor`."""
-        return parse_tensor(self.after(tensor)).node in self.change.after
+        return node_of(self.after(tensor)) in self.change.after
 
     def plan(self, key: str, nodes: Iterable[str] | None = None, *, undrawable: Iterable[str] = ()) -> FetchPlan:
         """Returns the plan of ORIGINAL or EDITED for `nodes`; see `plan_with`."""
@@ -94,11 +94,11 @@ class Session(NamedTuple):
         check_names(overrides, [*known, *(name for name in theirs if name not in old_names)])
         return overrides.only(known)
 
-    def original(self, plan: FetchPlan, options: SubjectOptions | None = None) -> Subject:
-        """Returns the original, to be run according to `plan`."""
+    def original(self, plan: FetchPlan, *, batches: bool = True) -> Subject:
+        """Returns the original, to be run according to `plan`; `batches` as in `Subject`."""
         overrides, graph, after = self.overrides_before(), self.change.before, self.change.after
-        subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
-        partners = {name: after.find(parse_tensor(self.after(name)).node) for name in subject.optional}
+        subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, batches=batches)
+        partners = {name: after.find(node_of(self.after(name))) for name in subject.optional}
         given = PLACEHOLDERS | VARIABLES
         subject.leave([name for name, node in partners.items() if node is None or node.op not in given])
         subject.optional -= {n for n, node in partners.items() if node is not None and node.op in UNSET_PLACEHOLDERS}
@@ -121,7 +121,7 @@ class Session(NamedTuple):
         The values are the reasons. A counterpart in a v1 branch may have no value. It is run nevertheless, because the
         original returned a value.
         """
-        nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
+        nodes = {name: node_of(self.after(name)) for name in fetches}
         plan = self.plan(EDITED, (node for node in nodes.values() if node in self.change.after))
         reasons = {skipped.name: skipped.reason for skipped in plan.skipped if not skipped.no_value}
         return {name: reasons[node] for name, node in nodes.items() if node in reasons}
@@ -149,26 +149,30 @@ class SameFeed(NamedTuple):
     name: str
 
 
-FeedSource = Fetch | SameFeed | Tensor | Result | Callable[["Trial", int], Tensor | Result]
-"""A feed: from an earlier run of the same sample, a value, or a function of the trial and the number of the sample."""
+FeedSource = Fetch | SameFeed | Callable[["Trial", int], Tensor | Result]
+"""A feed: from an earlier run of the same sample, or a function of the trial and the number of the sample."""
 
 
-class RunRefusal(NamedTuple):
-    """A run that TensorFlow refuses.
+class RunRefused(Exception):
+    """TensorFlow refuses a run.
 
     Attributes:
+        run: the run.
         text: the reason, printable; '' if no feed could be generated.
         error: the error to raise if the edit is not the cause.
-        bound: the feeds that the trial determined.
-        omitted: optional runs that were left out before.
         node: the node that fails; '' if TensorFlow does not report one.
+        omitted: whether optional runs were left out before.
     """
 
-    text: str
     error: NotValidatedError | None
-    bound: Feeds
-    omitted: frozenset[str]
-    node: str = ""
+
+    def __init__(self, run: TrialRun, cause: Refused | NotValidatedError, omitted: bool) -> None:
+        self.run, self.omitted = run, omitted
+        if isinstance(cause, Refused):
+            self.text, self.node, self.error = printable(cause.text), cause.node, None
+        else:
+            self.text, self.node, self.error = run.subject.problem, run.subject.culprit, cause
+        super().__init__(self.text)
 
 
 @dataclass
@@ -192,7 +196,7 @@ class TrialRun:
     subject: Subject
     fed: Mapping[str, FeedSource] = field(default_factory=dict)
     accused: str = ""
-    blame: Callable[[RunRefusal], GdsurgeonError] | None = None
+    blame: Callable[[RunRefused], GdsurgeonError] | None = None
     alongside: str | None = None
     reported_as: Mapping[str, str] | None = field(default_factory=dict)
     turned: bool = False
@@ -208,13 +212,13 @@ class TrialRun:
         """The name of the graph in messages."""
         return self.accused or printable(self.subject.graph.source_name)
 
-    def error(self, refusal: RunRefusal) -> GdsurgeonError:
+    def error_of(self, refusal: RunRefused) -> GdsurgeonError:
         """Returns the error for a refused run."""
         if self.blame is not None:
             return self.blame(refusal)
         text = f"{self.called} does not run: {refusal.text}"
         if self.accused:
-            return ValidationError(text, code="does-not-run", facts={"reason": refusal.text})
+            return ValidationError(text, code="does-not-run", reason=refusal.text)
         return refusal.error or NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
 
 
@@ -258,12 +262,6 @@ class Failure(NamedTuple):
     outputs: list[OutputProof]
     wrong: list[OutputProof]
     fed: Mapping[str, Feeds]
-
-
-class _RunRefused(Exception):
-    def __init__(self, run: TrialRun, text: str, error: NotValidatedError | None, node: str) -> None:
-        super().__init__(text)
-        self.run, self.text, self.error, self.node = run, text, error, node
 
 
 class _Ended(Exception):
@@ -335,7 +333,6 @@ class Trial:
     def __post_init__(self) -> None:
         self.proof, self.fed = Proof("run"), {}
         self._summaries: dict[str, list[RunSummary]] = {}
-        self._bounds: dict[str, Feeds] = {}
         self._worst: dict[str, Comparison] = {}  # the largest difference of each different output
         self._moved: dict[str, Comparison] = {}  # the same for outputs that are only measured
         self._excused: dict[str, str] = {}
@@ -479,7 +476,7 @@ class Trial:
             for run in self.runs:
                 if run.alongside is None and run.name not in self._omitted:
                     self._carry_out(run, sample)
-        except _RunRefused as refused:
+        except RunRefused as refused:
             run = refused.run
             must_accept = run.alongside and run.accused
             held = [r.subject.hold_batch() for r in self.runs] if sample and not must_accept else []
@@ -491,9 +488,7 @@ class Trial:
             elif run.optional:
                 raise _Ended from refused
             else:
-                bound = self._bounds.get(run.name, {})
-                refusal = RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted), refused.node)
-                self._run_in_other_shapes(run, sample, run.error(refusal), refused.__cause__)
+                self._run_in_other_shapes(run, sample, run.error_of(refused), refused.__cause__)
 
     def _run_in_other_shapes(
         self, run: TrialRun, sample: int, error: GdsurgeonError, cause: BaseException | None
@@ -532,13 +527,10 @@ class Trial:
                 bound = self._bound(run, sample, turned=turned)
                 _, self._summaries[run.name] = run.subject.start(sample, bound, alongside)
                 break
-            except Refused as refused:
-                problem = _RunRefused(run, printable(refused.text), None, refused.node)
-                cause: Exception = refused
-            except NotValidatedError as error:
-                problem, cause = _RunRefused(run, run.subject.problem, error, run.subject.culprit), error
+            except (Refused, NotValidatedError) as error:
+                cause = error
         else:
-            raise problem from cause
+            raise RunRefused(run, cause, bool(self._omitted)) from cause
         if self._repeat:
             # The order of runs, and whether they overlap, can change the rounding.
             if self._repeat % 2 and not run.subject.plan.chance:
@@ -550,7 +542,7 @@ class Trial:
             try:
                 self._summaries[other.name] = other.subject.wait(begun[other.name])
             except Refused as refused:
-                raise _RunRefused(other, printable(refused.text), None, refused.node) from refused
+                raise RunRefused(other, refused, bool(self._omitted)) from refused
 
     def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
         """Returns the feeds of `run` that the trial determines; runs that were left out determine none."""
@@ -564,11 +556,10 @@ class Trial:
             elif isinstance(source, Fetch):
                 value = None if source.run in self._omitted else self.result(source, sample)
             else:
-                value = source(self, sample) if callable(source) else source
+                value = source(self, sample)
             if value is not None:
                 out[name] = reversed_elements(self.executor.fetched(value)) if turned else value
         run.subject.unfed = unfed
-        self._bounds[run.name] = out
         return out
 
     # -- comparing ----------------------------------------------------------------------------------------------
@@ -721,7 +712,7 @@ def spread(
             key = subject.key if turn % 2 and not begins_anew else CONTROL
             for group, names in enumerate(subject.plan.groups):
                 result = f"{CONTROL} {min(turn, 1)} {group}"
-                executor.wait(executor.run(key, result, feeds, names))
+                executor.run(key, result, feeds, names)
                 first = f"{CONTROL} 0 {group}" if begins_anew else subject.result(sample, group)
                 comparisons = executor.compare(first, result, [(i, i) for i in range(len(names))])
                 for name, found in zip(names, comparisons, strict=True):
@@ -758,7 +749,7 @@ def chance_reasons(plan: FetchPlan) -> dict[str, str]:
 
 def nodes_of(tensors: Iterable[str]) -> list[str]:
     """Returns the names of the nodes of `tensors`, each once."""
-    return list(dict.fromkeys(parse_tensor(tensor).node for tensor in tensors))
+    return list(dict.fromkeys(node_of(tensor) for tensor in tensors))
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

@@ -97,7 +97,7 @@ def run_again(executor: Executor, name: str, path: str, run: Run, renamed: dict[
 
     for names in run.groups:
         feeds = {after(key): value for key, value in run.feeds.items()}
-        executor.wait(executor.run(name, "again", feeds, [after(tensor) for tensor in names]))
+        executor.run(name, "again", feeds, [after(tensor) for tensor in names])
         out |= {tensor: executor.tensor("again", i) for i, tensor in enumerate(names)}
     executor.unload(name)
     return out

@@ -33,7 +33,7 @@ def given(path: str, name: str, value: Any, fetch: str) -> Array:
     """What the graph at PATH gives for VALUE."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(gds.load(path)) as (executor, key):
-        executor._wait(executor._worker.run(key, "out", {name: from_numpy(array)}, [fetch], []))
+        executor.wait(executor._worker.run(key, "out", {name: from_numpy(array)}, [fetch], []))
         found: Array = executor.tensor("out", 0).numpy()
     return found
 

@@ -71,7 +71,7 @@ def test_the_first_call_fills_the_table() -> None:
     words = from_numpy(np.array([b"sat", b"dog"], object))
     with run.session(graph) as (executor, key):
         for _ in range(3):
-            executor._wait(executor._worker.run(key, "out", {"a": words, "b": words}, ["a_out", "b_out"], []))
+            executor.wait(executor._worker.run(key, "out", {"a": words, "b": words}, ["a_out", "b_out"], []))
             assert [executor.tensor("out", place).numpy().tolist() for place in (0, 1)] == [[2, -1], [2, -1]]
 
 

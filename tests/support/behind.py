@@ -53,7 +53,7 @@ def results(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:
     names = [node.name for node in graph.nodes() if node.op == "Identity" and "/" not in node.name]
     with run.session(graph) as (executor, key):
         given = {name: from_numpy(np.asarray(value)) for name, value in feeds.items()}
-        executor._wait(executor._worker.run(key, "out", given, names, []))
+        executor.wait(executor._worker.run(key, "out", given, names, []))
         return {name: executor.tensor("out", place).numpy() for place, name in enumerate(names)}
 
 

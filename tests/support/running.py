@@ -75,7 +75,7 @@ def values(
     executor: Executor, key: str, fetches: Sequence[str], targets: Sequence[str], feeds: Mapping[str, Any]
 ) -> list[Any]:
     given = {name.replace("__", "/"): from_numpy(fitting(value)) for name, value in feeds.items()}
-    executor._wait(executor._worker.run(key, "out", given, list(fetches), list(targets)))
+    executor.wait(executor._worker.run(key, "out", given, list(fetches), list(targets)))
     return [executor.tensor("out", i).numpy().tolist() for i in range(len(fetches))]
 
 

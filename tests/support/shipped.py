@@ -79,5 +79,5 @@ def computed(path: str, served: Served, inputs: dict[str, Any], initialising: Re
             files = {tensor: Tensor(STRING, (), [path.encode()]) for tensor, path in initialising.feeds.items()}
             executor.initialize("frozen", initialising.targets, files)
         feeds = {served.inputs[name]: from_numpy(value) for name, value in inputs.items()}
-        executor._wait(executor._worker.run("frozen", "out", feeds, list(served.outputs.values()), []))
+        executor.wait(executor._worker.run("frozen", "out", feeds, list(served.outputs.values()), []))
         return {name: executor.tensor("out", i).numpy() for i, name in enumerate(served.outputs)}

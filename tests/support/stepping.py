@@ -84,7 +84,7 @@ def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
     """What GRAPH gives for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(graph) as (executor, key):
-        executor._wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
+        executor.wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
         found: Array = executor.tensor("out", 0).numpy()
     return found
 
