@@ -129,8 +129,7 @@ class DivergenceSearch:
     def __init__(self, session: Session, trial: Trial, failure: Failure) -> None:
         self.executor, self.change = session.executor, session.change
         self.ends, self.feeds, self.model_feeds = failure.wrong, failure.fed[EDITED], failure.fed[ORIGINAL]
-        self._renamed = {theirs: mine for mine, theirs in self.change.intent.renamed.items()}
-        self._moved = {theirs: mine for mine, theirs in self.change.intent.moved.items()}
+        self._origin = self.change.intent.origins()
         self.rtol, self.atol = trial.rtol, trial.atol
         self.found = Divergence()
         self._groups = self._fetchable()
@@ -164,11 +163,12 @@ class DivergenceSearch:
 
     def _paired(self, tensor: str) -> TensorPair | None:
         """Returns a tensor of the other model with its counterpart in the model; None if it has none, or it is fed."""
-        ref = parse_tensor(tensor)
-        mine = self._moved.get(tensor) or format_input(self._renamed.get(ref.node, ref.node), ref.port)
+        mine = self._origin(tensor)
+        if mine is None or mine in self.model_feeds:
+            return None
         node = self.change.before.find(node_of(mine))
         exists = node is not None and parse_tensor(mine).port < len(node.outputs)
-        return TensorPair(mine, tensor) if exists and mine not in self.model_feeds else None
+        return TensorPair(mine, tensor) if exists else None
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
         """Yields the pairs in order, in chunks that fit into memory and can be fetched in one run."""

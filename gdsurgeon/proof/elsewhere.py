@@ -381,36 +381,21 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
             there = Subject(other, EDITED, graph, plan=plan, name=RELEASED, bound=frozenset(bound))
             there.initialize()
         there.start(sample, bound)
-        largest = max(largest, *(_difference(here, there, sample, group) for group in range(len(plan.groups))))
+        for group, names in enumerate(plan.groups):
+            result, places = here.result(sample, group), range(len(names))
+            executor.put(RELEASED, [other.tensor(there.result(sample, group), place) for place in places])
+            found = executor.compare(result, RELEASED, [*zip(places, places, strict=True)], rtol=RTOL, atol=ATOL)
+            wrong: dict[str, str] = {}
+            for name, compared, values in zip(names, found, executor.statistics(result), strict=True):
+                most = RTOL * max(abs(values.minimum or 0.0), abs(values.maximum or 0.0))
+                if not compared.close and (compared.max_abs is None or compared.max_abs > most):
+                    wrong[name] = f"{quoted(name)}: {difference(compared)}"
+                largest = max(largest, compared.max_abs or 0.0)
+            if wrong:
+                differ = f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}"
+                raise ValidationError(differ, code="differs", tensors=list(wrong), details=tuple(wrong.values()))
         here.finish(sample)
         there.finish(sample)
     outputs = counted(len(plan.fetches), "output")
     equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
     return f"returns the same: {outputs}, {counted(here.calls, 'input set')}, {equal}"
-
-
-def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:
-    """Returns the largest difference of a group of fetches. Raises ValidationError if it exceeds the tolerance."""
-    names = here.plan.groups[group]
-    given = [there.executor.tensor(there.result(sample, group), place) for place in range(len(names))]
-    here.executor.put(RELEASED, given)
-    pairs = [(place, place) for place in range(len(names))]
-    found = here.executor.compare(here.result(sample, group), RELEASED, pairs, rtol=RTOL, atol=ATOL)
-    largest = [
-        max(abs(each.minimum or 0.0), abs(each.maximum or 0.0))
-        for each in here.executor.statistics(here.result(sample, group))
-    ]
-    wrong = {
-        name: c
-        for name, c, most in zip(names, found, largest, strict=True)
-        if not c.close and (c.max_abs is None or c.max_abs > RTOL * most)
-    }
-    if wrong:
-        details = tuple(f"{quoted(name)}: {difference(c)}" for name, c in wrong.items())
-        raise ValidationError(
-            f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}",
-            code="differs",
-            tensors=list(wrong),
-            details=details,
-        )
-    return max(c.max_abs or 0.0 for c in found)

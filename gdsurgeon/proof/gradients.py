@@ -24,7 +24,7 @@ from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
 from gdsurgeon.proof.change import Change, opened_again, with_restoring
 from gdsurgeon.proof.cost import peak_bytes
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, something_compared
@@ -156,30 +156,26 @@ def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) ->
 
 
 def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, trial: Trial) -> None:
-    """Records the peak memory of a run that fetches only the gradients, and compares it with the budget."""
-    executor = trial.executor
+    """Records the peak memory of a run that fetches only the gradients, and compares it with the budget.
+
+    The peak is the largest number of allocated bytes on all devices; the first run does not count.
+    """
+    executor, peaks = trial.executor, list[int]()
     executor.load_bytes(DEPLOYED, edited, optimize=True)
+    started = time.monotonic()
     try:
-        use = MemoryUse(_peak(executor, trial.fed[EDITED], claim.names), budget)
+        while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
+            run = executor.run(DEPLOYED, DEPLOYED, trial.fed[EDITED], list(claim.names), trace=True)
+            executor.drop(DEPLOYED)
+            peaks.append(sum(peak_bytes(run.metadata or b"").values()))
     except Refused as refused:
         raise ValidationError(
             f"{called} does not run when TensorFlow optimizes it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
         executor.unload(DEPLOYED)
-    trial.proof.memory = use
-    check_budget(trial.proof, use)
-
-
-def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
-    """Returns the largest number of allocated bytes of a run on all devices; the first run does not count."""
-    peaks: list[int] = []
-    started = time.monotonic()
-    while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
-        run = executor.run(DEPLOYED, DEPLOYED, feeds, list(names), trace=True)
-        executor.drop(DEPLOYED)
-        peaks.append(sum(peak_bytes(run.metadata or b"").values()))
-    return max(peaks[1:])
+    trial.proof.memory = MemoryUse(max(peaks[1:]), budget)
+    check_budget(trial.proof, trial.proof.memory)
 
 
 def check_budget(proof: Proof, use: MemoryUse) -> None:
@@ -199,12 +195,6 @@ def check_budget(proof: Proof, use: MemoryUse) -> None:
 # -- TensorFlow's own -----------------------------------------------------------------------------------------
 
 
-def _scope(graph: Graph, claim: Gradients) -> str:
-    """Returns a scope for TensorFlow's nodes without names of the graph or the results."""
-    names = map(str.lower, (*graph.names(), *claim.names))
-    return free_scope(names, f"{claim.scope}_of_tensorflow".lower())
-
-
 def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) -> bytes:
     """Returns the graph of the file with the gradients of tf.compat.v1.gradients, a serialised GraphDef.
 
@@ -212,7 +202,8 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
         EditError, ValidationError, NotValidatedError: see `Differentiator.derive`.
     """
     out = opened_again(graph)
-    scope = _scope(out, claim)
+    names = map(str.lower, (*out.names(), *claim.names))
+    scope = free_scope(names, f"{claim.scope}_of_tensorflow".lower())  # names of TensorFlow's nodes
     xs = [out.output(name) for name in claim.xs]
     known = skeleton(out, (*(out.output(name) for name in (*claim.ys, *claim.grad_ys)), *xs))
     wanted = Derivation(claim.ys, claim.xs, claim.grad_ys, scope, own=False)
@@ -261,12 +252,12 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
     if weights:
         chosen += [(name, "") for name in _left_out(graph, claim)[:MOST_SOURCES]]
     try:
-        differences = _Differences(trial.executor, claim, _feeds(graph, claim, trial))
+        feeds = _feeds(graph, claim, trial)
     except (Refused, NotValidatedError):
         return
     for source, name in chosen:
         try:
-            found = differences.of(source, name, trial.fed[EDITED])
+            found = _disagreement(trial, claim, feeds, source, name)
         except (Refused, TypeError):
             continue
         if found is not None:
@@ -311,51 +302,55 @@ def _is_another(graph: Graph, claim: Gradients) -> bool:
     return marked or any(op in _OWN_GRADIENT or op.startswith("FakeQuant") or is_random(op) for op in ops)
 
 
-class _Differences:
-    """The sum of the targets, weighted by the incoming gradients, as a function of one source."""
+def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, name: str) -> tuple[float, float] | None:
+    """Returns the finite difference and the prediction of a gradient if they disagree.
 
-    def __init__(self, executor: Executor, claim: Gradients, feeds: Feeds) -> None:
-        self.executor, self.claim, self.feeds = executor, claim, feeds
+    The function is the sum of the targets, weighted by the incoming gradients.
 
-    def of(self, source: str, name: str, edited: Feeds) -> tuple[float, float] | None:
-        """Returns the finite difference and the prediction of the gradient `name` if they disagree."""
-        (x,) = self._values([source], {})
-        values = _numbers(x)
-        slopes: Sequence[float] = _numbers(self._run(EDITED, edited, [name])[0]) if name else [0.0] * len(values)
-        if len(values) != len(slopes) or not values:
-            return None
-        moves = _moves(slopes)
-        size = sum(abs(values[place]) for place in moves) / len(moves)
-        step = STEP * max(size, 1e-3)
-        said = sum(slopes[place] * sign for place, sign in moves.items())
-        at = {part: self._sum({source: _moved(x, moves, part * step)}) for part in (-1.0, -0.25, 0.0, 0.25, 1.0)}
-        sums = {part: total for part, (total, _) in at.items()}
-        wide, narrow = (sums[1.0] - sums[-1.0]) / (2 * step), (sums[0.25] - sums[-0.25]) / (0.5 * step)
-        sides = (sums[0.25] - sums[0.0]) / (0.25 * step), (sums[0.0] - sums[-0.25]) / (0.25 * step)
-        noise = 64 * _EPSILON[x.dtype] * at[0.0][1] / step
-        both = max(abs(wide), abs(narrow), abs(said))
-        is_smooth = max(abs(wide - narrow), abs(sides[0] - sides[1]), noise) <= ROUGH * both
-        wrong = abs(said - narrow) > 4 * (abs(wide - narrow) + noise) + PRECISE * both
-        return (narrow, said) if is_smooth and wrong else None
+    Args:
+        trial: of the gradients.
+        claim: the targets and the incoming gradients.
+        feeds: of the original.
+        source: the tensor that changes.
+        name: the node of its gradient; '' if it has no gradient.
+    """
+    executor, tensors = trial.executor, [*claim.ys, *claim.grad_ys]
 
-    def _sum(self, given: Feeds) -> tuple[float, float]:
-        tensors = [*self.claim.ys, *self.claim.grad_ys]
-        found = [_numbers(value) for value in self._values(tensors, given)]
-        ys, weights = found[: len(self.claim.ys)], found[len(self.claim.ys) :]
+    def run(key: str, fed: Feeds, names: Sequence[str]) -> list[Tensor]:
+        unfed = list(dict.fromkeys(name for name in names if name not in fed))
+        if unfed:
+            executor.run(key, "differences", fed, unfed)
+        places = {name: Result("differences", place) for place, name in enumerate(unfed)}
+        return [executor.fetched(places[name] if name in places else fed[name]) for name in names]
+
+    def weighted(part: float) -> tuple[float, float]:
+        """Returns the sum of the targets and of their sizes after a part of the step."""
+        moved: Feeds = {source: _moved(x, moves, part * step)}
+        found = [_numbers(value) for value in run(ORIGINAL, feeds | moved, tensors)]
+        ys, weights = found[: len(claim.ys)], found[len(claim.ys) :]
         terms = [a * b for y, w in zip(ys, weights, strict=True) for a, b in zip(y, w, strict=True)] if weights else [
             a for y in ys for a in y
         ]  # fmt: skip
         return sum(terms), sum(map(abs, terms))
 
-    def _values(self, tensors: Sequence[str], given: Feeds) -> list[Tensor]:
-        return self._run(ORIGINAL, self.feeds | given, tensors)
-
-    def _run(self, key: str, feeds: Feeds, tensors: Sequence[str]) -> list[Tensor]:
-        unfed = list(dict.fromkeys(name for name in tensors if name not in feeds))
-        if unfed:
-            self.executor.run(key, "differences", feeds, unfed)
-        places = {name: Result("differences", place) for place, name in enumerate(unfed)}
-        return [self.executor.fetched(places[name] if name in places else feeds[name]) for name in tensors]
+    (x,) = run(ORIGINAL, feeds, [source])
+    values = _numbers(x)
+    slopes: Sequence[float] = _numbers(run(EDITED, trial.fed[EDITED], [name])[0]) if name else [0.0] * len(values)
+    if len(values) != len(slopes) or not values:
+        return None
+    moves = _moves(slopes)
+    size = sum(abs(values[place]) for place in moves) / len(moves)
+    step = STEP * max(size, 1e-3)
+    said = sum(slopes[place] * sign for place, sign in moves.items())
+    at = {part: weighted(part) for part in (-1.0, -0.25, 0.0, 0.25, 1.0)}
+    sums = {part: total for part, (total, _) in at.items()}
+    wide, narrow = (sums[1.0] - sums[-1.0]) / (2 * step), (sums[0.25] - sums[-0.25]) / (0.5 * step)
+    sides = (sums[0.25] - sums[0.0]) / (0.25 * step), (sums[0.0] - sums[-0.25]) / (0.25 * step)
+    noise = 64 * _EPSILON[x.dtype] * at[0.0][1] / step
+    both = max(abs(wide), abs(narrow), abs(said))
+    is_smooth = max(abs(wide - narrow), abs(sides[0] - sides[1]), noise) <= ROUGH * both
+    wrong = abs(said - narrow) > 4 * (abs(wide - narrow) + noise) + PRECISE * both
+    return (narrow, said) if is_smooth and wrong else None
 
 
 def _numbers(tensor: Tensor) -> array[float]:

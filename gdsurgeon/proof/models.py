@@ -373,7 +373,10 @@ def _paired_inputs(session: Session, model: Subject) -> _Inputs:
     change = session.change
     fed = {session.after(spec.name): spec for spec in model.specs}
     variables = {session.after(variable.name) for variable in model.variables}
-    plan = _other_plan(session, model.plan)
+    outputs = [name for name in nodes_of(map(session.after, model.plan.fetches)) if name in change.after]
+    drawn = {*nodes_of(map(session.after, model.plan.draws))}
+    own = [node for node in nodes_of(session.plan(EDITED, outputs).draws) if node not in drawn]
+    plan = session.plan(EDITED, outputs, undrawable=own)  # the random ops of only the other model are not fed
     chance = chance_reasons(plan)
     not_compared = {name: chance[session.after(name)] for name in model.plan.fetches if session.after(name) in chance}
     extra: list[InputSpec] = []
@@ -406,14 +409,6 @@ def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
         inputs=list(inputs),
         advice="pair-or-feed",
     )
-
-
-def _other_plan(session: Session, plan: FetchPlan) -> FetchPlan:
-    """Returns the needs of the other model; its own random ops are not fed."""
-    outputs = [name for name in nodes_of(map(session.after, plan.fetches)) if name in session.change.after]
-    drawn = {*nodes_of(map(session.after, plan.draws))}
-    own = (node for node in nodes_of(session.plan(EDITED, outputs).draws) if node not in drawn)
-    return session.plan(EDITED, outputs, undrawable=own)
 
 
 def _fit(session: Session, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:

@@ -256,16 +256,14 @@ def _compared(session: Session, trial: Trial, optimized: Collection[str], meanwh
     fetched. Sites are therefore neither compared nor fetched.
     """
     pairs = [replace(pair, exact=False) for pair in trial.pairs if not pair.site]
-    kept = {pair.mine for pair in pairs} | {pair.theirs for pair in pairs}
-    kept |= {source for run in trial.runs for source in run.fed.values() if isinstance(source, Fetch)}
-    dropped = {end for pair in trial.pairs for end in (pair.mine, pair.theirs)} - kept
+    needed: set[object] = {end for pair in pairs for end in (pair.mine, pair.theirs)}
+    needed |= {source for run in trial.runs for source in run.fed.values()}
     runs = []
     for run in trial.runs:
-        subject = copy(run.subject)
+        subject, plan = copy(run.subject), run.subject.plan
         subject.executor = session.executor
         subject.key = KEYS[subject.key] if subject.key in optimized else subject.key
-        plan = subject.plan
-        subject.plan = plan.only({name for name in plan.fetches if Fetch(run.name, name) not in dropped})
+        subject.plan = plan.only({name for name in plan.fetches if Fetch(run.name, name) in needed})
         runs.append(replace(run, subject=subject))
     is_both = ORIGINAL in optimized
     again = optimized_again(trial)
@@ -276,9 +274,7 @@ def _compared(session: Session, trial: Trial, optimized: Collection[str], meanwh
         proof = again.run().proof
     except NotValidatedError as error:
         return Deployed(OPTIMIZED_TOLERANCE, why_not=error.message, is_both=is_both)
-    if proof.of_largest:
-        tolerance, difference = proof.of_largest, proof.largest_part
-    else:
-        tolerance, difference = OPTIMIZED_TOLERANCE, proof.largest_difference
-    compared = len(proof.compared)
-    return Deployed(tolerance, difference, compared, "", bool(proof.of_largest), proof.is_exact, is_both)
+    compared, is_exact, largest = len(proof.compared), proof.is_exact, proof.of_largest
+    if largest:
+        return Deployed(largest, proof.largest_part, compared, "", True, is_exact, is_both)
+    return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, compared, "", False, is_exact, is_both)

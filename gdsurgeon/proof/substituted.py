@@ -16,6 +16,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import depending_on, members, topology_of
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.edits.reroute import check_acyclic
@@ -36,12 +37,12 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import format_input, node_of, parse_tensor
+from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.proof.change import Change, opened_again
+from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof, stated
@@ -244,19 +245,16 @@ def _isolated_trial(session: Session, claim: SamePart) -> Trial:
     This is possible if the values of the edited graph cannot be fetched, as in a branch, or the added graph refuses
     them.
     """
-    executor, copied = session.executor, claim.copies
+    executor = session.executor
     plan = plan_with(executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
     part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(session, claim))
     places, chance = part.places(), chance_reasons(plan)
     outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
-    initializers = [copied.get(name, name) for name in plan.initializers]
+    initializers = [claim.copies.get(name, name) for name in plan.initializers]
     placed_plan = FetchPlan([[after for _, after in outputs]], initializers=initializers)
     placed = Subject(executor, EDITED, session.change.after, plan=placed_plan, name="the part in the result")
-    fed: dict[str, FeedSource] = {}
-    for name in part.feedable:
-        ref = parse_tensor(name)
-        after = claim.inputs.get(ref.node) or format_input(copied.get(ref.node, ref.node), ref.port)
-        fed[after] = SameFeed(part.name, name)
+    copy = Intent(renamed={**claim.copies}).counterpart
+    fed = {claim.inputs.get(node_of(name)) or copy(name): SameFeed(part.name, name) for name in part.feedable}
     return Trial(
         executor,
         f"{stated([], [_file_name(claim.part)])} on any inputs",
@@ -555,9 +553,8 @@ def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[
             executor.load_graph(REWIRED, graph)
             return reference, _edited(session, reference.claim, reference.deciding, REWIRED, graph)
     elif moved or constants:
-        graph = _with_other_inputs(
-            reference.graph, {t: _before(change, after) for t, after in moved.items()}, constants
-        )
+        origin = change.intent.origins()
+        graph = _with_other_inputs(reference.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
         if graph is not None:
             executor.load_graph(REWIRED, graph)
             return reference._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
@@ -587,13 +584,6 @@ def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference
     return reference._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
 
 
-def _before(change: Change, tensor: str) -> str:
-    """Returns the name in the original of a tensor of the edited graph."""
-    ref = parse_tensor(tensor)
-    names = {new: old for old, new in change.intent.renamed.items()}
-    return format_input(names.get(ref.node, ref.node), ref.port)
-
-
 # -- the run of the reference ---------------------------------------------------------------------------------
 
 
@@ -616,13 +606,10 @@ def _reference_run(
     bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
     subject = Subject(session.executor, reference.key, graph, plan=plan, bound=bound, salt="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
-    fed: dict[str, FeedSource] = {}
-    feeds = {*edited.subject.feedable, *edited.fed}
-    for name in subject.feedable:
-        ref = parse_tensor(name)
-        after = format_input(claim.copies.get(ref.node, ref.node), ref.port)
-        if after in feeds:
-            fed[name] = SameFeed(edited.name, after)
+    feeds, copy = {*edited.subject.feedable, *edited.fed}, Intent(renamed={**claim.copies}).counterpart
+    fed: dict[str, FeedSource] = {
+        name: SameFeed(edited.name, after) for name in subject.feedable if (after := copy(name)) in feeds
+    }
     fed |= {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
     subject.leave(subject.optional - fed.keys())
     run = TrialRun(subject, fed)
