@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from math import prod
 
-from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.compare.comparison import Comparison, Spelling
-from gdsurgeon.compare.intent import Rewired, Value
+from gdsurgeon.compare.intent import Value
 from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, numbers, packed
 from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
@@ -35,10 +34,11 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.ops.reach import is_pure
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.proof import agrees
+from gdsurgeon.proof.trial import nodes_of
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import an, listed, shortened
-from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
+from gdsurgeon.wire.protos import AttrValue, GraphDef, NodeDef, decode_error
 
 EQUAL, DIFFERENT = "equal", "different"
 MOST_SHOWN = 60
@@ -243,15 +243,6 @@ def run_apart(
         rtol, atol: by how much floats may differ.
     """
     started = time.monotonic()
-    inferred: dict[Graph, Shapes] = {}
-
-    def shape(read: Output) -> Shape:
-        graph = read.node.graph
-        assert isinstance(graph, Graph)
-        if graph not in inferred:
-            inferred[graph] = infer_shapes(graph)
-        return inferred[graph].shape(read)
-
     todo = [item for item in differences if item.node and item.has_value]
     for item in todo[:MOST_NODES]:
         if time.monotonic() - started > SECONDS:
@@ -260,8 +251,7 @@ def run_apart(
         pair = _pair(side, item)
         if pair is not None:
             try:
-                shapes = {name: shape(read) for name, read in pair.fed.items()}
-                _tried(executor, item, pair, shapes, (rtol, atol))
+                _tried(executor, item, pair, (rtol, atol))
             except GdsurgeonError as error:  # a crash: nothing more can be run over there
                 item.why = f"not run in isolation: {error.message}"
                 break
@@ -272,7 +262,12 @@ def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
     `item`."""
     back = {new: old for old, new in side.facts.renamed.items()}
     a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
-    lone = [slot.new for slot in side.facts.rewired if slot.node == b.name and not _in_both(side, slot)]
+    lone = [
+        slot.new
+        for slot in side.facts.rewired
+        for name in nodes_of((slot.old, slot.new))
+        if slot.node == b.name and not (back.get(name, name) in side.before and name in side.after)
+    ]
     if a.op == b.op == "Const":
         item.why = "no output shows it"
     elif (why := _reason(a) or _reason(b)) != "":
@@ -282,13 +277,6 @@ def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
     else:
         return _Pair(a, b, side.facts.renamed)
     return None
-
-
-def _in_both(side: Comparison, slot: Rewired) -> bool:
-    """Returns whether the old and the new input of a node both exist in both graphs."""
-    back = {new: old for old, new in side.facts.renamed.items()}
-    names = [node_of(tensor) for tensor in (slot.old, slot.new)]
-    return all(back.get(name, name) in side.before and name in side.after for name in names)
 
 
 def _reason(node: Node) -> str:
@@ -313,56 +301,55 @@ class _Pair:
     """Two nodes in one graph, with placeholders and constants for their inputs."""
 
     def __init__(self, a: Node, b: Node, renamed: Mapping[str, str]) -> None:
-        self.inputs: dict[str, Output] = {}
         self.graph: GraphDef = GraphDef()
         self.graph.versions.producer = a.graph.store.producer if isinstance(a.graph, Graph) else 0
-        self.fed: dict[str, Output] = {}
+        self.fed: dict[str, tuple[int, Shape]] = {}
+        """The dtypes and shapes of the placeholders."""
         self.edges: list[float] = []
         """Numbers that constants hold which the nodes read: at these a comparison turns."""
         self._names: dict[str, str] = {}
         for name, node, names in (("a", a, renamed), ("b", b, {})):
-            copy = node_def(node)
             reads = [self._source(read, names) for read in node.inputs]
-            copy.name, copy.device = name, ""
-            del copy.input[:]
-            copy.input.extend(reads)
-            copy.attr.pop(COLOCATION_ATTR, None)
-            copy.attr.pop(STATED_SHAPES, None)
-            self.graph.node.append(copy)
+            self._add(name, node).input.extend(reads)
         undefined = undefined_outputs(a.op, a.setting) | undefined_outputs(b.op, b.setting)
         count = min(a.output_count or 0, b.output_count or 0)
         self.outputs = [i for i in range(count) if i not in undefined]
+
+    def _add(self, name: str, node: Node) -> NodeDef:
+        """Adds a copy of a node without inputs."""
+        copy = self.graph.node.add()
+        copy.CopyFrom(node_def(node))
+        copy.name, copy.device = name, ""
+        del copy.input[:]
+        for key in (COLOCATION_ATTR, STATED_SHAPES):
+            copy.attr.pop(key, None)
+        return copy
 
     def _source(self, read: Output, renamed: Mapping[str, str]) -> str:
         """Returns the placeholder or constant for an input; both nodes share it if the input is the same."""
         called = f"{renamed.get(read.node.name, read.node.name)}:{read.index}"
         if called not in self._names:
-            self._names[called] = f"input{len(self._names)}"
+            name = self._names[called] = f"input{len(self._names)}"
             if read.node.op == "Const":
-                copy = node_def(read.node)
-                copy.name, copy.device = self._names[called], ""
-                del copy.input[:]
-                copy.attr.pop(COLOCATION_ATTR, None)
-                self.graph.node.append(copy)
+                self._add(name, read.node)
                 held = constant(read.node)
                 self.edges += [] if held is None else [x for x in held.values[:4] if isinstance(x, (int, float))]
             else:
-                node = self.graph.node.add(name=self._names[called], op="Placeholder")
-                node.attr["dtype"].CopyFrom(type_value(base_dtype(read.dtype)))
-                self.fed[self._names[called]] = read
+                dtype, graph = base_dtype(read.dtype), read.node.graph
+                assert isinstance(graph, Graph)
+                self.graph.node.add(name=name, op="Placeholder").attr["dtype"].CopyFrom(type_value(dtype))
+                self.fed[name] = dtype, shape_of_tensor(graph, read)
         return self._names[called]
 
 
-def _tried(
-    executor: Executor, item: GraphDifference, pair: _Pair, shapes: Mapping[str, Shape], tolerance: tuple[float, float]
-) -> None:
+def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: tuple[float, float]) -> None:
     """Runs both nodes on several feeds, until they differ."""
     fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
     executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
     ran = 0
     try:
         executor.loaded(_KEY)
-        for fed in _feeds(pair, shapes):
+        for fed in _feeds(pair):
             try:
                 executor.run(_KEY, _RESULT, fed, fetches)
             except Refused:
@@ -388,22 +375,18 @@ def _difference(found: Compared) -> str:
     return found.reason or f"{found.differing:,} of {found.count:,} elements differ"
 
 
-def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor]]:
+def _feeds(pair: _Pair) -> Iterator[dict[str, Tensor]]:
     """Yields feeds in possible shapes: positive and negative numbers, edges and ties, and infinite numbers."""
-    guessed = _SHAPES if any(shape is None for shape in known.values()) else _SHAPES[:1]
-    for guess in guessed:
-        dims = {
-            name: tuple(size if size >= 0 else _UNKNOWN_SIZE for size in (shape if shape is not None else guess or ()))
-            for name, shape in known.items()
-        }
+    for guess in _SHAPES if any(shape is None for _, shape in pair.fed.values()) else _SHAPES[:1]:
         for kind in ("plain", "wide", "edges", "not finite"):
-            yield {
-                name: _tensor(base_dtype(read.dtype), dims[name], kind, seed, pair.edges)
-                for seed, (name, read) in enumerate(pair.fed.items())
-            }
+            fed: dict[str, Tensor] = {}
+            for seed, (name, (dtype, shape)) in enumerate(pair.fed.items()):
+                dims = [size if size >= 0 else _UNKNOWN_SIZE for size in (guess if shape is None else shape) or ()]
+                fed[name] = _tensor(dtype, tuple(dims), kind, seed, pair.edges)
+            yield fed
 
 
-def _tensor(dtype: int, shape: Sequence[int], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
+def _tensor(dtype: int, shape: tuple[int, ...], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
     count = prod(shape)
     if dtype == dtypes.STRING:
         return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))

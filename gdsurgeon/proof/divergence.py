@@ -172,34 +172,28 @@ class DivergenceSearch:
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
         """Yields the pairs in order, in chunks that fit into memory and can be fetched in one run."""
-        sizes = self._sizes()
-        for _, members in groupby(self.pairs, key=lambda pair: self._groups[pair]):
-            chunk: list[TensorPair] = []
-            total = 0
-            for pair in members:
-                if chunk and (total + sizes[pair] > CHUNK_BYTES or len(chunk) >= CHUNK_TENSORS):
-                    yield chunk
-                    chunk, total = [], 0
-                chunk.append(pair)
-                total += sizes[pair]
-            if chunk:
-                yield chunk
-
-    def _sizes(self) -> dict[TensorPair, int]:
         graph = self.change.after
         given = {
-            Output(graph[node_of(name)], 0): value.shape
+            graph[node_of(name)].output: value.shape
             for name, value in self.feeds.items()
             if isinstance(value, Tensor) and node_of(name) in graph
         }
         shapes = infer_shapes(graph, given)
-        out: dict[TensorPair, int] = {}
-        for pair in self.pairs:
-            output = graph.tensor(pair.after)
-            shape = shapes.shape(output)
-            size = (element_size(base_dtype(output.dtype)) or 16) * prod(max(dim, 1) for dim in shape or ())
-            out[pair] = size if shape is not None and min(shape, default=0) >= 0 else UNKNOWN_BYTES
-        return out
+        for _, members in groupby(self.pairs, key=lambda pair: self._groups[pair]):
+            chunk: list[TensorPair] = []
+            total = 0
+            for pair in members:
+                output = graph.tensor(pair.after)
+                shape, size = shapes.shape(output), UNKNOWN_BYTES
+                if shape is not None and min(shape, default=0) >= 0:
+                    size = (element_size(base_dtype(output.dtype)) or 16) * prod(max(dim, 1) for dim in shape)
+                if chunk and (total + size > CHUNK_BYTES or len(chunk) >= CHUNK_TENSORS):
+                    yield chunk
+                    chunk, total = [], 0
+                chunk.append(pair)
+                total += size
+            if chunk:
+                yield chunk
 
     # -- each on its own values, or in lockstep -----------------------------------------------------------------
 

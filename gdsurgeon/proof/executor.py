@@ -136,9 +136,9 @@ class Executor(Closing):
         """Begins to load the GraphDef in the file `path`."""
         self._load(key, file=path)
 
-    def load_graph(self, key: str, graph: Graph) -> None:
+    def load_graph(self, key: str, graph: Graph, *, optimize: bool = False) -> None:
         """Begins to load `graph` in its current state; see `load_source`."""
-        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())))
+        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())), optimize=optimize)
 
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
         """Begins to load the GraphDef in `data`; `optimize`: see `load_source`."""

@@ -42,7 +42,7 @@ from gdsurgeon.edits.claims import (
 )
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.proof.change import Change, with_restoring
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor, await_loaded
 from gdsurgeon.proof.gradients import prove_gradients
 from gdsurgeon.proof.isolated import (
@@ -65,7 +65,6 @@ from gdsurgeon.proof.trial import (
     nodes_of,
     optimized_again,
 )
-from gdsurgeon.wire.write import read_chunks
 
 _PROVE: Mapping[type[Claim], Callable[[Session, Any], Trial]] = {
     Unchanged: prove_unchanged,
@@ -118,8 +117,10 @@ def prove(
     session, claims = Session(executor, change, overrides), change.result.claims
     with ExitStack() as at_end:
         if any(map(is_deployed, claims)):
-            _load_deployed(session)
-            at_end.callback(_unload_deployed, executor)
+            if not executor.is_barred(KEYS[EDITED], change.after):
+                executor.load_graph(KEYS[EDITED], change.after, optimize=True)
+            for key in KEYS.values():
+                at_end.callback(executor.unload, key)
         else:
             meanwhile()
         try:
@@ -212,18 +213,6 @@ MANY_BYTES = 64 << 20
 """Limits for optimizing the original: for larger graphs TensorFlow's optimizer needs seconds and much memory (22 s for
 100,000 nodes, 1 GB for a graph of 100 MB).
 """
-
-
-def _load_deployed(session: Session) -> None:
-    """Begins to load the edited graph for `_as_deployed`."""
-    executor, after = session.executor, session.change.after
-    if not executor.is_barred(KEYS[EDITED], after):
-        executor.load_bytes(KEYS[EDITED], with_restoring(after, read_chunks(after.chunks())), optimize=True)
-
-
-def _unload_deployed(executor: Executor) -> None:
-    for key in KEYS.values():
-        executor.unload(key)
 
 
 def _as_deployed(session: Session, trial: Trial, meanwhile: Callable[[], object]) -> Deployed:

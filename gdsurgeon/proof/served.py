@@ -83,7 +83,13 @@ def check_served(
     """
     executor.progress(Event("proving"))
     ask = loader.ask
-    runs, not_run = _runs(executor, graph, overrides, keys)
+    runs: list[_Run] = []
+    not_run: dict[str, str] = {}
+    for key in keys:
+        try:
+            runs.append(_run(executor, graph, overrides, key))
+        except NotValidatedError as error:
+            not_run[key] = error.message
     # A call can change state for the next call, so each starts from the loaded model.
     rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
     for together in rounds or [[]]:
@@ -147,20 +153,6 @@ def served_by_objects(
     if not keys:
         return "was not started: no function of a signature changed, and the functions of the objects exist"
     return f"was not started: the functions that it would call return the same for {named(sorted(keys), 3)}"
-
-
-def _runs(
-    executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str]
-) -> tuple[list[_Run], dict[str, str]]:
-    """Returns the runs of a graph for the signatures `keys`, and the reasons for signatures that cannot run."""
-    runs: list[_Run] = []
-    not_run: dict[str, str] = {}
-    for key in keys:
-        try:
-            runs.append(_run(executor, graph, overrides, key))
-        except NotValidatedError as error:
-            not_run[key] = error.message
-    return runs, not_run
 
 
 class _Run(NamedTuple):

@@ -400,11 +400,20 @@ class Trial:
     # -- before the samples -------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        proof = self.proof = Proof("run", rtol=self.rtol, atol=self.atol, optimized=self.optimized)
-        proof.equations, proof.parts, proof.of_largest = [self.statement], list(self.parts), self.of_largest
-        proof.warnings, proof.judged, proof.skipped = list(self.warnings), self.judged, list(self.skipped)
         plans = [run.subject.plan.unproven for run in self.runs]
-        proof.unproven = {name: plan[name] for plan in plans for name, _ in self.skipped if name in plan}
+        proof = self.proof = Proof(
+            "run",
+            equations=[self.statement],
+            parts=[*self.parts],
+            optimized=self.optimized,
+            skipped=[*self.skipped],
+            unproven={name: plan[name] for plan in plans for name, _ in self.skipped if name in plan},
+            warnings=[*self.warnings],
+            judged=self.judged,
+            rtol=self.rtol,
+            atol=self.atol,
+            of_largest=self.of_largest,
+        )
         self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
         self._places = {name: run.subject.places() for name, run in self._runs.items()}
         if self.lead == ORIGINAL and self.runs:
@@ -571,8 +580,10 @@ class Trial:
         expected: list[Tensor] = []
         for pair in self.pairs:
             info, reason = self.given(pair.theirs), pair.reason or self._excused.get(pair.before, "")
-            output = OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason)
-            output.inside, output.site = pair.inside or pair.site, pair.site
+            inside = pair.inside or pair.site
+            output = OutputProof(
+                pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=inside, site=pair.site
+            )
             outputs.append(output)
             if pair.mine is None or (reason and not pair.measured):
                 continue
