@@ -19,7 +19,6 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import node_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import IDENTITY, IFS, TABLE_INITIALIZERS
 from gdsurgeon.proof.executor import Executor
@@ -295,11 +294,9 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
     found = Coverage({}, {}, {})
     sides, lookups = list(islice(_sides(graph), MOST_PLACES)), list(islice(_lookups(graph), MOST_PLACES))
     channels = list(islice(_channels(graph), MOST_PLACES))
-    wanted = [*(place.tensor for place in sides), *(item.tensor for item in lookups), *(c.tensor for c in channels)]
-    wanted += [lookup.keys for lookup in lookups if lookup.keys]
-    plan = plan_with(executor.settings, graph, nodes_of(wanted)) if wanted else None
-    fetched = {node_of(tensor) for tensor in plan.fetches} if plan is not None else set()
-    tensors = [tensor for tensor in dict.fromkeys(wanted) if node_of(tensor) in fetched]
+    wanted = [*(place.tensor for place in sides), *(item.tensor for item in channels)]
+    wanted += [tensor for lookup in lookups for tensor in (lookup.tensor, lookup.keys) if tensor]
+    tensors = plan_with(executor.settings, graph, nodes_of(wanted)).only(wanted).fetches
     if not tensors:
         return found
     at = {tensor: index for index, tensor in enumerate(tensors)}

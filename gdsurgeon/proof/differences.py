@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.compare.comparison import Comparison, Spelling
 from gdsurgeon.compare.intent import Value
 from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
-from gdsurgeon.feeds.numbers import INTEGERS, numbers, packed
+from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
 from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
@@ -391,14 +390,9 @@ def _tensor(dtype: int, shape: tuple[int, ...], kind: str, seed: int, edges: Seq
     if dtype == dtypes.STRING:
         return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))
     if dtype in (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT16) and kind in ("edges", "not finite"):
-        code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", dtypes.FLOAT16: "e"}[dtypes.DTYPES[dtype]]
         # Every other input begins one further on: some pairs of elements are ties, and some are not.
-        chosen = (*edges, *_EDGES) if kind == "edges" else _NOT_FINITE
-        values = islice(cycle(chosen), seed % 2, seed % 2 + count)
-        most = 60000.0 if code == "e" else float("inf")
-        return Tensor(
-            dtype, shape, struct.pack(f"<{count}{code}", *(max(min(v, most), -most) if v == v else v for v in values))
-        )
+        chosen = cycle((*edges, *_EDGES) if kind == "edges" else _NOT_FINITE)
+        return Tensor(dtype, shape, clipped(dtype, list(islice(chosen, seed % 2, seed % 2 + count))))
     if dtype in INTEGERS and kind == "edges":
         low, high = dtypes.DTYPES[dtype].bounds
         return Tensor(dtype, shape, packed(dtype, list(islice(cycle((0, 1, low, high, 2, high - 1)), count))))

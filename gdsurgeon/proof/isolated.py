@@ -140,16 +140,14 @@ def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, nam
     first = TrialRun(
         fetching(executor, ORIGINAL, change.before, [old for site, _ in sites for old, _ in site.outputs], mine),
         fed,
-        reported_as=None,
     )
     first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
     second = TrialRun(
         fetching(executor, EDITED, change.after, [pair.theirs.tensor for pair in pairs], theirs),
         {session.after(feed): SameFeed(mine, feed) for feed in fed},
         accused=change.called,
-        reported_as=None,
     )
-    start = [] if trial.runs else [TrialRun(source, reported_as=None, optional="end")]
+    start = [] if trial.runs else [TrialRun(source, optional="end")]
     trial.runs, trial.pairs = [*trial.runs, *start, first, second], [*trial.pairs, *pairs]
 
 
@@ -212,7 +210,7 @@ def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
         text = f"the result does not run after its variables are assigned: {refusal.text}"
         return ValidationError(text, code="does-not-run")
 
-    runs = [TrialRun(restored, accused=session.change.called, reported_as=None)]
+    runs = [TrialRun(restored, accused=session.change.called)]
     pairs: list[ComparedPair] = []
     reasons, places = chance_reasons(plan), restored.places()
     for side, key in enumerate(("the variables of the original assigned", "the variables of the copy assigned")):
@@ -226,7 +224,7 @@ def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
             continue
         executor.load_graph(key, graph)
         subject = Subject(executor, key, graph, plan=FetchPlan(plan.groups, assigned=assigned), name=key)
-        runs.append(TrialRun(subject, fed, blame=after_assigning, reported_as=None))
+        runs.append(TrialRun(subject, fed, blame=after_assigning))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)

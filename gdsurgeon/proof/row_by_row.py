@@ -83,8 +83,8 @@ def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
         return EditError(text, code="rows-mixed", advice="no-batch-check")
 
     stacked = {name: stacked_feeds(name) for name in claim.inputs if name in first.feedable}
-    runs = [TrialRun(row, shared if row is not first else {}, reported_as=None) for row in subjects]
-    runs.append(TrialRun(batch, shared | stacked, change.called, blame, reported_as=None))
+    runs = [TrialRun(row, shared if row is not first else {}) for row in subjects]
+    runs.append(TrialRun(batch, shared | stacked, change.called, blame))
     topology = topology_of(change.after)
     fed = depends_on_feeds(topology)
     fixed = [name for name in plan.fetches if not fed[topology.id_of(change.after[node_of(name)])]]

@@ -258,7 +258,7 @@ def _isolated_trial(session: Session, claim: SamePart) -> Trial:
     return Trial(
         executor,
         f"{stated([], [_file_name(claim.part)])} on any inputs",
-        [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=session.change.called, reported_as=None)],
+        [TrialRun(part), TrialRun(placed, fed, accused=session.change.called)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
         session.both_load() | _load_part(session, PART, claim.part),
         lead=part.name,

@@ -289,7 +289,7 @@ class Trial:
         warnings: are always reported.
         steady: a run whose own variation on equal feeds excuses a difference, if no repetition agrees; None: no excuse.
         judged: whether a difference is an error; otherwise differences are only reported.
-        shown: whether the report contains a few values.
+        shown: whether the report contains the inputs, and a few values.
         optimized: whether TensorFlow optimizes the graphs.
         complaint: the beginning of the error message for a difference, if it is not the default.
         advice: for the error; '': none.
@@ -647,7 +647,7 @@ class Trial:
         """Keeps the feeds and the values of the first sample."""
         shown = [(pair, o) for pair, o in zip(self.pairs, outputs, strict=True) if not pair.hidden]
         self.proof.outputs = [output for _, output in shown]
-        for run in self.runs:
+        for run in self.runs if self.shown else ():
             names = run.reported_as
             if names is None or run.name in self._omitted:
                 continue
