@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -196,8 +197,8 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     Its outputs are compared with the outputs of the graph as written. A difference is an error only with a tolerance.
     """
     (run,) = trial.runs
-    subject = run.subject
-    chance = _chance(subject)
+    chance, subject = _chance(run.subject), copy(run.subject)
+    subject.key = subject.name = key
     pairs = [
         replace(
             pair, mine=Fetch(ORIGINAL, pair.after), theirs=Fetch(key, pair.after), reason=chance.get(pair.after, "")
@@ -208,7 +209,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
         trial,
         statement="optimized(x) == model(x)",
         complaint=f"{run.called} differs from itself when TensorFlow optimizes it, in",
-        runs=[replace(run, subject=subject.under(key))],
+        runs=[replace(run, subject=subject)],
         pairs=pairs,
         loads={key: f"TensorFlow does not load {run.called} when it optimizes it"},
         lead=key,

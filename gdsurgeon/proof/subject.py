@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from copy import copy
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -135,31 +134,16 @@ class Subject:
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
-    def under(self, key: str) -> Subject:
-        """Returns a copy with a different key in the executor, and with the shapes that were found."""
-        out = copy(self)
-        out.key = out.name = key
-        return out
-
     def leave(self, names: Collection[str]) -> None:
         """Leaves inputs with a default at this default in all samples, unless the user gave values."""
         self.specs = [spec for spec in self.specs if spec.name not in self.optional or spec.name not in names]
         self.optional -= {*names}
-
-    def settle_as(self, other: Subject) -> None:
-        """Uses the shapes that were found for a different subject of the same graph."""
-        self.shapes, self._settled, self._varies_batch = other.shapes, other._settled, other._varies_batch
 
     @property
     def feedable(self) -> list[str]:
         """The tensors that are fed: inputs, variables, and outputs of random ops."""
         names = [spec.name for spec in self.specs] + [variable.name for variable in self.variables]
         return [*names, *self.paths, *self.plan.draws]
-
-    @property
-    def feeds_vary(self) -> bool:
-        """Whether a second sample would be different."""
-        return bool(self.variables or self.plan.draws) or any(len(spec.given) != 1 for spec in self.specs)
 
     @property
     def samples(self) -> int:
@@ -172,8 +156,8 @@ class Subject:
     @property
     def _fed_samples(self) -> int:
         """The number of samples that feed all inputs."""
-        if not self.feeds_vary:
-            return 1
+        if not (self.variables or self.plan.draws) and all(len(spec.given) == 1 for spec in self.specs):
+            return 1  # a second sample would be the same
         given = [len(spec.given) for spec in self.specs if spec.name not in self.optional]
         if self.optional:
             return max(self.executor.settings.samples, *given, 1)
@@ -269,13 +253,9 @@ class Subject:
         feeds, runs = self._begin(sample, shapes, bound)
         if alongside is not None:
             alongside(feeds)
-        summaries = self.wait(runs)
+        summaries = [self.executor.wait(run) for run in runs]
         self.batch, self._ways[sample] = batch, _Way(shapes, self.specs, self._wide, batch)
         return feeds, summaries
-
-    def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
-        """Waits for `runs`. Raises Refused."""
-        return [self.executor.wait(run) for run in runs]
 
     def _doubled(self, bound: Feeds) -> dict[str, tuple[int, ...]] | None:
         """Returns the shapes of a batch of two, if unbound inputs allow it; otherwise None."""
@@ -310,12 +290,6 @@ class Subject:
         """Returns for each fetched tensor its group and its index there."""
         found = [(name, (group, i)) for group, names in enumerate(self.plan.groups) for i, name in enumerate(names)]
         return dict(reversed(found))  # of a tensor that is fetched twice the first place counts
-
-    def run_aside(self, feeds: Feeds) -> None:
-        """Runs the graph on `feeds` to disturb other runs; the results are dropped. Raises Refused."""
-        for names in self.plan.groups:
-            self.executor.run(self.key, f"{self.name} aside", feeds, names)
-            self.executor.drop(f"{self.name} aside")
 
     def finish(self, sample: int) -> None:
         """Frees the results of a sample."""

@@ -542,14 +542,15 @@ class Trial:
             raise RunRefused(run, cause, bool(self._omitted)) from cause
         if self._repeat:
             # The order of runs, and whether they overlap, can change the rounding.
-            if self._repeat % 2 and not run.subject.plan.chance:
-                run.subject.run_aside(self.fed[run.name])
+            for names in run.subject.plan.groups if self._repeat % 2 and not run.subject.plan.chance else ():
+                self.executor.run(run.subject.key, f"{run.name} aside", self.fed[run.name], names)
+                self.executor.drop(f"{run.name} aside")
             begin()
         if self.meanwhile is not None:
             self.meanwhile()
         for other in together:
             try:
-                self._summaries[other.name] = other.subject.wait(begun[other.name])
+                self._summaries[other.name] = [self.executor.wait(pending) for pending in begun[other.name]]
             except Refused as refused:
                 raise RunRefused(other, refused, bool(self._omitted)) from refused
 
