@@ -74,10 +74,10 @@ def test_a_result_with_a_loop_without_end_is_ended(tmp_path: Path, monkeypatch: 
 def test_a_process_that_is_killed_in_the_middle(victim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the kernel does where memory runs out."""
     before = set(children())
-    run = Executor.run
+    begin = Executor.begin
 
     def killing(self: Executor, key: str, *arguments: Any) -> Any:
-        pending = run(self, key, *arguments)
+        pending = begin(self, key, *arguments)
         if key == victim:
             for pid in set(children()) - before:
                 os.kill(pid, signal.SIGSTOP)  # so that it cannot answer first
@@ -85,7 +85,7 @@ def test_a_process_that_is_killed_in_the_middle(victim: str, tmp_path: Path, mon
         return pending
 
     # What has been asked for is not answered yet: the run is an endless one.
-    monkeypatch.setattr(Executor, "run", killing)
+    monkeypatch.setattr(Executor, "begin", killing)
 
     def endless(graph: Graph) -> EditResult:
         result = renaming(graph)
