@@ -278,6 +278,6 @@ def test_at_both_ends_of_a_model() -> None:
     )
     given = from_numpy(np.array([png(picture(40, 20))], object))
     with run.session(made.graph) as (executor, key):
-        executor._wait(executor._worker.run(key, "out", {"image": given}, ["boxes"], []))
+        executor.wait(executor._worker.run(key, "out", {"image": given}, ["boxes"], []))
         assert executor.tensor("out", 0).numpy().tolist() == [[[0, 0, 40, 20]]]
     assert gds.prove(made.steps[0].before, made.graph, made).samples == 2
