@@ -37,7 +37,7 @@ settings.load_profile("steady")
 
 
 def _without_constants(providers: Any) -> None:
-    """Has Hypothesis draw no constants of the modules that happen to be loaded, which are others in each run."""
+    """Makes Hypothesis ignore the constants of loaded modules, which differ between runs."""
     constants, none = providers._get_local_constants, providers._local_constants
     providers._get_local_constants = lambda: none if settings.default.derandomize else constants()
 
@@ -46,20 +46,20 @@ _PROVIDERS = sys.modules.get("hypothesis.internal.conjecture.providers")
 if hasattr(_PROVIDERS, "_get_local_constants"):  # older ones draw none
     _without_constants(_PROVIDERS)
 
-# Fixtures that start TensorFlow: a test that asks for one is one of those that do.
+# Fixtures that start TensorFlow: a test that uses one of them needs the mark.
 STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
 ALL_STARTING = re.compile(r"^pytestmark = \[?pytest\.mark\.tensorflow\b", re.MULTILINE)
 """The line of a file of tests that says that all of them do."""
 
 MEMORY = "/dev/shm"
-"""Where there is room for it, files of tests are in memory: nobody waits for a disk."""
+"""If there is enough space, files of tests are in memory, which is faster than a disk."""
 ENOUGH = 4 << 30
 """Bytes; a run of all tests takes less than half of it."""
 NUMBERS = itertools.count()
 
 GUARD = pytest.StashKey[tuple[pytest.MonkeyPatch, bool]]()
-"""What guards a test that is not marked as one of those, and whether TensorFlow was loaded before it."""
+"""The guard of a test without this mark, and whether TensorFlow was loaded before it."""
 
 
 def pytest_configure() -> None:
@@ -73,7 +73,7 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file of which all tests start TensorFlow is not read where none is wanted that does."""
+    """Does not read a file whose tests all start TensorFlow, if only tests without TensorFlow are selected."""
     if not config.option.markexpr.startswith("not tensorflow") or collection_path.suffix != ".py":
         return None
     return True if ALL_STARTING.search(collection_path.read_text()) else None
@@ -90,7 +90,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now stays: the collector need not look at it again and again, nor often at what tests make."""
+    """Freezes all existing objects, so that the collector does not scan them again."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -103,7 +103,7 @@ def unmarked(*_: object, **__: object) -> NoReturn:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fails a test that has TensorFlow work for it, and is not marked as one of those.
+    """Fails a test that uses TensorFlow without the mark.
 
     A hook, and no fixture, which each of thousands of tests would set up.
     """
@@ -126,10 +126,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder, which is gone when the test has passed.
+    """A folder, which is removed when the test has passed.
 
-    pytest's own takes longer than most tests: it counts all that are there. Nor does its name say what is tested: what
-    is said of it does not hold words that a test looks for.
+    pytest's own fixture takes longer than most tests, because it counts all folders. This folder's name also does not
+    contain the name of the test, so that messages with its path cannot contain the words that a test looks for.
     """
     path = tmp_path_factory.getbasetemp() / str(next(NUMBERS))
     path.mkdir()
@@ -143,7 +143,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def executor() -> Iterator[Executor]:
     """A process that lives through all tests: they must not kill it."""
     with pytest.MonkeyPatch.context() as patch:
-        lend_workers(patch, lend=False)  # whoever asks for it first: it is never given back
+        lend_workers(patch, lend=False)  # for the first user: it is never returned
         started = Executor(Settings(timeout=LONG_ENOUGH)).start()
     with started:
         yield started
@@ -166,7 +166,7 @@ def lent_workers() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def unhurried() -> Iterator[None]:
-    """What is done as long as there is time for it is done to its end, however busy the machine is."""
+    """Makes work with a time limit run to its end on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gdsurgeon.proof.differences.SECONDS", LONG_ENOUGH)
         yield
@@ -174,7 +174,7 @@ def unhurried() -> Iterator[None]:
 
 @pytest.fixture
 def own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the test runs starts a worker each, as it does where nobody tests: for tests of what becomes of that."""
+    """Makes the test start its own worker, as outside of tests: for tests of starting and ending workers."""
     lend_workers(monkeypatch, lend=False)
 
 
@@ -201,7 +201,7 @@ def shapes_told() -> Iterator[ShapesTold]:
 
 @pytest.fixture(scope="session")
 def random_answers(shapes_told: ShapesTold, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What it says of random graphs."""
+    """The shapes of random graphs, from TensorFlow."""
     return shapes_told.of(tmp_path_factory.mktemp("random_graphs"), RANDOM_GRAPHS)
 
 

@@ -1,4 +1,4 @@
-"""Errors: what they say as text, what they say by code, and that no room below the command line names its options."""
+"""Errors: their text, their code, and that only the command line names its options."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def in_order(node: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def lines(source: str) -> list[tuple[ast.Call, ast.expr]]:
-    """The lines that a module makes, each with its template: what is assigned to the name last, where it is one."""
+    """The lines of a module, each with its template: the last assignment to the name, if it is a name."""
     found: list[tuple[ast.Call, ast.expr]] = []
     texts: dict[str, ast.expr] = {}
     for item in in_order(ast.parse(source)) if "Line" in source else ():

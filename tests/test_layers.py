@@ -225,7 +225,7 @@ print(json.dumps(list(loaded.items())))
 
 @pytest.fixture(scope="module")
 def edited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
-    """For each of the edits, which one process makes in turn: what that has imported by then, and the result."""
+    """The imports of each edit, which one process makes in turn, and the result."""
     folder = tmp_path_factory.mktemp("edited")
     outs = {name: folder / f"{number}.pb" for number, name in enumerate(EDITS)}
     arguments = {name: [*command(name, out), "--validate", "structure"] for name, out in outs.items()}

@@ -1,4 +1,4 @@
-"""Edits of other packages: the worked example of docs/plugins.md is installed and run, and what is wrong is said."""
+"""Edits of other packages: the example of docs/plugins.md is installed and run, and errors are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of commands: what is normalised, and which differences a comparison finds."""
+"""Records of commands: normalisation, and the differences that a comparison finds."""
 
 from __future__ import annotations
 

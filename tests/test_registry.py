@@ -1,4 +1,4 @@
-"""The registry: what it names is there, and what is public is in it."""
+"""The registry: its names exist, and all public names are in it."""
 
 from __future__ import annotations
 

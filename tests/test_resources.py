@@ -66,7 +66,7 @@ def test_the_budget_is_what_is_said_or_a_part_of_the_machine(monkeypatch: pytest
 
 
 def ran(*arguments: str, limits: dict[int, int] | None = None, **environment: str) -> tuple[int, list[str]]:
-    """The exit code and what was said, of a command with LIMITS on its resources."""
+    """Returns the exit code and the output of a command with LIMITS on its resources."""
 
     def limit() -> None:
         for kind, most in (limits or {}).items():
@@ -181,5 +181,5 @@ def test_an_archive_unfolds_to_no_more_than_a_part_of_the_budget(
     monkeypatch.setenv(MEMORY, "20")
     with pytest.raises(UsageError, match=r"needs 8\.0 MiB of memory, but only 5\.0 MiB may be used"):
         archive.load(path)
-    with archive.Archive(path) as one_by_one:  # each of which is small enough
+    with archive.Archive(path) as one_by_one:  # each of them is small enough
         assert [len(one_by_one.read(key).tobytes()) for key in one_by_one.keys] == [4 << 20] * 2

@@ -188,7 +188,7 @@ LONG = 20_000
 
 @pytest.fixture(scope="module")
 def chain() -> Graph:
-    """Nodes, each of which reads the one before it."""
+    """Nodes that each read the one before."""
     records = [placeholder("n0", FLOAT, (1,))]
     records += [node(f"n{i}", "Neg", [f"n{i - 1}"], T=FLOAT) for i in range(1, LONG)]
     return graph(*records)

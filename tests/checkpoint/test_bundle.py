@@ -44,7 +44,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(path: str = "m", key: str | None = None) -> str:
-    """What is said of a checkpoint that cannot be opened, or of its tensor KEY."""
+    """Checks the error for a checkpoint that cannot be opened, or for its tensor KEY."""
     with pytest.raises(InputError) as caught, open_checkpoint(path) as checkpoint:
         assert key is not None
         _ = checkpoint.tensor(key).parts
@@ -212,7 +212,7 @@ def test_slices_that_are_not_there_to_ask_for(small: Path) -> None:
 
 
 def test_every_byte_is_verified(small: Path) -> None:
-    """A byte that is another, of the index or of a shard, is found, and the tensor is named."""
+    """A changed byte of the index or of a shard is found, and the tensor is named."""
     for name, data in files_of(SMALL, "m").items():
         for at in range(len(data)):
             Path(name).write_bytes(data[:at] + bytes((data[at] ^ 16,)) + data[at + 1 :])
@@ -460,7 +460,7 @@ def test_values_of_other_dtypes_are_set(tf: Any, desk: Desk, dtype: str) -> None
     tf.raw_ops.SaveV2(prefix=path, tensor_names=["w"], shape_and_slices=[""], tensors=tensors)
     value = valued(tf, dtype, after)
     array = np.array(after, "S") if dtype == "string" else value.numpy()
-    np.save("w.npy", array.view("V1") if dtype.startswith("float8") else array)  # of which numpy reads no name
+    np.save("w.npy", array.view("V1") if dtype.startswith("float8") else array)  # NumPy cannot read these names
     (read,) = tf.raw_ops.RestoreV2(
         prefix=edited(desk, path, "--set", "w=@w.npy"), tensor_names=["w"], shape_and_slices=[""], dtypes=[value.dtype]
     )

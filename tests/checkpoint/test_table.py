@@ -1,4 +1,4 @@
-"""Tables: what goes in comes out, and a byte that is another is noticed."""
+"""Tables: written entries are read back, and a changed byte is noticed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_name_that_another_node_has_now() -> None:
 
 
 def test_a_long_value_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gigabyte that an edit puts in the place of another is not held in memory to say that it is another."""
+    """A gigabyte that an edit replaces is not held in memory to report the change."""
     monkeypatch.setattr(comparison, "_LONGEST", 16)
     model = graph(const("a", [float(i) for i in range(64)]), identity("y", "a"))
     other = graph(const("a", [float(i) for i in range(1, 65)]))

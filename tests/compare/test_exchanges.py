@@ -124,7 +124,7 @@ def test_names_are_trusted_before_values() -> None:
 
 
 def test_a_name_that_another_node_has_now() -> None:
-    """What y reads has kept its name in the file, and is another node: it says which."""
+    """The input of y kept its name in the file but is a different node: the report names it."""
 
     def model(first: str, second: str) -> Graph:
         two = [node(first, "Neg", ["x"], T=FLOAT), node(second, "Exp", ["x"], T=FLOAT)]

@@ -1,4 +1,4 @@
-"""What a writer may do wrong with stretches of a file and with fresh bytes, each seen by the comparison."""
+"""Mistakes of a writer with spans of a file and with new bytes; the comparison finds each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGISTERED = encode_len(3, encode_len(2, b"f"))
 
 
 def with_unknown(record: bytes) -> bytes:
-    """The record of a node, shorter than 100 bytes, with a field more that nobody knows."""
+    """The record of a node, shorter than 100 bytes, with an additional unknown field."""
     return encode_len(1, record[2:] + UNKNOWN)
 
 
@@ -48,7 +48,7 @@ WHOLE = graph(*PARTS.values(), trailer=b"")
 
 
 def written(text: str, **instead: bytes) -> Facts:
-    """The facts of a file that is written as the parts that TEXT names; what is in parentheses is written anew."""
+    """The facts of a file written from the parts named in TEXT; parts in parentheses are written again."""
     chunks: list[Chunk] = []
     for word in text.split():
         name = word.strip("()")

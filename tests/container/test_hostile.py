@@ -68,7 +68,7 @@ def test_a_restore_op_that_writes_is_not_run(desk: Desk, make: Any) -> None:
 
 @pytest.mark.tensorflow
 def test_a_restore_op_reads_nothing_else(desk: Desk) -> None:
-    """What it may read is its checkpoint and its assets."""
+    """It can read its checkpoint and its assets."""
     read = const("where", "/etc/passwd", STRING), node("evil", "ReadFile", ["where"])
     put(desk.folder / "model", restoring_also(*read, op="evil"))
     assert "/etc/passwd" in desk.refused(7, "does-not-run", *RENAME).err

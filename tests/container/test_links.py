@@ -153,7 +153,7 @@ def test_the_file_alone_can_be_converted_to_be_mended(desk: Desk, model: Path) -
 
 
 def exchanging(monkeypatch: pytest.MonkeyPatch, call: str, path: Path, make: Callable[[Path], str]) -> None:
-    """Has the first CALL of os that names PATH come when somebody has put there what MAKE makes."""
+    """Makes the first CALL of os with PATH happen after a different process has run MAKE."""
     real: Any = getattr(os, call)
 
     def late(name: Any, *args: Any, **options: Any) -> Any:
@@ -203,7 +203,7 @@ def test_a_link_that_comes_meanwhile_is_not_followed(
 
 
 def test_a_shard_that_is_a_link_is_copied(desk: Desk, model: Path) -> None:
-    """A checkpoint may lie anywhere, as links, too; no further name comes about of what they lead to."""
+    """A checkpoint can be anywhere, also behind links; no further name is derived from the targets of links."""
     os.mkdir("store")
     for name in os.listdir("model/variables"):
         os.rename(f"model/variables/{name}", f"store/{name}")

@@ -53,7 +53,7 @@ def check_served(tf: Any, path: str, recorded: Recorded, key: str = KEY, ways: A
 
 
 def ran(desk: Desk, *command: str) -> str:
-    """What a command says that passes."""
+    """The output of a command that passes."""
     done = desk.run(*command)
     assert done.code == 0, done.err
     return done.err
@@ -174,7 +174,7 @@ def test_each_loader_returns_the_same_for_each_edit(
 
 
 def test_what_is_edited_twice(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
-    """What was made of a signature is edited again: nothing is left of the function of the first time."""
+    """A signature that was edited is edited again: the first function leaves no traces."""
     recorded = saved_models.recorded("several", "scaled")
     model = saved_models.path("several")
     raw = put_pre(desk, recorded.inputs["x"])
@@ -209,7 +209,7 @@ def test_an_input_that_is_frozen_is_none(desk: Desk, loaded: Any, saved_models: 
 
 
 def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
-    """It is not in the function, too."""
+    """The function does not have it either."""
     table = np.arange(65536, dtype=np.float32)
     kinds = {"Tparams": FLOAT, "Tindices": INT32, "Taxis": INT32}
     gather = node("used", "GatherV2", ["table", "raw", "zero"], **kinds)
@@ -250,7 +250,7 @@ def test_a_signature_that_only_the_graph_has(desk: Desk, loaded: Any, saved_mode
 
 
 def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
-    """They are told of where they are needed."""
+    """They are reported only if they are needed."""
     shutil.copytree(saved_models.path("dense"), "model")
     file = Path("model/saved_model.pb")
     data = message("tensorflow.SavedModel").FromString(file.read_bytes())
@@ -266,7 +266,7 @@ def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
 
 
 def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that is not what the graph does is found by its nodes; where nobody looks there, by running it."""
+    """A function that differs from the graph is found by its nodes, or else by running it."""
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Bitcast", ["raw"], T=INT32, type=FLOAT))
     edit = ("add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
     assert desk.report(*edit)["proof"]["loader"].endswith(KEY)
@@ -291,7 +291,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
 
 
 def test_variables_that_only_objects_restore(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
-    """Keras' variables: those of whoever runs the graph's own restore op have no values."""
+    """Variables of Keras: a client that runs only the graph's restore op has no values for them."""
     model = saved_models.path("keras_saved")
     recorded = saved_models.recorded("keras_saved")
     with pytest.raises(Exception, match="Could not find variable"):

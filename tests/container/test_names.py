@@ -260,7 +260,7 @@ def test_freeze_replaces_no_folder(desk: Desk) -> None:
 
 
 def test_a_saved_model_that_no_loader_takes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is around the graph counts, too."""
+    """The data around the graph counts as well."""
     fill(desk.folder)
     size = len(saved_model().SerializeToString())
     monkeypatch.setattr("gdsurgeon.operation.forms.LARGEST", size - 10)

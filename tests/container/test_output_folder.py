@@ -29,7 +29,7 @@ def parsed(data: bytes | str) -> Any:
 
 
 def check_edited(folder: Path, model: dict[str, bytes | str]) -> None:
-    """FOLDER must hold the edited model, and all that was beside the graph in MODEL, but for the fingerprint."""
+    """FOLDER must hold the edited model and all other files of MODEL, except for the fingerprint."""
     found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     graph = found.pop("saved_model.pb")
     names = {node.name for node in parsed(graph).meta_graphs[0].graph_def.node}
@@ -213,7 +213,7 @@ def test_all_or_nothing_whichever_call_fails(
 def test_a_folder_that_is_replaced_while_it_is_read(
     desk: Desk, model: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]
 ) -> None:
-    """Somebody else edits it in place: of the folder that goes, what is listed may be a part."""
+    """A different process edits it in place: parts of the folder that is removed can be listed."""
     put(desk.scratch / "other")
     real = Folder.copy_to
 
@@ -249,7 +249,7 @@ run()
 
 @pytest.mark.parametrize(("at", "code"), [(1, 143), (2, 0)], ids=["backup", "model"])
 def test_a_signal_when_two_folders_have_just_changed_names(desk: Desk, at: int, code: int) -> None:
-    """What has its name by now is read off the disk: the backup goes back, or the model has appeared and stays."""
+    """The state is read from the disk: the backup is moved back, or the model has appeared and is kept."""
     put(desk.folder / "model")
     assert desk.run(*RENAME, "-o", "model.bak").code == 0
     before = desk.files()
@@ -267,7 +267,7 @@ def test_a_signal_when_two_folders_have_just_changed_names(desk: Desk, at: int, 
 
 
 def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
-    """A node of a signature, where the objects have no signatures; one that no signature needs is nobody's matter."""
+    """A node of a signature, if the objects have no signatures; a node that no signature needs does not matter."""
     put(desk.folder / "model", meta_graph(objects=True))
     removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "unseen")
     assert desk.run(*removing).code == 0
@@ -314,7 +314,7 @@ def calls_on_the_folder(desk: Desk, place: str, trace: Path) -> list[tuple[str, 
 
 
 def graph(folder: Path) -> set[str]:
-    """Which of x, pixels and y the model in FOLDER has; all that it has beside its graph must be there."""
+    """Returns which of x, pixels and y the model in FOLDER has; all its other files must exist."""
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there >= {"assets/words.txt", "variables/variables.index", "variables/variables.data-00000-of-00001"}
     return {node.name for node in read(folder).meta_graphs[0].graph_def.node} & {"x", "pixels", "y"}

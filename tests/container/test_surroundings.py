@@ -280,14 +280,14 @@ REPORTED = (
     "a file more", "the shape of a variable",
     "the dtype of a variable", "another key", "a signature more",
 )  # fmt: skip
-"""How those changes begin of which a client of a loader notices nothing, or which no loader loads."""
+"""The beginnings of changes that no client of a loader notices, or that no loader loads."""
 UNSEEN = ("another release",)
-"""What tells of the exporter, and not of the model."""
+"""Facts about the exporter, not about the model."""
 
 
 @pytest.mark.parametrize("name", [*CHANGES, *FILES])
 def test_two_models_that_differ_around_the_graph(desk: Desk, model: Path, name: str) -> None:
-    """What clients get is told from the rest."""
+    """Changes that clients see are distinguished from all others."""
     put_other(desk, name)
     try:
         one, other = (open_model(folder).container for folder in ("model", "other"))
@@ -329,7 +329,7 @@ def test_validate_compares_what_is_served(desk: Desk, model: Path, name: str, co
 
 
 def test_diff_tells_what_differs_around_the_graphs(desk: Desk, model: Path) -> None:
-    """By the names that nodes have: what follows a renamed node is the same."""
+    """Compared by the names of nodes: data that follows a renamed node is equal."""
     assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "renamed").code == 0
     assert desk.answer("diff", "model", "renamed", code=1)["around"] == []
     put_other(desk, "the saver keeps more")
@@ -411,7 +411,7 @@ def test_what_was_asked_for_is_written(
     if mistake:
         monkeypatch.setattr(SavedModel, "chunks", changed_chunks(change))
         monkeypatch.setattr(making, "saved_model", saved_chunks(change))
-    extra = ("--as-v1",) if command in (SIGNATURE, CLONE) else ()  # its functions are none
+    extra = ("--as-v1",) if command in (SIGNATURE, CLONE) else ()  # it has no functions
     for out in ("out", "-"):
         ran = desk.run(*command, *extra, *QUICK, "-o", out)
         assert ran.code == (5 if mistake else 0), ran

@@ -1,4 +1,4 @@
-"""README and docs/ as they are written: their commands run, and print what they are said to print."""
+"""README and docs/: their commands run, and print the documented output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of add-gradients work on."""
+"""Models for the tests of add-gradients."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_y_is_x(lab: Lab) -> None:
 
 
 def test_calls(lab: Lab) -> None:
-    """A call without a gradient of its own: TensorFlow's own gradients, and that is told."""
+    """A call without a registered gradient gets TensorFlow's gradients, and a note reports this."""
 
     def build(tf: Any) -> None:
         twice = tf.function(lambda a: tf.sin(tf.cos(a)) * a, autograph=False)
@@ -130,7 +130,7 @@ def test_loops_and_conditions_of_version_2(lab: Lab, taken: bool, checkpoints: A
 
 
 def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
-    """The functions that TensorFlow makes do not take the names of those that are there."""
+    """The functions that TensorFlow makes do not use names of existing functions."""
     data = lab.built(version_2_flow)
     once = lab.edit(data, ["y"], ["x"])
     twice = lab.edit(written(once.graph), ["y"], ["h"])
@@ -178,7 +178,7 @@ def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
 @pytest.mark.parametrize("taken", [True, False])
 @pytest.mark.parametrize("checkpoints", ["none", "speed", "memory", ["h1"], ["h0", "h2"]], ids=str)
 def test_conditions(lab: Lab, taken: bool, checkpoints: Any) -> None:
-    """On the way, with an early tensor read in one branch, and beside it."""
+    """On the path, with an early tensor read in one branch, and next to the path."""
 
     def build(tf: Any) -> None:
         x, z, p = placeholder(tf), placeholder(tf, "z"), placeholder(tf, "p", (), "bool")
@@ -217,7 +217,7 @@ def gradients(lab: Lab, **options: Any) -> Edit:
 
 
 def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
-    """The proof of EDIT, held against what it was asked or against ASKED."""
+    """The proof of EDIT, checked against its request or against ASKED."""
     graph = two_targets().graph("two_targets.pb")
     executor.load_source(ORIGINAL, graph)
     result = edit(graph)

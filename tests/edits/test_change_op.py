@@ -1,4 +1,4 @@
-"""set-attr op=: what a node becomes, what it keeps, what is refused, and what TensorFlow makes of it."""
+"""set-attr op=: results, kept attributes, refused requests, and runs in TensorFlow."""
 
 from __future__ import annotations
 

@@ -504,7 +504,7 @@ REPORT = ("--report", "report.json")
 
 
 def claims(desk: Desk) -> list[str]:
-    """What the report says was claimed, all of which has passed."""
+    """The claims in the report; all have passed."""
     report = json.loads(desk.files()["report.json"])
     assert report["passed"]
     return list(report["claims"])

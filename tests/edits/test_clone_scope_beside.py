@@ -1,4 +1,4 @@
-"""clone-scope on a MetaGraph: what follows in its graph, around it, and in its checkpoint."""
+"""clone-scope on a MetaGraph: changes in its graph, around it, and in its checkpoint."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ def cloned(folder: Path, name: str) -> Outcome:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outcome, str]]:
-    """What is proven of each clone of a model that TensorFlow 1 has trained, and its faults when it is trained on."""
+    """The proof of each clone of a model trained by TensorFlow 1, and the faults found by further training."""
     folder = tmp_path_factory.mktemp("cloned_models")
     with Aside(cloned_models.__name__) as trainer:
         trainer.ask("make", folder=str(folder))

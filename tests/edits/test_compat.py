@@ -1,4 +1,4 @@
-"""compat: what a release does not know, what takes its place, what is refused; the older forms give the same."""
+"""compat: unknown ops, their older forms, refused models; the older forms return the same values."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ ELSEWHERE = {
 
 @pytest.mark.tensorflow
 def test_older_forms_give_the_same_bit_for_bit() -> None:
-    """All of them, in one graph each for what is fed; and they are those that there are."""
+    """All forms, in one graph for each kind of feed; the list is complete."""
     rng = np.random.default_rng(1)
 
     def normal(*shape: int) -> object:

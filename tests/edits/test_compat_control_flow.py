@@ -141,7 +141,7 @@ def case(*names: str, inputs: Sequence[str] = ("k", "x"), name: str = "case", op
 
 @pytest.mark.tensorflow
 def test_a_case() -> None:
-    """Of three branches, one without inputs, of two and of one; what is no branch is the last; who waits, waits."""
+    """Three branches with zero, two and one inputs; an invalid index selects the last; control edges are kept."""
     out = [case("negated", "passed", "constant"), case("none", "other", inputs=("k",), name="c2", op="StatelessCase")]
     out += [case("negated", name="c1"), case("constant", "negated", inputs=("k", "case"), name="c3")]
     out += [identity("y", "x", "^c2")]
@@ -180,7 +180,7 @@ def test_a_case_without_branches_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_what_a_branch_does_is_done() -> None:
-    """A conditional that gives nothing, and fails on one side: whoever waits for it fails there."""
+    """A conditional without outputs that fails on one side: nodes that wait for it fail there."""
     failing = define("failing", {"a": FLOAT}, {}, const("no", False, BOOL),
                        node("t", "Assert", ["no:output:0", "a"], T=dtypes(FLOAT), summarize=3), effects=["t"],
                      stateful=True)  # fmt: skip

@@ -323,7 +323,7 @@ POOLING = {"T": FLOAT, "Targmax": INT64, "padding": "VALID", "ksize": [1, 2, 2, 
 
 @pytest.mark.parametrize("op", ["MaxPoolWithArgmax", "MaxPoolGradWithArgmax"])
 def test_places_of_maxima_that_a_release_counts_otherwise_are_refused(op: str) -> None:
-    """Up to 1.13 they are counted through the batch whoever asks: False is no default that merely goes there."""
+    """Up to 1.13 they are always counted through the batch: False is not a default that can be removed."""
     reads = ["x", "x", "p"] if "Grad" in op else ["x"]
     said = node("said", op, reads, **POOLING, include_batch_in_index=False)
     records = [placeholder("x"), placeholder("p", INT64), said, node("unsaid", op, reads, **POOLING)]
@@ -383,7 +383,7 @@ def test_of_which_the_least_is_not_spelt_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a Relu, no output shows that the padding is 0 in the place of the least number."""
+    """After a Relu, no output shows that the padding is 0 instead of the lowest number."""
     planned = Analysis.planned
 
     def zero(analysis: Analysis, node: Node, text: str) -> PlannedRewrite:
@@ -428,7 +428,7 @@ def test_convolutions_give_the_same_but_for_rounding() -> None:
 
 # -- groups of channels ---------------------------------------------------------------------------------------
 
-EACH = {  # the dims of filters of which each sees a part of six channels, and what such a convolution becomes
+EACH = {  # the dims of filters that each read a part of six channels, and the converted convolution
     "one channel": ((3, 3, 1, 12), {}, "DepthwiseConv2dNative"),
     "three channels": ((3, 3, 3, 8), {}, "ConcatV2"),
     "other strides": ((3, 3, 1, 6), {"strides": [1, 1, 2, 1]}, "ConcatV2"),

@@ -41,7 +41,7 @@ from gdsurgeon.wire.write import SourceSpan
 
 
 def copied(found: Graph, names: Sequence[str], **options: Any) -> NodeCopy:
-    """Copies nodes to names with `_copy` behind; what was there must not have changed by a byte."""
+    """Copies nodes to names with the suffix `_copy`; existing nodes must not change by a byte."""
     before = graphs.bodies_by_name(found)
     out = copy_nodes(found, [found[name] for name in names], "{}_copy".format, **options)
     after = graphs.bodies_by_name(found)

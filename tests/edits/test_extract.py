@@ -55,7 +55,7 @@ def model() -> list[bytes]:
 
 
 def named(*names: str) -> list[bytes]:
-    """The records of model() of those names."""
+    """The records of model() with these names."""
     by_name = dict(zip(graphs.names(graph_bytes(*model())), model(), strict=True))
     return [by_name[name] for name in names]
 
@@ -234,7 +234,7 @@ def test_a_table_that_is_filled_by_way_of_an_identity() -> None:
 
 
 def test_an_initialiser_that_reads_a_cut_tensor_still_reads_it() -> None:
-    """What a variable begins with is not what the part is given."""
+    """The initial value of a variable is not an input of the part."""
     records = [X, neg("a", "x"), VARIABLE, node("v/assign", "Assign", ["v", "a"], T=FLOAT), add("y", "a", "v")]
     found = graph(*records)
     extract(found, ["a"], ["y"])

@@ -467,7 +467,7 @@ def test_an_exit_without_consumers_needs_no_result() -> None:
 
 
 def test_an_exit_without_consumers_may_have_a_result() -> None:
-    """Or is to be kept, or is all that there is."""
+    """Nodes that are outputs, or that are kept, or that are the whole graph."""
     body = graph(placeholder("n", INT32, ()), *ONE_RESULT)
     both = graph(placeholder("n", INT32, ()), *ONE_RESULT, identity("w/Exit", "n", kind=INT32))
     found = graph(*while_loop(*IDLE, result="w/same"))
@@ -502,7 +502,7 @@ def test_a_part_of_a_loop_body(chosen: list[str]) -> None:
 
 
 def other_loop() -> list[bytes]:
-    """The loop of LOOP once more, beside it, with names and a frame of its own."""
+    """A second loop like LOOP, with its own names and its own frame."""
     records = [r.replace(b"w/", b"u/").replace(b"\x12\x01w", b"\x12\x01u") for r in LOOP]
     return [r for r in records if r not in LOOP and b"out" not in r]
 
@@ -532,7 +532,7 @@ def test_a_constant_alone_stays_in_its_branch() -> None:
 
 @pytest.mark.tensorflow
 def test_a_node_outside_goes_along_where_nobody_else_reads_it() -> None:
-    """What is computed for one branch alone may be computed in it."""
+    """A value that only one branch needs can be computed in this branch."""
     found = graph(*OUTSIDE)
     fused(found, ["minus", "two", "c/mul"])
     assert taken_both_ways(found, "y") == [[[-2.0, -4.0]], [[-11.0, -12.0]]]
@@ -555,7 +555,7 @@ def nested() -> list[bytes]:
 
 @pytest.mark.tensorflow
 def test_branches_of_two_conditionals_that_are_not_in_one_another() -> None:
-    """What reads from both runs where both are taken; what reads from one does not hang on the other."""
+    """Consumers of both branches run if both are taken; consumers of one do not depend on the other."""
     found = graph(*TWO_CONDITIONALS)
     fused(found, ["b", "c"])
     for p in (True, False):

@@ -1,4 +1,4 @@
-"""import: another graph beside a model, in one file."""
+"""import: a second graph and a model, in one file."""
 
 from __future__ import annotations
 
@@ -281,8 +281,8 @@ def test_a_shared_name_that_does_not_clash_stays() -> None:
 
 @pytest.mark.tensorflow
 def test_a_table_that_is_shared_by_the_name_of_its_node() -> None:
-    """With `use_node_name_sharing` the name of the node is the shared name: a copy of another name is another table,
-    and a table elsewhere that is shared under that name is none of its own."""
+    """With `use_node_name_sharing` the name of the node is the shared name: a copy under a different name is a
+    different table, and a table of the model with this shared name stays separate."""
     kind = {"key_dtype": STRING, "value_dtype": INT32, "container": ""}
     mine, other = table(5, "t"), table(6)
     other[0] = node("table_6", "HashTableV2", **kind, shared_name="", use_node_name_sharing=True)
@@ -429,7 +429,7 @@ def test_signatures_and_values(
 
 @pytest.mark.tensorflow
 def test_tables_that_a_loader_initialises(desk: Desk, tf: Any, saved_models: Shipped) -> None:
-    """A model with a table is imported into a GraphDef, of which a model can be made, but not into a model."""
+    """A model with a table can be imported into a GraphDef that becomes a model, but not into a model."""
     other, recorded = saved_models.path("table1"), saved_models.recorded("table1")
     desk.refused(4, "not-initialized", "import", "model", other, "--prefix", "o", "-o", "out")
     assert desk.run("import", "model.pb", other, "--prefix", "o", *QUICK, "-o", "out.pb").code == 0

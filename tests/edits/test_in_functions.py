@@ -24,7 +24,7 @@ from gdsurgeon.select import Selection, selected_nodes
 
 
 def halving() -> Builder:
-    """A v2 loop: five times ``v -> relu(v) * 0.5``; beside it ``y = -x``."""
+    """A v2 loop: five iterations of ``v -> relu(v) * 0.5``; and ``y = -x``."""
     m = Builder()
     m.placeholder("x", shape=[2])
     m.const("zero", 0, "int32")

@@ -1,4 +1,4 @@
-"""inline: the bodies of functions in the place of their calls, and the graph gives what it gave."""
+"""inline: bodies of functions replace their calls, and the graph returns the same values."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_result_that_is_that_of_a_call_in_the_body() -> None:
 
 
 def recursive(*names: str) -> list[Any]:
-    """Functions of which each calls the next, and the last the first."""
+    """Functions that call each other in a ring."""
     return [
         define(name, {"a": FLOAT}, {"o": (FLOAT, "again:output:0")}, call("again", other, ["a"], F1, F1))
         for name, other in zip(names, (*names[1:], names[0]), strict=True)
@@ -203,7 +203,7 @@ def polymorphic(default: bool = False) -> Any:
 
 
 def listed() -> Any:
-    """A function of N tensors of type T, and of tensors of the types Ts: the sum of those, and these as they are."""
+    """A function of N tensors of type T, and of tensors of types Ts: returns the sum of the former, and the latter."""
     made = define("listed", {}, {}, node("s", "AddN", ["many"]), node("m", "IdentityN", ["mixed"]))
     made.signature.input_arg.add(name="many", type_attr="T", number_attr="N")
     made.signature.input_arg.add(name="mixed", type_list_attr="Ts")
@@ -257,7 +257,7 @@ def of_f(returned: str, *body: bytes) -> list[bytes]:
 
 
 def doubling_calls(levels: int) -> list[bytes]:
-    """Functions of which each calls the next twice."""
+    """Functions that each call the next one twice."""
 
     def twice(i: int) -> Any:
         inner = [call(n, f"f{i + 1}", [x], F1, F1) for n, x in (("m", "a"), ("n", "m:output:0"))]
@@ -370,7 +370,7 @@ def test_an_attr_that_a_call_gives_is_held_against_the_op(desk: Desk) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["branches", "embedding", "several"])
 def test_signatures_keep_the_shapes_that_are_known(desk: Desk, saved_models: Shipped, name: str) -> None:
-    """What follows from a body may be less than its call states."""
+    """The shapes that follow from a body can be less precise than the shapes that its call states."""
     path = saved_models.path(name)
     ran = desk.run("inline", path, "--as-v1", "-o", "out", "--validate", "structure")
     assert ran.code == 0 and "->" not in ran.err, ran.err

@@ -106,7 +106,7 @@ def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]]
 def test_random_selections_among_conditionals(
     case: tuple[list[bytes], list[str], list[str]], data: st.DataObject
 ) -> None:
-    """What was dead is dead, and what was there is there, whatever is decided; or the selection is refused."""
+    """Dead nodes stay dead and others stay alive for every decision; or the selection is refused."""
     records, nodes, ends = case
     if not nodes:
         return

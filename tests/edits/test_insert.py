@@ -165,7 +165,7 @@ def test_scopes_that_are_refused(scope: str, code: str, facts: dict[str, Any]) -
 @pytest.mark.parametrize("tensor", ["w/Add", "w/Identity", "w/Switch:1", "w/Merge"])
 @pytest.mark.parametrize("part", [graph(*plus_one()), looping()], ids=["a constant", "a loop"])
 def test_inside_a_loop_with_a_constant(tensor: str, part: Graph) -> None:
-    """A constant without inputs runs outside of the frame: what reads it and the loop's tensor does not load."""
+    """A constant without inputs runs outside of the frame: a node cannot read it and a tensor of the loop."""
     edit = partial(insert, tensor=tensor, body=part, scope="b")
     refused(graph(*graphs.loop()), "crosses-loop", edit, part, tensor=tensor, loop="w")
 

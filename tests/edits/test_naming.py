@@ -1,4 +1,4 @@
-"""What the callers of a signature call a tensor names it wherever a command takes a tensor or a node.
+"""The name of a tensor in a signature is valid wherever a command expects a tensor or a node.
 
 They write KEY/name, or the name alone for a signature that was selected.
 """
@@ -92,7 +92,7 @@ def test_select(desk: Desk) -> None:
 
 
 def test_a_node_goes_first(desk: Desk) -> None:
-    """And it is said that there are two."""
+    """The error names both."""
     meta = meta_graph()
     meta.graph_def.node.add(name=Y, op="NoOp")
     desk.put("model/saved_model.pb", saved_model(meta).SerializeToString())

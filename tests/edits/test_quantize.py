@@ -1,4 +1,4 @@
-"""quantize: what is stored otherwise and how, what stays and why, what is refused; errors are exact."""
+"""quantize: stored forms, kept constants with reasons, refused requests; errors are exact."""
 
 from __future__ import annotations
 

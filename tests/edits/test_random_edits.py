@@ -36,7 +36,7 @@ def naive_rename(parsed: Any, names: dict[str, str]) -> Any:
 
 
 def check_result(before: bytes, after: bytes, expected: Any) -> None:
-    """Node by node; and where a node is to be as it was, its bytes are."""
+    """Compares each node; a node that must be unchanged has the same bytes."""
     found = graphs.parsed(after)
     assert list(found.node) == list(expected.node)
     assert found.versions == expected.versions
@@ -110,7 +110,7 @@ def depends(parsed: Any, top: str, on: str) -> bool:
 
 
 def naive_reroute(parsed: Any, pairs: list[tuple[str, str]], only: str | None) -> tuple[Any, int]:
-    """Slot by slot from the state before; what the new tensor is made of is left alone."""
+    """Rewires each slot from the state before; nodes that the new tensor depends on are unchanged."""
     out = type(parsed)()
     out.CopyFrom(parsed)
     count = 0

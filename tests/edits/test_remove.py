@@ -1,4 +1,4 @@
-"""remove: what goes, what is refused, and what leaves with what is gone, orphans too."""
+"""remove: removed nodes, refused requests, functions and orphans that are removed with them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 
-# -- what nobody reads ---------------------------------------------------------------------------------------
+# -- unused nodes ---------------------------------------------------------------------------------------------
 
 
 def test_nodes_may_be_given_themselves_and_twice() -> None:
@@ -65,7 +65,7 @@ def test_the_claim_names_what_is_left() -> None:
 
 
 def test_nothing_becomes_another_where_what_passes_on_is_bypassed() -> None:
-    """In a function too: what is claimed of its body is claimed of the whole then."""
+    """Inside a function as well: claims about its body become claims about the graph."""
     records = [placeholder("x", FLOAT, (2,)), node("s", "StopGradient", ["x"], T=FLOAT),
                node("i", "IdentityN", ["s", "x"], T=dtypes(FLOAT, FLOAT)), add("y", "i:1", "i")]  # fmt: skip
     assert remove(graph(*records), named("s", "i"), bypass=True).claims == (SameOutputs(),)
@@ -191,7 +191,7 @@ def test_many_unused_functions_leave_in_linear_time() -> None:
 
 
 def test_names_that_tensorflow_does_not_take_change_nothing() -> None:
-    """With --validate none such a graph gets as far as here."""
+    """--validate none allows such a graph."""
     found = graph(placeholder("x"), node("n", "NoOp"), identity("_a", "x", "^n"), identity("y", "_a", "^_a"))
     refused(found, "bad-name", lambda g: remove(g, named("_a"), dangling="placeholder"), name="_a")
 
@@ -370,7 +370,7 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
         return bypassed(text) if how == "bypass" else given[text]
 
     def above(name: str) -> set[str]:
-        """What is waited for in the place of NAME."""
+        """The nodes that are waited for instead of NAME."""
         if name not in gone:
             return {name}
         reads = [t.lstrip("^") for t in old[name].input if t[0] == "^" or how == "bypass"]
@@ -514,7 +514,7 @@ BYPASSED: dict[str, tuple[list[bytes], list[bytes], Selection, dict[str, int], l
         [node("s", "Sub", ["x", "x"], T=FLOAT)],
     ),
 }  # fmt: skip
-"""Nodes that stay, nodes that do not all, what is removed and how, what is left."""
+"""Kept nodes, other nodes, the request, the result."""
 
 
 @pytest.mark.parametrize("what", BYPASSED)

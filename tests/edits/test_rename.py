@@ -124,7 +124,7 @@ def test_a_scope_that_is_merged_takes_no_name_of_another() -> None:
 
 
 def test_a_name_that_dangles_can_be_given_to_a_node() -> None:
-    """With a broken graph: the name that somebody reads and nobody has can be given to a node."""
+    """In a broken graph: a node can get the name of a missing node."""
     found = graph(const("a", [1]), identity("y", "gone"))
     rename(found, [("a", "gone")])
     assert inputs(found) == {"gone": [], "y": ["gone"]}

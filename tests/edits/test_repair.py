@@ -1,4 +1,4 @@
-"""repair: ops of variables that read values, colocations with nobody, names that several nodes have, empty tables."""
+"""repair: ops of variables that read values, dangling colocations, duplicate names, empty tables."""
 
 from __future__ import annotations
 

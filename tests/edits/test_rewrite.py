@@ -1,4 +1,4 @@
-"""rewrite: what a rule makes of a graph, what it leaves and why, and that it looks at no node twice."""
+"""rewrite: replaced matches, skipped matches with reasons, and linear work."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SHAPES: tuple[tuple[int, ...] | None, ...] = (None, (), (2,), (1, 2))
 
 
 def some_graph(chance: Random) -> Graph:
-    """A graph of few ops, so that much of it is alike; of what nobody reads, some is read by a Split."""
+    """A graph of few ops, so that many nodes are equal; a Split reads some of the unused tensors."""
     names = ["x", "z"]
     nodes = [placeholder(name, shape=chance.choice(SHAPES)) for name in names]
     for i, value in enumerate(NUMBERS):
@@ -133,7 +133,7 @@ def plainly(found: Graph, text: str) -> list[dict[str, str]]:
 
 
 def some_rule(chance: Random, found: Graph) -> str | None:
-    """A rule that is one: what an optional node binds may be missing, and is not to be used."""
+    """A valid rule: bindings of an optional node can be missing, so the replacement does not use them."""
     for _ in range(20):
         try:
             text = RandomRule(chance, found).text()

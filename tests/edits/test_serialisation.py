@@ -1,4 +1,4 @@
-"""What is written; the numbers are those of the section on serialisation of the specification."""
+"""Written graphs, by the numbers of the section on serialisation of the specification."""
 
 from __future__ import annotations
 

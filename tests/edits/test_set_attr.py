@@ -1,4 +1,4 @@
-"""set-attr: what is set, what is refused, and that nothing is set where anything is refused."""
+"""set-attr: changed attributes, refused requests, and that a refused request changes nothing."""
 
 from __future__ import annotations
 

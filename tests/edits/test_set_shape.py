@@ -1,4 +1,4 @@
-"""set-shape: what is set and cleared, what is found not to fit, what --fix-batch mends; what is accepted runs."""
+"""set-shape: set and cleared shapes, misfits, repairs by --fix-batch; accepted results run."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class TestWhatIsSet:
         ],
     )
     def test_the_claims(self, old: Shape, new: Shape, claim: type[Claim], rows: list[tuple[int, bool]]) -> None:
-        """What the old shape takes, or what the new one takes, is taken by both; or there is no such feed."""
+        """Feeds that fit the old shape or the new shape fit both; or no such feed exists."""
         records = [placeholder("x", FLOAT, old), Y]
         first, *others = edited(graph(*records), "x", new).claims
         assert (type(first), [(each.rows, each.alone) for each in others]) == (claim, rows)
@@ -280,7 +280,7 @@ class TestRefused:
 
     @pytest.mark.parametrize(("old", "new"), [((-1, 4, 6, 2), (4, 4, 6, 2)), (None, (-1, 4, 6, 2))])
     def test_a_batch_that_was_open_may_stay_so_or_not(self, old: Shape, new: Shape) -> None:
-        """Where nothing was said a batch is tried."""
+        """Without a stated size a batch is tried."""
         records = [placeholder("x", FLOAT, old), *classifier()[1:]]
         (misfit,) = misfits(graph(*records), [("x", new)])
         assert (misfit["code"], misfit["target"]) == ("baked-batch", (1, 12))

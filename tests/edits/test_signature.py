@@ -1,4 +1,4 @@
-"""signature: what a model takes and gives is renamed, removed and added; its graph stays as it is."""
+"""signature: inputs and outputs of a model are renamed, removed and added; its graph is unchanged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_graph_has_no_signatures() -> None:
 
 
 def test_what_is_written(desk: Desk) -> None:
-    """What is not asked for stays as it is, also where it is said otherwise than would be said here."""
+    """Parts that are not requested are unchanged, even if they have an unusual spelling."""
     words = ("--inputs", "image=image", "--outputs", "scores=probabilities")
     assert desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure").code == 0
     saved = message("tensorflow.SavedModel").FromString((desk.folder / "one" / "saved_model.pb").read_bytes())

@@ -1,4 +1,4 @@
-"""simplify: what each pass takes away, what it leaves alone, and what becomes of all of it together."""
+"""simplify: removed nodes of each pass, kept nodes, and all passes together."""
 
 from __future__ import annotations
 
@@ -413,7 +413,7 @@ def _true(data: bytes, names: Sequence[str]) -> Mapping[str, Tensor]:
 
 
 def turns(count: int, beside: int, *more: bytes) -> Graph:
-    """COUNT conditionals, each decided by what comes of the one before, and BESIDE nodes of which nothing comes."""
+    """COUNT conditionals, each decided by the result of the one before, and BESIDE unused nodes."""
     records, last = [X, node("t", "Const", dtype=BOOL, value=graphs.tensor([True], BOOL, ()))], "t"
     for i in range(count):
         records += [node(f"q{i}", "Equal", [last, last], T=BOOL), node(f"s{i}", "Switch", ["t", f"q{i}"], T=BOOL),
@@ -633,7 +633,7 @@ def test_sums_of_single_elements_go_where_shapes_say_so() -> None:
     narrow = placeholder("x", FLOAT, (5, 1, 1, 3))
     found, result = simplified(narrow, *over("Mean", 1, 2, keep=True), END)
     assert graphs.names(found) == ["x", "y"]
-    assert result.claims[0].also == ("last",)  # type: ignore[attr-defined]  # it is compared with what is read in its place
+    assert result.claims[0].also == ("last",)  # type: ignore[attr-defined]  # it is compared with the tensor that replaces it
     stays(placeholder("x", FLOAT, (5, -1, 1, 3)), *over("Mean", 1, 2, keep=True), END)
     stays(narrow, *over("Mean", 1, 2), END)
     stays(X, *over("Sum"))  # it is an output
@@ -650,7 +650,7 @@ def bits_of(data: bytes, bits: list[int], shape: tuple[int, ...]) -> list[int]:
 
 @pytest.mark.tensorflow
 def test_tensorflow_gives_the_same_bits() -> None:
-    """Of zeros of either sign, infinities, NaN with a payload and denormals, too; and of sums of single elements."""
+    """With both zeros, infinities, NaN with a payload and denormals; and for sums of single elements."""
     bits = [0x80000000, 0x00000000, 0x7F800000, 0xFF800000, 0x7FC12345, 0x00000001]
     narrow = [over(op, 1, 2, keep=True) for op in ("Max", "Mean", "Min", "Prod", "Sum")]
     for shape, cases in (((2, 3), NEUTRAL.values()), ((2, 1, 1, 3), narrow)):
@@ -659,7 +659,7 @@ def test_tensorflow_gives_the_same_bits() -> None:
 
 
 def test_what_says_which_turn_it_is_stays() -> None:
-    """In a loop the parts depend on the turn: what was packed outside of it does not."""
+    """Parts inside a loop depend on the iteration: a tensor that is packed outside does not."""
     inside = [node("w/p", "Pack", ["w/v", "w/three"], T=FLOAT, N=2, axis=0),
               node("w/u", "Unpack", ["w/p"], T=FLOAT, num=2, axis=0), add("w/plus", "w/u", "w/u:1")]  # fmt: skip
     found, _ = simplified(*while_loop(*inside, result="w/plus"))

@@ -189,7 +189,7 @@ def chosen_in(*nodes: bytes, returned: str, more: Sequence[Any] = (), x: Sequenc
 
 
 def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequence[Any] = ()) -> list[bytes]:
-    """A graph with a loop of N turns each of which is a function of NODES."""
+    """A graph with a loop of N iterations; each iteration calls a function of NODES."""
     asked = define("asked", LOOPING, {"go": (BOOL, "k:z:0")}, node("k", "Less", ["i", "n"], T=INT32))
     step = [scalar("one", 1, INT32), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
     given = {"j": (INT32, "next:z:0"), "m": (INT32, "n"), "o": (FLOAT, returned)}

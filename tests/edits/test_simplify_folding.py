@@ -1,4 +1,4 @@
-"""simplify: what depends on constants alone, or on shapes that are known, is a constant; and what must not be."""
+"""simplify: values that depend only on constants or on known shapes become constants; and values that must not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folded(*records: bytes, evaluate: Any = None, **how: Any) -> tuple[Graph, Ed
 
 
 def unfolded(*records: bytes, **how: Any) -> Evaluations:
-    """Nothing is to be done about RECORDS; what was computed to find that."""
+    """Nothing can be done for RECORDS; returns the evaluations that were needed to find this."""
     asked = Evaluations()
     stays(*records, evaluate=asked, **how)
     return asked

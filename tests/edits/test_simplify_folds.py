@@ -1,4 +1,4 @@
-"""simplify --fold-bn: what goes into what, what stays and why; what it gives is the same but for rounding."""
+"""simplify --fold-bn: folded nodes, kept nodes with reasons; results are equal up to rounding."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folded(found: Graph, *outputs: str) -> EditResult:
 
 
 def folds(what: EditResult | NothingToDo) -> Any:
-    """What was folded, and what was not, by the facts."""
+    """The folded nodes and the kept nodes, from the facts."""
     return what.facts["folds"]
 
 
@@ -236,7 +236,7 @@ def test_numbers_that_are_rounded_where_they_are_computed() -> None:
 
 
 def unfolded(found: Graph, *outputs: str) -> str:
-    """The code of why a batch norm, or the like, stays in a graph that has something unread besides."""
+    """The code of the reason why a batch norm or similar op is kept, in a graph with an additional unused node."""
     before = graphs.written(found)
     more = graphs.from_bytes(before.replace(graphs.VERSIONS, scalar("unread", 1) + graphs.VERSIONS))
     result = folded(more, *outputs)

@@ -1,4 +1,4 @@
-"""simplify --for ENGINE: constants as another engine wants them, and what it would not understand is left."""
+"""simplify --for ENGINE: constants in the form that the engine expects; unsupported forms are not introduced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FED = {"x": [[1.0, -2.0, 3.0], [-4.0, 5.0, 0.5]]}
 
 
 def splat(name: str, value: float | None, shape: tuple[int, ...]) -> bytes:
-    """A constant all elements of which are VALUE, which it holds once; None: it holds none, and all are 0."""
+    """A constant whose elements are all VALUE, stored once; None: it stores no value, and all elements are 0."""
     dims = b"".join(encode_len(2, b"\x08" + bytes([size])) for size in shape)
     values = b"" if value is None else encode_len(5, struct.pack("<f", value))
     return node(name, "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01" + encode_len(2, dims) + values))
@@ -117,7 +117,7 @@ def test_random_graphs_are_accounted_for(drawn: Any) -> None:
 
 @pytest.mark.parametrize("entries", [[], ["x", "loc:@other"]])
 def test_a_copy_belongs_nowhere(entries: list[str]) -> None:
-    """Whatever stands beside the names of nodes in that attr, or nothing."""
+    """Further entries next to the names of nodes in this attribute, or none."""
     a = const("a", [1, 2], _class=entries)
     b = node("b", "MyCustomOp", ["a", "a", "other"])
     found, _ = simplified(a, const("other", [3, 4]), b, engine="opencv")

@@ -1,4 +1,4 @@
-"""simplify: the bodies of functions in the place of plain calls, where the file does not grow for it."""
+"""simplify: bodies of functions replace plain calls if the file does not grow."""
 
 from __future__ import annotations
 

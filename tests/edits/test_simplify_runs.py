@@ -206,7 +206,7 @@ def _spelt(tensor: Output) -> str:
 
 
 def both_ways(data: bytes, outputs: Sequence[str]) -> list[str]:
-    """What OUTPUTS are with either predicate."""
+    """The values of OUTPUTS for both predicates."""
     with run.session(data) as (executor, key):
         feeds = FED | ({"n": 3} if "out" in outputs else {})
         return [repr(values(executor, key, outputs, [], {"p": p, **feeds})) for p in (True, False)]

@@ -1,4 +1,4 @@
-"""simplify: what changes no shape, as far as shapes are known, is passed by; and what may change one stays."""
+"""simplify: nodes that are known to change no shape are bypassed; others are kept."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_changes_no_shape_goes(records: list[bytes]) -> None:
     assert graphs.names(found) == ["x", "y"]
     assert result.intent.moved == {"last": "x"}
     assert isinstance(result.claims[0], SameOutputs)
-    assert result.claims[0].also == ("last",)  # it is compared with what is read in its place
+    assert result.claims[0].also == ("last",)  # it is compared with the tensor that replaces it
 
 
 @pytest.mark.tensorflow
@@ -135,7 +135,7 @@ REFUSE: dict[str, tuple[list[bytes], str, list[int]]] = {
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("case", REFUSE.values(), ids=REFUSE)
 def test_what_was_refused_is_refused(case: tuple[list[bytes], str, list[int]]) -> None:
-    """What follows from a shape that a node has is put in place elsewhere: others must not come through any longer."""
+    """A known shape of a node replaces computed shapes elsewhere: other shapes must then be refused."""
     records, read, takes = case
     assert batches_taken(*records, read=read) == takes
 
@@ -239,7 +239,7 @@ def test_a_shape_of_which_one_dim_is_not_known_leaves_that_open() -> None:
     assert graphs.names(found) == ["x", "dims", "last", "y"]
     assert array(found["dims"]).tolist() == [-1, 12]
     assert isinstance(result.claims[0], SameOutputs)
-    assert result.claims[0].also == ("last",)  # where it counts, for the shape itself is another
+    assert result.claims[0].also == ("last",)  # where it counts, because the shape itself differs
 
 
 def test_a_shape_that_others_read_or_that_is_empty_stays() -> None:

@@ -33,7 +33,7 @@ def files(folder: Path) -> set[str]:
 
 @pytest.fixture
 def model(desk: Desk) -> Path:
-    """One with a variable, of which a trainer has left more than its signatures need."""
+    """A model with one variable, and with more data of a trainer than its signatures need."""
     return put(desk.folder / "model")
 
 

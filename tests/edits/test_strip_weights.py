@@ -38,7 +38,7 @@ TABLE = {"key_dtype": STRING, "value_dtype": INT64}
 
 
 def zeros(name: str, shape: tuple[int, ...], **more: Value) -> bytes:
-    """A constant of zeros, of which one is written."""
+    """A constant of zeros, stored as one element."""
     value = encode_len(8, b"\x08\x01" + encode_len(2, shape_proto(shape)) + b"\x2a\x04\0\0\0\0")
     return node(name, "Const", dtype=FLOAT, value=value, **more)
 

@@ -159,7 +159,7 @@ def definitions(draw: st.DrawFn) -> Any:
 
 
 def terms(definition: Any, name: str) -> list[str]:
-    """What a sum adds up, in order."""
+    """The tensors that a sum adds, in order."""
     (found,) = [item for item in definition.node if item.name == name]
     out: list[str] = []
     for text in found.input:

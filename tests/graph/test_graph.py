@@ -289,7 +289,7 @@ def test_a_graph_that_was_text_is_text_again(tmp_path: Path) -> None:
 
 
 def counted(found: Graph) -> tuple[int, list[str]]:
-    """What stands for something that takes long to work out."""
+    """Stands for a result that is slow to compute."""
     calls.append(found.version)
     return found.node_count, list(found.names())
 

@@ -122,7 +122,7 @@ def test_a_large_node_is_not_read() -> None:
 
 @st.composite
 def encodings(draw: st.DrawFn) -> bytes:
-    """A random graph as protobuf might have written it: fields of nodes in any order, fields that nobody knows,
+    """A random graph as protobuf might have written it: fields of nodes in any order, unknown fields,
     lengths longer than need be, top-level fields between the nodes, text fields that are there twice."""
     drawn = draw(random_graphs(most=5))
     out = [encode_node_record(draw, found) for found in drawn.message.node]

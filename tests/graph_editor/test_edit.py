@@ -112,7 +112,7 @@ def test_connecting_changes_nobody_but_the_second_subgraph() -> None:
     ],
 )  # fmt: skip
 def test_connecting_what_has_been_disconnected_first(reader: str, expected: dict[str, list[str]]) -> None:
-    """What is connected already stays so."""
+    """Existing connections are kept."""
     found = Eight()
     ge.connect(ge.sgv(found["c"]), ge.sgv(found[reader]).remap_inputs([0]), disconnect_first=True)
     assert found.inputs("".join(expected)) == expected

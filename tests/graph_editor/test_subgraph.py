@@ -16,7 +16,7 @@ from gdsurgeon.errors import EditError
 
 
 def test_a_view_of_the_whole_graph() -> None:
-    """What has no consumer inside is an output."""
+    """A node without a consumer inside is an output."""
     found = Eight()
     for view in (ge.sgv(found.graph), ge.sgv(".*", graph=found.graph), gds.Subgraph(found.graph.nodes())):
         assert letters(view.nodes) == "abcdefgh"

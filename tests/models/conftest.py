@@ -1,4 +1,4 @@
-"""What the tests of published models share."""
+"""Fixtures for the tests of published models."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def test_a_detector_keeps_what_it_chooses_from(desk: Desk) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.kernels
 def test_a_detector_with_loops_finds_what_it_found(tmp_path: Path) -> None:
-    """What the Graph Transform Tool makes of it finds nothing on these feeds, where the graph finds a face; offline
-    Grappler has a weight of it for each Enter."""
+    """The result of the Graph Transform Tool finds nothing on these feeds, but the graph finds a face; offline
+    Grappler duplicates a weight for each Enter."""
     model, out, told = FOLDER / "mtcnn.pb", tmp_path / "out.pb", tmp_path / "report.json"
     assert exit_code(["simplify", str(model), "-o", str(out), "--samples", "1", "--report", str(told), "-q"]) == 0
     proof = json.loads(told.read_text())["proof"]

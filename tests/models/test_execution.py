@@ -24,7 +24,7 @@ pytestmark = [*needs_models, pytest.mark.slow, pytest.mark.tensorflow]
 
 
 class Run(NamedTuple):
-    """A graph was run: what was fed, in which groups it was fetched, and what came out."""
+    """A run of a graph: its feeds, the groups of its fetches, and the values."""
 
     feeds: dict[str, Tensor]
     groups: list[list[str]]
@@ -160,7 +160,7 @@ def test_both_runtimes_give_the_same_bytes(
 
 
 class Refusal(NamedTuple):
-    """What is said of a graph that cannot be run: one of these exit codes, and words that hold for it."""
+    """The error of a graph that cannot be run: its possible exit codes, and words of its message."""
 
     codes: tuple[int, ...]
     words: tuple[str, ...]

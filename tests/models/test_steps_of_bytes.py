@@ -23,14 +23,14 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (2, 784))
 
 
 def done(desk: Desk, model: str, steps: str, *more: str) -> str:
-    """STEPS in front of MODEL, which is proven; what is written."""
+    """Puts STEPS in front of MODEL, with a proof; returns the output file."""
     ran = desk.run("add-preprocessing", str(FOLDER / model), "--steps", steps, *more, "-o", "out.pb")
     assert ran.code == 0 and "bit-identical" in ran.err, ran.err
     return "out.pb"
 
 
 def given(path: str, name: str, value: Any, fetch: str) -> Array:
-    """What the graph at PATH gives for VALUE."""
+    """The result of the graph at PATH for VALUE."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(gds.load(path)) as (executor, key):
         executor.wait(executor._worker.run(key, "out", {name: from_numpy(array)}, [fetch], []))

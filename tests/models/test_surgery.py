@@ -31,7 +31,7 @@ Report = dict[str, Any]
 
 
 class Ran(NamedTuple):
-    """What a command has left: its exit code, what it said, its report, its output."""
+    """The result of a command: its exit code, its messages, its report, its output."""
 
     code: int
     said: str
@@ -206,7 +206,7 @@ REFUSALS = (
     "holds nothing but large constants",
     "the model has no call in the graph to inline",
 )
-"""What a selection, a scope or a graph that was taken at random may be refused for."""
+"""Reasons why a random selection, scope or graph can be refused."""
 
 
 def random_selection(found: Graph, seed: int) -> list[str]:

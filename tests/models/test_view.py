@@ -61,7 +61,7 @@ def test_every_form_of_every_model(
         ("od_hand_ssd_frozen_synth.pb", 4_648_742, 1.28),
         ("unet_person_08.pb", 486_795, 1.53),
         ("kws_ds_cnn_s.pb", 24_908, 0.0053),
-        ("serving_half_plus_two_sm", 6, 0),  # a, a2, b, c and c2, and a default: no initialisers, which nobody calls
+        ("serving_half_plus_two_sm", 6, 0),  # a, a2, b, c and c2, and a default: unused initialisers are not counted
     ],
 )
 def test_what_a_model_holds_and_computes(

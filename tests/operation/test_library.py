@@ -1,4 +1,4 @@
-"""gds.operate and gds.prove: what they do, what they tell on the way, and what they leave when they refuse."""
+"""gds.operate and gds.prove: their results, their events, and the files after an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random edits at once give, byte for byte, what the same edits give one by one, and are proven where each is."""
+"""Random edits at once return the same bytes as one by one, and are proven if each of them is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_proven(executor: Executor, data: bytes, kinds: list[tuple[str, int]]) 
             proven_pieces(executor, [piece])
         except DiffersError:
             raise
-        except GdsurgeonError:  # no feeds are known that both take, so that each is proven by itself
+        except GdsurgeonError:  # no known feeds fit both, so that each is proven separately
             continue
 
 

@@ -1,4 +1,4 @@
-"""The language of rules: what is read of it, and at which column it is wrong."""
+"""The language of rules: parsed rules, and the columns of errors."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_what_an_edit_does_besides_is_found_without_its_help(what: str) -> None:
     assert faults(found, result) == []
     change, said = BESIDES[what]
     change(found)
-    assert len(faults(found, result)) == (2 if what == "a name" else 1)  # one node is gone, and another came
+    assert len(faults(found, result)) == (2 if what == "a name" else 1)  # a removed node and a new one
     assert said in faults(found, result)[0]
 
 

@@ -172,7 +172,7 @@ def test_where_runs_leave_something_behind_both_are_begun_anew(monkeypatch: pyte
 
 
 def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the outputs may be chosen otherwise, what they are chosen from may not differ."""
+    """If the outputs can be chosen differently, the tensors that they are chosen from must be equal."""
     nhwc: dict[str, Any] = {"strides": ints((1, 1, 1, 1)), "padding": "SAME", "T": FLOAT}
     norm = {"gamma": 2.0, "beta": 0.5, "mean": 0.1, "variance": 1.5}
     channel = [const(name, [value], FLOAT, (1,)) for name, value in norm.items()]

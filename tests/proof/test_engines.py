@@ -1,4 +1,4 @@
-"""Another engine runs a graph beside TensorFlow: that it agrees, that it does not, and all that it may do instead."""
+"""A different engine runs a graph next to TensorFlow: it agrees, or differs, or fails in some other way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def here() -> Iterator[Executor]:
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What stands in for OpenCV: one process of it serves many tests."""
+    """A replacement for OpenCV: one process of it serves many tests."""
     return engine_in(tmp_path_factory.mktemp("engine"))
 
 
@@ -110,7 +110,7 @@ def test_one_sample_that_differs_is_enough(here: Executor, engine: str) -> None:
 
 
 def test_images_are_given_channels_first(here: Executor, engine: str) -> None:
-    """Where a node says that they are not: then they come so, too."""
+    """If a node states that they are not, they arrive in this form as well."""
     image, bias = placeholder("x", shape=(1, 2, 3, 4)), const("bias", [1, 2, 3, 4])
     request = EngineRequest("opencv", engine)
     last = node("y", "BiasAdd", ["x", "bias"], T=FLOAT, data_format="NHWC")
@@ -125,7 +125,7 @@ def test_images_are_given_channels_first(here: Executor, engine: str) -> None:
 
 
 def test_what_an_engine_cannot_be_given(here: Executor, engine: str) -> None:
-    """Strings, and tensors that TensorFlow alone can be fed: a variable of which nobody knows the value."""
+    """Strings, and tensors that only TensorFlow can be fed: a variable with an unknown value."""
     request = EngineRequest("opencv", engine)
     texts = graph(placeholder("x", STRING, (2,)), node("y", "StringJoin", ["x", "x"], N=2))
     for node_name, give in (

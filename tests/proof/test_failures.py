@@ -112,7 +112,7 @@ SAID = "it turns"
 
 
 def printed(pid: int) -> bytes:
-    """What a child has printed, into a file without a name."""
+    """The output of a child, in a file without a name."""
     log = Path(f"/proc/{pid}/fd/2")
     try:
         return log.read_bytes() if log.is_file() else b""  # a pipe before it has been started, in which one would wait
@@ -174,7 +174,7 @@ def test_a_command_that_is_ended_while_it_proves_takes_its_child_along(
 
 
 def test_a_command_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
-    """Nobody is there to end the child then: it notices by itself, though it is in the middle of a run."""
+    """No process ends the child then: it notices this itself, even during a run."""
     process, child = turning(tmp_path / "out.pb")
     process.kill()
     process.communicate(timeout=LONG_ENOUGH)

@@ -221,7 +221,7 @@ def _scale_named(name: str, graph: Graph) -> None:
 
 
 def another_raw(graph: Graph) -> None:
-    """What is called `y_raw`, and is read behind the model, is another tensor than what the model reads itself."""
+    """The tensor `y_raw` that is read after the model differs from the tensor that the model reads itself."""
     graph.rename({graph["y_raw"]: "hidden"})
     types = {"T": attr("float32")}
     other = graph.add("y_raw", "Abs", [graph["difference"].output], attrs=types)
@@ -229,7 +229,7 @@ def another_raw(graph: Graph) -> None:
 
 
 def in_front(graph: Graph) -> EditResult:
-    """x -> 2 x - 7, and what is -2 x besides."""
+    """x -> 2 x - 7, and also -2 x."""
     pre = proving.pre()
     pre.node("besides", "Neg", ["twice"], T="float32")
     return gds.add_preprocessing(graph, pre.graph("pre.pb"))
@@ -358,7 +358,7 @@ def test_the_edit_that_is_wrong_is_named(tmp_path: Path) -> None:
     def wrong(graph: Graph) -> EditResult:
         result = gds.rename(graph, [("total", "sum")])
         graph.set_op(graph["sum"], "AddV2")
-        result.intent.changed.append("sum")  # it says so, and nobody has asked for it
+        result.intent.changed.append("sum")  # it reports so without a request
         result.asked = None
         return result
 

@@ -63,17 +63,17 @@ UNSEEN = frozenset(
     for scope in ("", "t/", "u/")
     for name in "check report percent told written lonely all hundred".split()
 )
-"""Nodes that no output shows: an Assert that holds, what only an Assert reads, what is there to be run by name."""
+"""Nodes that no output shows: an Assert that passes, inputs of an Assert only, nodes that are run by name."""
 
 
 OF_VALUES = frozenset(("inputs swapped", "another tensor read", "original read", "another attr", "node lost"))
-"""Kinds of which one that no output shows is tried, too."""
+"""Kinds for which a mutation that no output shows is tried as well."""
 
 ANYWHERE = frozenset(("weight scaled", "another dtype", "a shape that is not known", "colocation added"))
-"""Kinds that are tried on what an edit has touched alone: of the rest there are others like them."""
+"""Kinds that are tried only on nodes that an edit has touched: similar kinds are tried on the others."""
 
 ALIKE = frozenset(("clone-scope --map", "rename --rename-scope", "set-attr padding"))
-"""Edits of which others like them are tried on what they have not touched."""
+"""Edits for which similar edits are tried on untouched nodes."""
 
 
 @cache
@@ -84,9 +84,8 @@ def spoilt(name: str) -> list[Mutation]:
 
 
 def chosen(name: str) -> list[Mutation]:
-    """Of each kind one for what the edit NAME has made, one for what it says is another, one for what it has rewired
-    or renamed, and one for what it has not touched, which is another for each edit; for some again one that no output
-    shows."""
+    """Returns mutations for the edit NAME: for each kind, one of an added node, of a declared change, of a touched
+    node and of an untouched node, which differs between edits; for some kinds, one more that no output shows."""
     groups: dict[tuple[str, str, bool], list[Mutation]] = {}
     for mutation in spoilt(name):
         untouched = mutation.where in (TOUCHED, UNTOUCHED) and mutation.kind in ANYWHERE
@@ -214,7 +213,7 @@ WRONG_FOLDS: dict[str, Builder] = {
     "the bias by a little": folded(bias=1 + 2**-20),
     "a weight of the kernel is that of another": folded(kernel=[[[[4.0]], [[0.25]]], [[[1.0]], [[1.0]]]]),
 }
-"""Bodies that give what they are to give, or nearly, of the positive numbers that the model has there."""
+"""Bodies that return the right values, or nearly, for the positive numbers that the model has there."""
 
 
 def test_a_right_fold_passes(both: Executor) -> None:

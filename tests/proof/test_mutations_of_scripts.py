@@ -72,7 +72,7 @@ def found(name: str, place: int) -> dict[tuple[str, str], list[Mutation]]:
 
 
 def cases(step: int, kinds: tuple[str, ...] = ()) -> list[Any]:
-    """Of each kind one, another for each script and place; of all of these each STEP-th."""
+    """Every STEP-th of the cases: one mutation of each kind, a different one for each script and place."""
     every = [
         pytest.param(name, place, group[(turn * 7) % len(group)], id=f"{name}, {place + 1}: {kind}, {where}")
         for turn, (name, place) in enumerate((name, place) for name in SCRIPTS for place in places(name))
@@ -105,7 +105,7 @@ def test_a_wrong_edit_of_several_is_accounted_for(name: str, place: int, mutatio
 
 
 def differs(executor: Executor, right: Graph, wrong: Graph) -> bool:
-    """Whether the outputs of the two graphs are others by more than the last bits, on the same feeds."""
+    """Returns whether the outputs of the two graphs differ by more than the last bits, on the same feeds."""
     graphs = [from_bytes(read_chunks(graph.chunks()), "model.pb") for graph in (right, wrong)]
     executor.load_source(ORIGINAL, graphs[0])
     executor.load_graph(EDITED, graphs[1])

@@ -1,4 +1,4 @@
-"""What a graph does not give twice, and what may be laid to that."""
+"""Values of a graph that differ between runs, and differences that can be explained by this."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_graph_is_held_against_itself(executor: Executor) -> None:
     steady = spread(executor, subject, 0, feeds)
     assert steady == {}  # what was drawn is fed; and a random op excuses nothing
     assert subject.plan.chance == ["chance"]
-    subject.plan.chance.clear()  # nobody knows that it is random
+    subject.plan.chance.clear()  # not known to be random
     feeds = {name: value for name, value in feeds.items() if name == "x"}
     for group, names in enumerate(subject.plan.groups):
         executor.run("original", subject.result(0, group), feeds, names)
@@ -85,7 +85,7 @@ def test_a_difference_is_laid_to_chance_only_where_the_graph_differs_as_much_fro
 
 
 def by_turns() -> Builder:
-    """What a kernel gives that rounds in one of two ways, as chance has it: x + c * (0 or 1)."""
+    """A kernel that randomly rounds in one of two ways: x + c * (0 or 1)."""
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("shape", [], "int32")
@@ -110,7 +110,7 @@ EDITS: dict[str, Edit] = {
 def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
     executor: Executor, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(plan, "random_nodes", lambda _: [])  # nobody knows that it is random
+    monkeypatch.setattr(plan, "random_nodes", lambda _: [])  # not known to be random
     monkeypatch.setattr(trial, "REPEATS", 50)  # once in 2 ** 50 no run is like the first
     monkeypatch.setattr(trial, "CONTROLS", 20)  # once in 2 ** 40 all runs of the original are
     assert all(output.comparison is not None for output in proven(executor, by_turns(), EDITS[name]).compared)

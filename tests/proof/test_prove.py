@@ -84,7 +84,7 @@ CASES = [(claim, what, spoil, said) for claim, found in WRONG.items() for what, 
 
 def model_for(claim: str) -> Builder:
     m = model()
-    if claim == "reroute":  # an output beside the way of the edit
+    if claim == "reroute":  # an output outside the path of the edit
         m.const("apart", 1.0)
         m.node("other", "Neg", ["apart"], T="float32")
     return m
@@ -121,7 +121,7 @@ def test_a_wrong_edit_is_caught(claim: str, what: str, spoil: Spoil, code: str, 
 
 @pytest.mark.kernels
 def test_what_is_served_is_not_the_raw_value(tmp_path: Path) -> None:
-    """The names are right, and the added graph is there; only nobody reads it."""
+    """The names are right, and the added graph exists, but it has no consumer."""
 
     def wrong(graph: Graph) -> EditResult:
         result = postprocessing(graph)
@@ -207,7 +207,7 @@ def integers() -> Builder:
 
 
 def baked(value: str) -> Edit:
-    """An edit that puts VALUE in the place of the output: right for one feed."""
+    """An edit that replaces the output by VALUE: right for one feed."""
 
     def edit(graph: Graph) -> EditResult:
         result = gds.rename(graph, [("y", "z")])
@@ -294,7 +294,7 @@ def test_a_number_does_not_equal_nan(tmp_path: Path) -> None:
 @pytest.mark.kernels
 @pytest.mark.parametrize("fault", ["colocation", "order"])
 def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Path) -> None:
-    """TensorFlow does not load the file as it is; what a warning announces as repaired must not end in a refusal."""
+    """TensorFlow does not load the file as it is; a repair announced by a warning must not end in an error."""
     m = Builder()
     m.placeholder("x", "float32", (1, 3))
     m.const("one", 1.0)
@@ -537,7 +537,7 @@ def test_a_random_part_is_not_compared(tmp_path: Path) -> None:
     assert error.code == "random-output"
 
 
-# -- reroute: what the edit makes necessary ----------------------------------------------------------------
+# -- reroute: dependencies that the edit adds -----------------------------------------------------------------
 
 
 def two_inputs(used: bool) -> Builder:

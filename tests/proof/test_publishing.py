@@ -268,7 +268,7 @@ NOT_RUN = NotValidatedError("it cannot be run here")
 
 
 def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: Callable[[], Proof]) -> list[str]:
-    """What is done, in order, where the accounting has FOUND something and the graphs are RUN so."""
+    """The steps in order, if the accounting has FOUND a fault and the graphs RUN this way."""
     done: list[str] = []
 
     def tried(*_: Any) -> Trial:

@@ -39,7 +39,7 @@ def installed() -> str:
 
 
 def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (), **options: bool) -> str:
-    """What the installed TensorFlow says of RECORDS as another release, which is given THERE in their place."""
+    """The result of the installed TensorFlow for RECORDS, acting as a different release, whose graph is THERE."""
 
     def load(which: Executor) -> None:
         which.load_bytes(EDITED, graph_bytes(*(there if there and which is not executor else records)))
@@ -49,7 +49,7 @@ def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (),
 
 @pytest.mark.tensorflow
 def test_another_release_gives_the_same_or_not(here: Executor) -> None:
-    """What is random is drawn once, and fed to both; strings and batches are handed over."""
+    """Random values are sampled once and fed to both; strings and batches are passed as well."""
     drawn = node("r", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT)
     shape = node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32)
     text = [placeholder("s", STRING, (2,)), node("joined", "StringJoin", ["s", "s"], N=2)]
@@ -86,7 +86,7 @@ def test_the_command_runs_the_result_there(desk: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_what_fails_in_a_release_that_is_not_the_target_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure there is none of the target: who reads the error alone would look for the fault in the file."""
+    """The target did not fail: a reader of the error alone would search for the fault in the file."""
 
     def differs(*_: object) -> str:
         raise ValidationError("y differs")

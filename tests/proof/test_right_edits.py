@@ -181,7 +181,7 @@ def test_a_part_that_the_outputs_depend_on_is_refused_where_it_takes_nothing(des
 
 @pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])
 def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: str) -> None:
-    """The part itself, what reads it, and what has nothing to do with it."""
+    """The part itself, its consumers, and unrelated nodes."""
     found = graph(*DOUBLING)
     result = insert(found, "w/double", from_bytes(EXP))
     found.set_op(found[name], op)
@@ -213,7 +213,7 @@ def times(name: str, factor: float) -> bytes:
 
 
 def rounds(scope: str) -> list[bytes]:
-    """x * 2 * 2 * 2 in a loop whose counter nobody asks for at the end."""
+    """x * 2 * 2 * 2 in a loop whose final counter is unused."""
 
     def enter(name: str, source: str, kind: bytes) -> bytes:
         return node(f"{scope}/{name}", "Enter", [source], T=kind, frame_name=scope, is_constant=False)
@@ -237,7 +237,7 @@ def rounds(scope: str) -> list[bytes]:
 
 
 def test_another_body_takes_the_place_of_a_loop(desk: Desk) -> None:
-    """What goes need not be what a function can hold."""
+    """Removed nodes need not be valid in a function."""
     records = [placeholder("x", FLOAT, (-1, 64)), *rounds("w"), node("y", "Neg", ["w/done"], T=FLOAT)]
     desk.put("model.pb", graph_bytes(*records))
     desk.put("body.pb", times("done", 8))

@@ -1,4 +1,4 @@
-"""The worker is locked in: what a graph would do to files and servers is refused by the kernel, whatever is run."""
+"""The worker is isolated: the kernel refuses access to files and servers, whatever graph is run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNLOCKED = client._BOOT.replace(
 
 needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
 HELD_BY_TENSORFLOW = ("an attr of a call inside",)
-"""What TensorFlow refuses by itself."""
+"""Requests that TensorFlow refuses."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def prepared(folder: Path) -> Path:
 
 
 def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = LONG_ENOUGH) -> tuple[list[str], str]:
-    """What has been made in FOLDER by loading DATA and running it, and what came of that."""
+    """The files that loading and running DATA creates in FOLDER, and the result."""
     from gdsurgeon.runtime.base import SessionOptions
 
     try:
@@ -162,7 +162,7 @@ def test_the_verdict_says_where_the_kernel_cannot_lock_in(monkeypatch: pytest.Mo
 
 
 def attempts(opening: str, *statements: str) -> list[str]:
-    """What comes of each of STATEMENTS in a process that is locked in: 'done', or the name of the error."""
+    """The result of each of STATEMENTS in an isolated process: 'done', or the name of the error."""
     script = textwrap.dedent("""
         import ctypes, errno, fcntl, mmap, os, resource, signal, socket, sys, threading
         from gdsurgeon.runtime.lockdown import Opening, lock_in, seccomp
@@ -343,7 +343,7 @@ def test_each_version_of_landlock_gets_what_it_knows(
 
 
 def decided(machine: str, opening: Opening, call: int, *arguments: int, architecture: int | None = None) -> str:
-    """What the filter for MACHINE says of a system call, carried out as the kernel does."""
+    """The decision of the filter for MACHINE about a system call, computed as the kernel does."""
     program = seccomp._program(machine, opening)
     arch = seccomp._CALLS[machine][0] if architecture is None else architecture
     data = struct.pack("<IIQ6Q", call, arch, 0, *[*arguments, *[0] * 6][:6])

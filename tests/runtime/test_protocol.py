@@ -1,4 +1,4 @@
-"""The messages between the command and its worker: what is sent arrives, and a hostile worker gets nothing done."""
+"""The messages between the command and its worker: messages arrive, and a hostile worker cannot do anything."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ Ask = Callable[[Attacked], Pending[Any]]
 
 
 def result_of(ask: Ask, data: bytes, *descriptors: int) -> Any:
-    """What the worker makes of DATA as the answer to a request."""
+    """The reaction of the worker to DATA as the answer to a request."""
     with Attacked() as worker:
         pending = ask(worker)
         worker.far.setblocking(False)
@@ -319,7 +319,7 @@ def test_a_tensor_is_not_accepted_before_the_run_that_returns_it() -> None:
 
 
 class Payload:
-    """A pickle of it has whoever loads it make a folder."""
+    """Loading a pickle of it creates a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -334,7 +334,7 @@ def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
     right = bytearray(answer(name))
     if way == 0:
         return source.randbytes(source.randrange(2000))
-    if way == 1:  # a few bytes are others
+    if way == 1:  # a few bytes are changed
         for _ in range(source.randint(1, 8)):
             right[source.randrange(len(right))] = source.randrange(256)
     elif way == 2:  # a number is out of range
@@ -344,7 +344,7 @@ def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
     elif way == 3:  # bytes are missing or repeated
         begin, end = sorted(source.randrange(len(right)) for _ in range(2))
         right[begin:end] = source.choice([b"", right[begin:end] * source.randrange(4)])
-    elif way == 4:  # a pickle: by itself, framed as small columns, as a text
+    elif way == 4:  # a pickle: plain, framed as small columns, as a text
         load = source.choice(payloads)
         framed = HEAD.pack(len(load), 1, ANSWER.encode()) + load
         return source.choice(
@@ -366,7 +366,7 @@ def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
 DOING = ("exec", "compile", "import", "open", "os.", "pickle.", "marshal.", "subprocess.", "ctypes.", "shutil.")
 """Beginnings of the audit events of what a message must not have Python do."""
 READ = ("/proc/vmstat", "/sys/fs/cgroup/memory.max")
-"""What the command itself reads when its worker starts or ends."""
+"""The messages that the command reads when its worker starts or ends."""
 done: list[str] | None = None
 
 

@@ -1,4 +1,4 @@
-"""What compat has written is held against the release, whatever was different before."""
+"""The result of compat is checked against the release, independent of earlier differences."""
 
 from __future__ import annotations
 

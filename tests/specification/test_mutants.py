@@ -29,7 +29,7 @@ NOT_IN_CASES = """
     add_gradients change_signatures claims decorator freeze rename to_savedmodel
     downgrade.tensor_lists simplifying.fixing
 """.split()
-"""Modules of `edits` of which the cases run too little, or that other tests with mistakes cover."""
+"""Modules of `edits` that the cases hardly run, or that other tests with mistakes cover."""
 OTHERS = {
     "analysis.queries": "attr_text compatibility effects training usage",
     "analysis.traversal": "walks",

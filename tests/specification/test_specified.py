@@ -58,7 +58,7 @@ def edit_function(name: str) -> Callable[..., object]:
 
 @pytest.mark.parametrize("name", sorted(EDITS))
 def test_a_specification_takes_what_its_edit_takes(name: str) -> None:
-    """By keyword alone it is told what the edit has decided."""
+    """Keyword-only parameters receive the decisions of the edit."""
     asked = {item.name: item.default for item in parameters(edit_function(name))}
     stated = specification_of(name)
     assert stated is not None
@@ -70,7 +70,7 @@ def test_a_specification_takes_what_its_edit_takes(name: str) -> None:
 
 
 def parameters(item: Callable[..., object]) -> list[Parameter]:
-    """The parameters of an edit besides the graph, or of a specification besides the comparison."""
+    """Returns the parameters of an edit except the graph, or of a specification except the comparison."""
     return list(signature(item).parameters.values())[1:]
 
 

@@ -67,7 +67,7 @@ class Lab:
         return bytes(graph.as_graph_def().SerializeToString())
 
     def version_1(self, build: Callable[[], Any]) -> Any:
-        """What BUILD makes with control flow of version 1, and variables that are references."""
+        """The graph that BUILD makes with control flow of version 1, and reference variables."""
         return version_1(self.tf, build)
 
     def adding(self, ys: Sequence[str], xs: Sequence[str] = (), **options: Any) -> Callable[[Graph], EditResult]:

@@ -36,7 +36,7 @@ def _command(module: str, *arguments: str) -> list[str]:
 
 
 def ran_aside(module: str, *arguments: str) -> str:
-    """What a module that needs TensorFlow says of a failure, run to its end; '' where it has not failed."""
+    """Runs a module that needs TensorFlow to its end; returns its error, '' without one."""
     done = subprocess.run(
         _command(module, *arguments),
         cwd=TESTS,
@@ -54,7 +54,7 @@ class Aside:
 
     Args:
         module: its name.
-        environment: what is there besides, for TensorFlow.
+        environment: additional variables, for TensorFlow.
     """
 
     def __init__(self, module: str, **environment: str) -> None:
@@ -69,7 +69,7 @@ class Aside:
         )
 
     def ask(self, do: str, **request: Any) -> Answer:
-        """What the process answers; an AssertionError where it fails."""
+        """Returns the answer of the process. Raises AssertionError if it fails."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
         self._process.stdin.flush()
@@ -91,7 +91,7 @@ class Aside:
 
 
 def serve(does: Mapping[str, Callable[[Request], Answer]]) -> None:
-    """Does what is asked for, in the process aside, until nobody asks any more."""
+    """Answers requests in the separate process, until there are no more."""
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)  # what is printed is no answer
         for line in sys.stdin:

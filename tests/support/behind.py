@@ -39,7 +39,7 @@ def behind(
 def refusal(
     steps: str, dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, op: str = "Identity"
 ) -> str:
-    """What is said against STEPS, one line."""
+    """Returns the error for STEPS, one line."""
     try:
         behind(steps, dtype, shape, boxes, op)
     except GdsurgeonError as error:
@@ -49,7 +49,7 @@ def refusal(
 
 
 def results(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """What GRAPH gives: its outputs by name."""
+    """Returns the outputs of GRAPH by name."""
     names = [node.name for node in graph.nodes() if node.op == "Identity" and "/" not in node.name]
     with run.session(graph) as (executor, key):
         given = {name: from_numpy(np.asarray(value)) for name, value in feeds.items()}
@@ -58,5 +58,5 @@ def results(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def made(steps: str, value: Array, shape: Shape = None) -> dict[str, Array]:
-    """What STEPS give of VALUE behind a model whose output has its type, and SHAPE, or the shape that it has."""
+    """The results of STEPS for VALUE after a model whose output has its type, and SHAPE, or its own shape."""
     return results(behind(steps, str(value.dtype), value.shape if shape is None else shape), {"y": value})

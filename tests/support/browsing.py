@@ -1,4 +1,4 @@
-"""Pages in a real browser: what a person sees and does there, and that nothing goes wrong behind it."""
+"""Pages in a real browser: their content, actions of a user, and errors in the background."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """A headless Chromium; where there is none, or no playwright, the test is skipped."""
+    """A headless Chromium; without it or without playwright, the test is skipped."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
@@ -56,11 +56,11 @@ class Shown:
             self.troubles.append(f"asked for {url}")
 
     def box(self, name: str) -> Any:
-        """What stands in the picture under NAME; several where a function is called more than once."""
+        """The elements of the picture with this NAME; several if a function is called more than once."""
         return self.page.locator(f'g.box[data-name="{name}"]')
 
     def names(self, within: str = "#world") -> list[str]:
-        """What is seen, in the order of the picture."""
+        """The visible names, in the order of the picture."""
         found: list[str] = self.page.eval_on_selector_all(
             f"{within} g.box", "boxes => boxes.map(box => box.dataset.name)"
         )
@@ -88,11 +88,11 @@ class Shown:
         return set((self.box(name).first.get_attribute("class") or "").split())
 
     def pane(self) -> str:
-        """What the pane tells."""
+        """The text of the pane."""
         return re.sub(r"\n+", "\n", self.page.locator("#pane").inner_text())
 
     def matches(self) -> list[str]:
-        """What the search has found."""
+        """The results of the search."""
         found: list[str] = self.page.locator("#matches .match > span:first-child").all_text_contents()
         return found
 

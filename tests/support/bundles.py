@@ -1,4 +1,4 @@
-"""Random checkpoints: what is in them, drawn by hypothesis; TensorFlow's hand that writes them; tables in Snappy."""
+"""Random checkpoints: content sampled by hypothesis, writing by TensorFlow, tables in Snappy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DTYPES = [
     ).split()
 ]
 SLICED = [NUMBERS[name] for name in "float32 float64 int8 int16 int32 int64 uint8 bool complex64 complex128".split()]
-"""Of others TensorFlow stores slices, too, and does not read them."""
+"""TensorFlow stores slices of other dtypes as well, and does not read them."""
 V1_DTYPES = [
     NUMBERS[name]
     for name in "float32 float64 float16 int8 int16 int32 int64 uint8 bool complex64 complex128 string".split()
@@ -245,7 +245,7 @@ def files_of(tensors: Sequence[Drawn], prefix: str) -> dict[str, bytes]:
 
 
 def values(checkpoint: Checkpoint) -> dict[str, bytes | list[bytes]]:
-    """What a checkpoint holds, by key."""
+    """The content of a checkpoint, by key."""
     return {
         key: tensor.strings() if tensor.dtype == STRING else checkpoint.stretch(key).data()
         for key in checkpoint.keys

@@ -15,7 +15,7 @@ from support.graphs import FLOAT, INT32, X, add, const, graph, graph_bytes, iden
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:
-    """The graph with the clone; what was there must not have changed by a byte, and stands before it."""
+    """The graph with the clone after the existing nodes, which must not have changed by a byte."""
     found = graph(*records)
     result = clone_scope(found, source, target, **options)
     data = graphs.written(found)

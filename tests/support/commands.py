@@ -33,7 +33,7 @@ for_each = pytest.mark.parametrize("name", THERE)
 
 
 def marked(names: Sequence[str]) -> list[Any]:
-    """NAMES, those marked that have TensorFlow work for them whatever is to be proven."""
+    """Returns NAMES; those that need TensorFlow for every level of proof are marked."""
     return [pytest.param(n, marks=pytest.mark.tensorflow) if n in ("add-gradients", "validate") else n for n in names]
 
 
@@ -196,7 +196,7 @@ def good(name: str, model: str = MODEL) -> tuple[str, ...]:
 
 
 def edited(desk: Desk, name: str) -> bytes:
-    """What the command makes of the model."""
+    """Returns the result of the command for the model."""
     ran = desk.run(*good(name), "-o", "first.pb", *QUICK)
     assert ran.code == 0, ran.err
     data = desk.files()["first.pb"]

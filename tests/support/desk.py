@@ -61,7 +61,7 @@ class Desk:
     def run(self, *arguments: str, data: bytes | None = None) -> Ran:
         """Runs the command line in this process, DATA in a pipe at its standard input.
 
-        What it has TensorFlow do is done by a worker that others use, too.
+        Work in TensorFlow is done by a worker that other tests share.
         """
         terminal.__init__()  # type: ignore[misc]  # what an earlier command has set
         errors: list[GdsurgeonError] = []
@@ -100,13 +100,13 @@ class Desk:
         return found
 
     def answer(self, *arguments: str, code: int = 0) -> Any:
-        """Runs a command that must end with CODE; what it answers as JSON."""
+        """Runs a command that must end with CODE; returns its answer as JSON."""
         ran = self.run(*arguments, "--json")
         assert ran.code == code, ran
         return json.loads(ran.out)
 
     def run_program(self, source: str, *arguments: str) -> Ran:
-        """Runs a program of Python in this process, as `python -c` does; what it says of an error comes last."""
+        """Runs a Python program in this process, as `python -c` does; the error comes last."""
 
         def executed() -> int:
             with pytest.MonkeyPatch.context() as patch:
@@ -137,7 +137,7 @@ class Desk:
 
     def start_python(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         options = PIPES | {"env": self.environment(), "cwd": self.folder} | options
-        # These tests run in the background of a shell, or under nohup: what is ignored here would be ignored there.
+        # These tests run in the background of a shell, or under nohup: signals ignored here would be ignored there.
         ignored = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_IGN]
         if ignored:
             options.setdefault("preexec_fn", lambda: [signal.signal(n, signal.SIG_DFL) for n in ignored])
@@ -185,7 +185,7 @@ class Desk:
                 self.put(name, data)
 
     def temporary_files(self) -> list[str]:
-        """What was left behind."""
+        """Returns the temporary files that are left."""
         left = (path for path in self.folder.rglob("*.tmp*") if path.is_symlink() or path.is_file())
         return [str(path.relative_to(self.folder)) for path in left] + os.listdir(self.scratch)
 
@@ -198,7 +198,7 @@ def _files() -> tuple[io.FileIO, io.FileIO]:
 
 @contextlib.contextmanager
 def captured() -> Iterator[list[bytes]]:
-    """What is written to standard output and to standard error, by Python or to the descriptors; there at the end.
+    """Captures standard output and standard error, of Python and of the descriptors; complete at the end.
 
     pytest's own fixture for it takes longer than many a command.
     """
@@ -249,7 +249,7 @@ def piped(data: bytes) -> Iterator[None]:
 
 
 def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran:
-    """What PROCESS leaves when it ends."""
+    """Returns the output and the exit code of PROCESS when it ends."""
     with process:
         try:
             out, err = process.communicate(data, timeout=LONG_ENOUGH)

@@ -39,7 +39,7 @@ def shuffled(draw: Draw, items: Sequence[T]) -> list[T]:
 
 
 def _width(count: int) -> int:
-    """How many bytes hold one of COUNT numbers, none of which comes up twice as often as another."""
+    """Returns how many bytes sample one of COUNT numbers, so that no number is twice as frequent as a different one."""
     return (count.bit_length() + 7) // 8
 
 

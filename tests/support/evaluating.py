@@ -1,4 +1,4 @@
-"""What is computed of constants alone, for edits that fold it: by a few lines of numpy, or by TensorFlow."""
+"""Evaluations of constants, for edits that fold them: by a few lines of NumPy, or by TensorFlow."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def array(node: Any) -> Any:
 
 
 def by_tensorflow(data: bytes, names: Sequence[str]) -> Mapping[str, Tensor]:
-    """What NAMES give in TensorFlow; nothing, where one of them does not run."""
+    """Returns the values of NAMES in TensorFlow; an empty list if one of them does not run."""
     with run.session(data) as (executor, key):
         try:
             executor.run(key, "constants", {}, names)

@@ -35,7 +35,7 @@ KERNEL, BIAS = [[[[0.5]], [[2.0]]], [[[3.0]], [[0.75]]]], [0.125]
 
 
 def model() -> Builder:
-    """A scope `t` with a loop, a table, a variable, an Assert and a TensorArray; functions and a convolution beside it.
+    """A scope `t` with a loop, a table, a variable, an Assert and a TensorArray; also functions and a convolution.
 
     `label`, `y`, `kind`, `map`, `either`, `apart` and `stored` are the outputs.
     """
@@ -55,7 +55,7 @@ def model() -> Builder:
     m.node("go", "NoOp", ["^t/check", "^called"])
     m.node("y", "Sub", ["sum", "nothing", "^go"], T="float32", _output_shapes=[(1, 2)])
     m.node("label", "Identity", ["t/label", "^go"], T="string")
-    # Of positive numbers, all of them: what the Relu does shows on others only.
+    # For positive numbers only: negative numbers would show the effect of the Relu.
     m.node("positive", "Square", ["image"], T="float32")
     m.const("kernel", KERNEL)
     m.node("convolved", "Conv2D", ["positive", "kernel"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
@@ -76,7 +76,7 @@ def model() -> Builder:
     m.const("k", 5.0)
     m.node("apart", "Sub", ["z", "k"], T="float32")
     m.node("apart_too", "Sub", ["k", "z"], T="float32")
-    # Nobody reads these, and nobody waits for them: they are there to be run by name.
+    # No node reads these or waits for them: they are run by name.
     m.node("lonely", "Assert", ["true", "z", "k"], T=["float32", "float32"], summarize=3)
     m.node("all", "NoOp", ["^y", "^map"])
     return m
@@ -120,7 +120,7 @@ def _scope(m: Builder) -> None:
     m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=func("turn"))
     m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", "t/turned", "t/array:1"], T="float32")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
-    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.node("t/written", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
     m.node("t/result", "Sub", ["t/stored", "t/scaled", "^t/check"], T="float32")
     m.graph_def.node[-1].device = "/device:CPU:0"
@@ -132,7 +132,7 @@ def _scope(m: Builder) -> None:
 
 
 def _functions(m: Builder) -> None:
-    """outer(a, b) = (turn(a) - b, b); turn(a) = 7 - a; other_turn(a) = 9 - a; spare(a) = a, which nobody calls."""
+    """outer(a, b) = (turn(a) - b, b); turn(a) = 7 - a; other_turn(a) = 9 - a; spare(a) = a, which is unused."""
     _turn(m, "turn", 7.0)
     _turn(m, "other_turn", 9.0)
     outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
@@ -153,7 +153,7 @@ def _turn(m: Builder, name: str, value: float) -> None:
 
 
 def part(source: str, result: str, size: int) -> Builder:
-    """A graph of its own with all that the model has, too: a loop, a table and a function of the same names."""
+    """A separate graph with the same kinds of nodes as the model: a loop, a table and a function of the same names."""
     p = Builder()
     p.placeholder(source, "float32", (1, size))
     p.const("axis", 1, "int32")

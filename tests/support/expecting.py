@@ -39,7 +39,7 @@ def expect(
 
     Args:
         before: the graph, which is edited in place, or its nodes.
-        trailer: what is to stand behind the nodes: the library and the versions.
+        trailer: the bytes after the nodes: the library and the versions.
         command: the command line that does the same, without the model and where the output goes.
         same: tensors that TensorFlow finds to be what they were, when it runs both graphs on FED.
     """
@@ -70,7 +70,7 @@ def sound(found: Graph) -> bool:
 
 
 def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS) -> None:
-    """FOUND has the nodes RECORDS, in that order; what is as it was has its old bytes; it is sound."""
+    """Checks that FOUND has the nodes RECORDS, in this order; unchanged nodes have their old bytes; it is sound."""
     wanted = graphs.proto(*records, trailer=trailer)
     assert graphs.parsed(found) == wanted
     old = {n.name: n for n in graphs.parsed(found.pristine()).node}

@@ -18,7 +18,7 @@ from support.patience import LONG_ENOUGH
 
 
 def telling(edit: Callable[[Graph], EditResult]) -> Callable[[Graph], EditResult]:
-    """EDIT, with a result that says whatever it has done to the graph besides, as if that had been asked for."""
+    """EDIT, with a result that declares everything else that it does to the graph as requested."""
 
     def told(graph: Graph) -> EditResult:
         result = edit(graph)

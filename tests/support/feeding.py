@@ -39,7 +39,7 @@ def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> T
 
 
 def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, sample: int = 0) -> dict[str, Tensor]:
-    """What the graph gives for the feeds that are made for it."""
+    """The outputs of the graph for generated feeds."""
     executor.load_bytes("fed", m.bytes())
     executor.loaded("fed")
     subject = Subject(executor, "fed", m.graph(), overrides=overrides or Overrides())

@@ -19,7 +19,7 @@ def numbers(name: str, shape: Sequence[int], low: float = -1.0, high: float = 1.
 
 
 def statistics(name: str, count: int) -> list[bytes]:
-    """What a batch norm of COUNT channels reads."""
+    """The inputs of a batch norm of COUNT channels."""
     return [
         numbers(f"{name}/gamma", [count], 0.5, 1.5),
         numbers(f"{name}/beta", [count]),
@@ -94,7 +94,7 @@ def image(channels: int = 4, side: int = SIDE) -> bytes:
 
 
 def relu(source: str, name: str = "y", op: str = "Relu") -> bytes:
-    """What stands at the end."""
+    """The last nodes."""
     return node(name, op, [source], T=FLOAT)
 
 

@@ -1,7 +1,7 @@
-"""Processes that run the command line without having to start: forks of this one, in which it is loaded.
+"""Processes that run the command line without a start of Python: forks of this process, in which it is loaded.
 
-For tests of what a command does in a process of its own, one that is killed, say. What is tested of its start (streams
-that are closed, the environment, signals while modules are loaded), or runs TensorFlow, is started: see `Desk.start`.
+For tests of commands in a separate process, for example of killed commands. Tests of the start (closed streams, the
+environment, signals while modules are loaded) and tests that run TensorFlow start a process: see `Desk.start`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def fork_traced(arguments: Sequence[str], strace: Sequence[str], **options: Any)
 
 
 def _run(arguments: Sequence[str], environment: Mapping[str, str], held: int = HIGHEST) -> NoReturn:
-    """Runs, in the process that was forked, what ARGUMENTS say, when HELD has come to its end; and ends the process."""
+    """Runs ARGUMENTS in the forked process, when HELD has reached its end; and ends the process."""
     code = 1
     try:
-        os.closerange(3, held)  # one of these tells subprocess that the process has been started
+        os.closerange(3, held)  # reports to subprocess that the process has started
         os.closerange(held + 1, HIGHEST)
         _begin_anew(environment)
         if held < HIGHEST:

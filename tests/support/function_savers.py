@@ -36,7 +36,7 @@ def _variable(name: str) -> list[bytes]:
 def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") -> Graph:
     """``net/call`` gives x * w by a function, and ``net/sum`` adds u to that.
 
-    MORE is restored by the function, too; SAVING is what saves, or ``compute``.
+    The function also restores MORE; SAVING is the function that saves, or ``compute``.
     """
     computing = define(
         "compute", {"x": FLOAT, "w": RESOURCE}, {"y": (FLOAT, "m:z:0")},

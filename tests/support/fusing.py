@@ -40,7 +40,7 @@ def chain() -> list[bytes]:
 
 
 def split() -> list[bytes]:
-    """A Split of which the outputs 1 and 2 are read outside, out of order, and a sum of 0 and 1."""
+    """A Split whose outputs 1 and 2 are read outside, out of order, and a sum of 0 and 1."""
     return [
         placeholder("x", FLOAT, (6,)),
         scalar("axis", 0, INT32),

@@ -435,7 +435,7 @@ def doubling_loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
 
 
 def counting_loop(*, endless: bool = False, says: str = "") -> Builder:
-    """A v1 while loop that counts to 3, or does not; inside, `square` and `fixed` are read by nobody.
+    """A v1 while loop that counts to 3, or an endless one; inside, `square` and `fixed` are unused.
 
     What it SAYS it prints in its first round.
     """

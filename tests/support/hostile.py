@@ -1,4 +1,4 @@
-"""Files that tests of files read: small graphs and heavy ones, what is too deep or too big, and other formats."""
+"""Files for tests of reading: small and heavy graphs, too deep or too large ones, and other formats."""
 
 from __future__ import annotations
 

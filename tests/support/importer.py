@@ -124,7 +124,7 @@ OF_STRUCTURE_ALONE = {
 
 
 def disagreement(importer: Importer, data: bytes) -> str:
-    """What the two say of the graph in DATA where they differ and no reason is known; else ''."""
+    """Returns the results of both sides for the graph in DATA if they differ for no known reason; else ''."""
     refusal, faults = importer.refusal(data), _faults(data)
     if refusal is None or bool(refusal) == bool(faults):
         return ""  # None: it has crashed, in the inference of shapes

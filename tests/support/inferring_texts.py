@@ -1,4 +1,4 @@
-"""Inputs of texts, what reads them, and the texts that are made for them."""
+"""Inputs with texts, their consumers, and the texts that are generated for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loaders of SavedModels, each of which runs a signature.
+"""The loaders of SavedModels, which each run a signature.
 
     python -m support.loaders LOADER CALLS.pkl RESULTS.pkl
 

@@ -286,8 +286,8 @@ class Bench:
 
     Args:
         cases: the cases by name.
-        tried: the number of cases to run per mistake, of those that execute the changed statement.
-        one_is_enough: if true, a mistake is caught if any of these cases catches it. If false, the first case in which
+        tried: the number of cases to run per mistake; each executes the changed statement.
+        one_is_enough: if true, a mistake is caught if any case catches it. If false, the first case in which
             the mistake has an effect decides.
         seconds: CPU time limit of one case. It is many times what the case needs without a mistake.
     """

@@ -20,7 +20,7 @@ from gdsurgeon.ops.dtypes import FLOAT32, INT32, INT64, base_dtype
 from support.graphs import attr, body_node, tensor
 
 ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
-"""What the edit has done to a node: made it; listed it in `Intent.changed`; renamed or rewired it or a neighbour."""
+"""The effect of the edit on a node: added; listed in `Intent.changed`; renamed or rewired, or next to such a node."""
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 A_LITTLE = 1 + 2**-20
@@ -247,7 +247,7 @@ def _another_attr(graph: Graph, node: Node) -> None:
 
 
 def _wider(graph: Graph, node: Node) -> None:
-    """All dims unknown: what the placeholder took it takes."""
+    """All dims unknown: inputs that fit before fit now."""
     shape = node.attr("shape")
     for dim in shape.shape.dim:
         dim.size = -1 if dim.size >= 0 else 1
@@ -270,7 +270,7 @@ def _set_frame(frame: str, graph: Graph, node: Node) -> None:
 
 
 def _exchangeable(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """Nodes that nobody reads, and their next of the same op and dtypes."""
+    """Unused nodes, each with the next one of the same op and dtypes."""
     last: dict[tuple[Any, ...], Node] = {}
     for node in graph.nodes():
         if not graph.users(node) and node.output_dtypes:

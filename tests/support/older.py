@@ -45,7 +45,7 @@ def check_reason(records: Sequence[bytes], target: str, code: str, **facts: Any)
 
 
 def unknown(found: Graph, target: str) -> list[tuple[str, str, str, str, str]]:
-    """What the release TARGET does not know, as (function, node, op, kind, attr)."""
+    """Ops and attributes that the release TARGET does not know, as (function, node, op, kind, attr)."""
     wanted = release(target)
     assert wanted is not None
     return [each[:5] for each in unknown_to(found, wanted)]

@@ -1,4 +1,4 @@
-"""What a page of the documentation has its reader do, read off its blocks."""
+"""The actions that a page of the documentation asks its reader to do, from its blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pages() -> list[Path]:
 
 
 def steps(page: Path) -> list[Step]:
-    """What PAGE has its reader do, in order.
+    """The actions that PAGE asks its reader to do, in order.
 
     A block ``console`` holds commands behind ``$``, each with lines that it prints. A block whose first line is
     ``# NAME`` is a file of that name. A block ``python`` without one is a program; a comment behind a ``print`` is what

@@ -1,4 +1,4 @@
-"""How long something may take, and waiting for what comes by itself."""
+"""Time limits, and waiting for events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def until(look: Callable[[], T]) -> T:
-    """What LOOK gives as soon as that is true; where it does not become so, what it gives in the end."""
+    """Returns the result of LOOK as soon as it is true; its last result if it does not become true."""
     give_up = time.monotonic() + LONG_ENOUGH
     while not (found := look()) and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -64,9 +64,9 @@ def gone(pid: int) -> bool:
 
 
 def begun(*asked: Pending[Any]) -> None:
-    """Returns when the workers are about what they were ASKED, none of which ends."""
+    """Returns when the workers are busy with the requests ASKED, which never end."""
     for pending in asked:
-        # That it has begun is told before what is answered afterwards.
+        # The start is reported before later answers.
         assert until(lambda: pending._worker.info().result(LONG_ENOUGH) and pending._thread is not None)  # noqa: B023
 
 

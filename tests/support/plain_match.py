@@ -63,10 +63,10 @@ class Cells:
 
     Attributes:
         graph: the file.
-        cells: the nodes that are others now.
-        gone: the names of those that are there no longer.
+        cells: the changed nodes.
+        gone: the names of removed nodes.
         added: the names of new ones, each with a number that grows as they come.
-        tried: how often a term was held against a tensor.
+        tried: how often a term was compared with a tensor.
     """
 
     graph: Graph
@@ -254,12 +254,12 @@ def reader(attrs: dict[str, bytes]) -> _Reader:
 
 
 class PlainMatch:
-    """A pattern held against a draft.
+    """A pattern compared with a draft.
 
     Args:
         cells: the draft.
         rule: the pattern.
-        out: nodes that are none to it.
+        out: nodes that it ignores.
     """
 
     def __init__(self, cells: Cells, rule: Rule, out: Collection[str]) -> None:

@@ -26,7 +26,7 @@ def model() -> Builder:
     m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
     m.node("write", "TensorArrayWriteV3", ["array", "zero", "y", "array:1"], T="float32")
     m.node("stored", "TensorArrayReadV3", ["array", "zero", "array:1", "^write"], dtype="float32")
-    # What reads the write as data and serves nothing, so that nobody fetches it: the control edge alone has it run.
+    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
     m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
     return m

@@ -1,4 +1,4 @@
-"""What is known of the published graphs: their inputs and outputs, and which of them run."""
+"""Facts about the published graphs: their inputs and outputs, and which of them run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Model(NamedTuple):
 
 _HAND = ["detection_boxes", "detection_scores", "detection_multiclass_scores", "detection_classes", "num_detections"]
 
-# All of these run on feeds that are made up: no --shape, no --feed.
+# All run on generated feeds: no --shape, no --feed.
 EXECUTABLE: dict[str, Model] = {
     "dl4j_bitcast_from_float64_to_bfloat16.pb": Model({}, ["Bitcast"]),
     "dl4j_case_cond_1.pb": Model({}, ["case/cond/Merge"]),

@@ -1,4 +1,4 @@
-"""Random graphs around a node of any op: as its signature wants it, and with slips of the kinds that files have."""
+"""Random graphs around a node of any op: as its signature requires, and with typical mistakes of files."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ SLIPS: dict[str, Callable[[Maker], None]] = {
 
 @st.composite
 def nodes_of(draw: st.DrawFn, op: str = "") -> tuple[str, list[str], bytes]:
-    """OP, or any, the slips that were made, and a GraphDef with a node of that op: its own, or one of a function."""
+    """OP, or any op, the mistakes that were made, and a GraphDef with a node of this op: its own, or in a function."""
     make = Maker(draw)
     make.in_body = make.flip(20)
     op = op or pick(draw, _OPS)

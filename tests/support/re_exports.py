@@ -1,4 +1,4 @@
-"""A model as somebody exports it again: sixteen kinds of change, each with which node has become which."""
+"""A model after a new export: sixteen kinds of change, each with the new name of each node."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ CHANGES: dict[str, Change] = {
         insert_three, put_in_front, retrain, rename_all
     ),
 }
-"""In another order of nodes, too, all but the first."""
+"""All but the first also have a different order of nodes."""
 
 NEEDS_LAYER = frozenset(name for name in CHANGES if "layer" in name or "attr" in name)
 

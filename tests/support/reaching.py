@@ -34,7 +34,7 @@ from support.graphs import (
 
 SECRET = "secret.txt"
 CONTENT = "1,2\n" * 40
-"""What stands in it."""
+"""The content of the file."""
 PLACEHOLDER_W = encode_len(9, b"_w")
 """An AttrValue that stands for attr _w of the function's caller."""
 ONE_SHAPE = encode_len(1, encode_len(7, shape_proto(())))
@@ -316,4 +316,4 @@ CONNECTING: dict[str, Callable[[str], bytes]] = {
     "DistributedSave": saves_far_away,
     "debug_urls of grpc": debugs_far_away,
 }
-"""Ways to a server, of which they take the address."""
+"""Ways to a server; they need its address."""

@@ -12,7 +12,7 @@ _derived: dict[tuple[bytes, Derivation], Backward] = {}
 
 
 class RememberingDifferentiator(Differentiator):
-    """One that has each backward pass made once: mutants of a graph with gradients are held against the same ones."""
+    """A differentiator that computes each backward pass once: mutants of a graph with gradients share the passes."""
 
     def derive(self, data: bytes, wanted: Derivation) -> Backward:
         asked = hashlib.sha256(data).digest(), wanted

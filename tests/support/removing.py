@@ -1,4 +1,4 @@
-"""What the tests of remove take away, and from what."""
+"""Nodes that the tests of remove remove, and their graphs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def built(tf: Any, build: Build) -> Any:
 
 
 def version_1(tf: Any, build: Callable[[], Any]) -> Any:
-    """What BUILD makes with control flow of version 1, and variables that are references."""
+    """The graph that BUILD makes with control flow of version 1, and reference variables."""
     v1 = tf.compat.v1
     v1.disable_control_flow_v2()
     v1.disable_resource_variables()
@@ -80,7 +80,7 @@ def same(
     own: bool = True,
     init: Sequence[str] = (),
 ) -> list[Any]:
-    """The gradients, None where there are none; they are the bits of tf.gradients.
+    """The gradients, None for missing ones; bit-identical to tf.gradients.
 
     Args:
         own: whether the reverse walk makes them, and does not leave it to TensorFlow.

@@ -30,7 +30,7 @@ def rewritten(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> t
 
 
 def done(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> dict[str, list[str]]:
-    """What RULES make of a graph of NODES: by name the op and what is read."""
+    """Applies RULES to a graph of NODES: returns the op and the inputs by name."""
     found, _ = rewritten(rules, *nodes, **arguments)
     return {n.name: [n.op, *(r.name for r in n.inputs), *(f"^{c.name}" for c in n.controls)] for n in found.nodes()}
 

@@ -25,7 +25,7 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 
 def model() -> Builder:
-    """`x` -> a scope `t`, calls of functions, an array -> `y` and `called`; `apart` beside it."""
+    """`x` -> a scope `t`, calls of functions, an array -> `y` and `called`; also `apart`."""
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.const("axis", 1, "int32")
@@ -44,7 +44,7 @@ def model() -> Builder:
     m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
     m.node("write", "TensorArrayWriteV3", ["array", "first", "sum", "array:1"], T="float32")
     m.node("stored", "TensorArrayReadV3", ["array", "first", "array:1", "^write"], dtype="float32")
-    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
     m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
     m.node("y", "Neg", ["stored"], T="float32")
@@ -142,7 +142,7 @@ def node_of(function: Any, op: str) -> Any:
 
 
 def numbers() -> Builder:
-    """y = x + 1, z = x k, of which only `y` is an output."""
+    """y = x + 1, z = x k; only `y` is an output."""
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("one", [1.0, 1.0])

@@ -26,7 +26,7 @@ CHECKPOINTS = ("ckpt_ref", "ckpt_sharded", "ckpt_part", "ckpt_v1")
 """Checkpoints of TensorFlow 1."""
 CHECKPOINT = "model.ckpt"
 TRAINED = {"x": "x:0"}, {"y": "y:0"}
-"""What a checkpoint's graph takes and gives: it has no signature."""
+"""The inputs and outputs of a checkpoint's graph, which has no signature."""
 EXAMPLES = "examples"
 
 

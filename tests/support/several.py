@@ -34,7 +34,7 @@ def carried_out(
     Args:
         model: a GraphDef.
         edits: one after the other.
-        spoils: what is done behind the back of some of them, by their places.
+        spoils: undeclared changes after some of the edits, by their places.
         check: whether each is accounted for. Raises ValidationError then.
     """
     wrong = spoils or {}

@@ -39,7 +39,7 @@ class Shipped(NamedTuple):
     folder: Path
 
     def path(self, name: str) -> str:
-        """What a user names as MODEL."""
+        """The path that a user names as MODEL."""
         own = self.folder / name
         return str(own / f"{saved_models.CHECKPOINT}.meta" if name in saved_models.CHECKPOINTS else own)
 
@@ -66,7 +66,7 @@ def make(factory: pytest.TempPathFactory) -> Shipped:
 
 
 def computed(path: str, served: Served, inputs: dict[str, Any], initialising: Restoring | None) -> dict[str, Any]:
-    """What the GraphDef in the file PATH gives for INPUTS, by the names that SERVED has for tensors.
+    """The outputs of the GraphDef in the file PATH for INPUTS, by the names that SERVED has for tensors.
 
     Tables are initialised as by a loader before.
     """

@@ -1,4 +1,4 @@
-"""Makes small graphs simpler, and finds that there is nothing to be done."""
+"""Simplifies small graphs, and checks that nothing is left to be done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph with one small change, of every kind that slips by values: what a comparison must tell by name."""
+"""A graph with one small change, of every kind that values can miss: a comparison must report it by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Changed(NamedTuple):
     """A graph with a change.
 
     Attributes:
-        kind: what was changed.
+        kind: the kind of change.
         where: the function that holds the node, or ''.
         node: its name.
         data: the graph.

@@ -1,4 +1,4 @@
-"""Edits done wrong on purpose: what is done to the graph behind the back of the edit's intent."""
+"""Wrong edits: undeclared changes of the graph after the edit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def reads(name: str, slot: int, other: str) -> Spoil:
 
 
 def value(name: str, new: object, dtype: str = "float32") -> Spoil:
-    """The constant NAME is another."""
+    """The constant NAME gets a different value."""
 
     def spoil(graph: Graph, _: EditResult) -> None:
         graph.set_attr(graph[name], "value", tensor(new, dtype))
@@ -97,7 +97,7 @@ def value(name: str, new: object, dtype: str = "float32") -> Spoil:
 
 
 def said(name: str) -> Spoil:
-    """The intent says that the node is another: what is left to tell is its value."""
+    """The intent declares the node as changed: only its value can show the mistake."""
 
     def spoil(_: Graph, result: EditResult) -> None:
         result.intent.changed.append(name)

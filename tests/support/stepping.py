@@ -46,7 +46,7 @@ def built(
 
 
 def refusal(steps: str, dtype: str = "float32", shape: Sequence[int] | None = NHWC, *, raw: str = "") -> str:
-    """What is said against STEPS, one line."""
+    """Returns the error for STEPS, one line."""
     try:
         built(steps, dtype, shape, raw=raw)
     except GdsurgeonError as error:
@@ -76,12 +76,12 @@ def wav(samples: Array, rate: int = 8000) -> bytes:
 
 
 def ops(graph: Graph) -> list[str]:
-    """What the nodes of GRAPH are, constants left out."""
+    """Returns the ops of GRAPH, without constants."""
     return [node.op for node in graph.nodes() if node.op != "Const"]
 
 
 def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
-    """What GRAPH gives for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
+    """Returns the result of GRAPH for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(graph) as (executor, key):
         executor.wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
@@ -90,7 +90,7 @@ def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
 
 
 def made(steps: str, value: Any, dtype: str, shape: Sequence[int] | None, *, raw: str = "") -> Array:
-    """What STEPS make of VALUE where a model takes SHAPE of DTYPE; it is of that type and shape."""
+    """Returns the result of STEPS for VALUE, for a model with SHAPE and DTYPE; checks its dtype and shape."""
     out = execute(built(steps, dtype, shape, raw=raw), value)
     assert out.dtype == numpy_dtype(NUMBERS[dtype])
     assert shape is None or compatible(out.shape, tuple(shape))

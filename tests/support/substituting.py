@@ -16,7 +16,7 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 
 def model() -> Builder:
-    """`x` -> `t/..` -> `y` and `stored`, of which no exchange leaves the value; `apart` beside it."""
+    """`x` -> `t/..` -> `y` and `stored`, whose values every exchange changes; also `apart`."""
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.placeholder("x2", "float32", (1, 4))
@@ -33,7 +33,7 @@ def model() -> Builder:
     m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
     m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", looped, "t/array:1"], T="float32")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
-    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
     m.node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
     m.node("t/result", "Sub", ["t/stored", "t/scaled"], T="float32")

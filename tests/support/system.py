@@ -44,7 +44,7 @@ class Fault:
             if self.calls == self.at or (self.for_ever and self.calls > self.at):
                 self.struck = True
                 if self.name == "close":
-                    self.real(*args)  # the descriptor is gone, whatever close says
+                    self.real(*args)  # the descriptor is closed, whatever close returns
                 raise OSError(self.code, os.strerror(self.code))
         return self.real(*args, **options)
 

@@ -54,9 +54,9 @@ def examined(path: Path) -> dict[str, Any]:
 
 
 def run(graph: Any, tensors: list[Any], feeds: dict[Any, Any]) -> dict[str, Any]:
-    """The values of TENSORS; not of those that depend on an op which fails."""
+    """The values of TENSORS, except those that depend on a failing op."""
     options = v1.ConfigProto()
-    options.graph_options.rewrite_options.disable_meta_optimizer = True  # optimised, ops that fail are others
+    options.graph_options.rewrite_options.disable_meta_optimizer = True  # optimised graphs have other failing ops
     options.graph_options.optimizer_options.opt_level = -1
     failed: set[str] = set()
     with v1.Session(graph=graph, config=options) as session:
@@ -314,7 +314,7 @@ class Random:
 
 
 def examine(request: Request) -> Answer:
-    """Examines the graphs in a folder, of which those that are `random` are made there first."""
+    """Examines the graphs in a folder; `random` graphs are made there first."""
     folder = Path(request["folder"])
     for seed in range(request["random"]):
         (folder / f"random_{seed}.pb").write_bytes(Random(seed).make().SerializeToString(deterministic=True))

@@ -104,7 +104,7 @@ def looping(step: float = 1.0, *, seed: int | None = None) -> Builder:
 
 
 def normalised(offset: float = 0.0, mean_offset: float = 0.0) -> Builder:
-    """An op of six outputs, of which two are used."""
+    """An op of six outputs; two are used."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 4, 4, 2))
     for name, value in (("scale", [1, 1]), ("offset", [0, offset]), ("mean", [0, mean_offset]), ("var", [1, 1])):
@@ -146,7 +146,7 @@ def noisy(op: str = "Mul") -> Builder:
 
 
 def calling_chance(*, beside: bool = False) -> Builder:
-    """y is random in a function, where nobody can draw for both; BESIDE there is z = 2x."""
+    """y is random in a function, so both graphs cannot share the sample; BESIDE adds z = 2x."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
     function = b.function("F", {"a": "float32"}, {"r": "float32"})
@@ -259,7 +259,7 @@ class Bench:
         return ran
 
     def verdict(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """The verdict as JSON; what it says of itself must fit how the command ended."""
+        """The verdict as JSON, checked against the exit code of the command."""
         ran = self.run(*arguments, "--json")
         assert ran.code == code, ran
         found: dict[str, Any] = json.loads(ran.out)
@@ -278,7 +278,7 @@ def why(verdict: dict[str, Any]) -> str:
 
 
 def run_reduced(path: Path, tensors: Iterable[str]) -> list[np.ndarray]:
-    """What two tensors of a reduced file are when somebody else runs it: TensorFlow's own interpreter."""
+    """The values of two tensors of a reduced file, run independently by TensorFlow's interpreter."""
     import tensorflow as tf
 
     graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
@@ -295,7 +295,7 @@ modes = pytest.mark.parametrize("mode", [(), ("--lockstep",)], ids=["own", "lock
 
 
 def twice(factor: float) -> Builder:
-    """A function of two outputs, of which only the second has to do with FACTOR."""
+    """A function of two outputs; only the second depends on FACTOR."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
     function = b.function("F", {"a": "float32"}, {"r": "float32", "s": "float32"})

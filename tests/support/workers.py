@@ -64,22 +64,22 @@ class LentWorker(Worker):
                 try:
                     pending.result(5.0)
                 except (GdsurgeonError, TensorFlowError):
-                    continue  # what nobody has asked for
+                    continue  # a result without a reader
         else:
             super().close()
         self.lent = False
 
 
 _workers: dict[tuple[object, ...], list[LentWorker]] = {}
-"""By what is different between them: runtime, what they may read, and what they are told by the environment."""
+"""By their differences: runtime, readable files, and environment variables."""
 RUNTIME = "GDSURGEON_RUNTIME"
 _TOLD = ("TF_", "GDSURGEON_")
-"""What the variables of the environment begin with that tell a worker how to be."""
+"""Prefixes of the environment variables that a worker reads."""
 
 
 @cache
 def readable() -> tuple[str, ...]:
-    """Folders that workers may read which are lent to whoever reads something there; tests work in the second."""
+    """Readable folders of the workers for tests that read files; tests work in the second."""
     return f"{MODELS}{os.sep}", f"{tempfile.gettempdir()}{os.sep}"
 
 
@@ -92,7 +92,7 @@ def lent_worker(
     onednn: bool = True,
     **opening: Any,
 ) -> Worker:
-    """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
+    """Replaces Worker: returns a free worker, or a new one; a separate worker for special options."""
     is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
     is_elsewhere = any(not os.path.abspath(path).startswith(readable()) for path in reads)
     if is_special or is_elsewhere:
@@ -115,7 +115,7 @@ def lent_worker(
 
 
 def idle_workers() -> set[int]:
-    """The processes of those that have been given back, and wait for whoever is the next to need one."""
+    """The processes of returned workers, which wait for the next user."""
     return {worker._pid for kind in _workers.values() for worker in kind if worker._pid and not worker.lent}
 
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG, DOT and Mermaid: what is seen is in them, once, and nothing in a name is markup."""
+"""Pictures as SVG, DOT and Mermaid: each visible node is in them once, and names are not markup."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_an_edge_past_many_layers_is_a_straight_line() -> None:
 
 
 def test_edges_between_all_boxes_pass_few_layers() -> None:
-    """The work is in the points that edges pass: there would be 21 for each of these edges."""
+    """The work depends on the points that edges pass: each edge would have 21."""
     count = 200
     layout = layered([SIZE] * count, list(combinations(range(count), 2)))
     assert sum(len(line) - 2 for line in layout.lines) <= 2 * MOST_POINTS

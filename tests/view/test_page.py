@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what clicks and keys do, and that nothing in a model is markup to it."""
+"""The page in a real browser: its content, clicks and keys, and that no part of a model is markup."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_layouts_of_any_graph_are_sound_and_always_the_same(chromium: Any) -> No
     blank.close()
 
 
-# -- what is told of it --------------------------------------------------------------------------------------
+# -- the text about it ----------------------------------------------------------------------------------------
 
 
 def test_the_pane_tells_of_a_node(show: Show) -> None:
@@ -270,7 +270,7 @@ def test_the_pane_tells_what_runs_along_a_line(show: Show) -> None:
     shown.press("Escape")
     assert "1 tensor" not in shown.pane()
     tail = shown.page.locator('g.box[data-name="tail"] .lines .line').first.bounding_box()
-    shown.page.mouse.click(tail["x"] + 3, tail["y"] + tail["height"] / 2)  # beside it: it is thin
+    shown.page.mouse.click(tail["x"] + 3, tail["y"] + tail["height"] / 2)  # next to it: it is thin
     assert "1 tensor\ntail/scaled\nfloat32 [?,4]\n→ tail/out" in shown.pane()
 
 

@@ -1,4 +1,4 @@
-"""What is said of an edit, to the letter; seconds and what depends on TensorFlow's version are masked."""
+"""The exact messages about an edit; seconds and details of TensorFlow's version are masked."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_of_many_entries_of_one_label_the_first_are_shown() -> None:
     assert max(len(text) for _, text in lines) <= 160 - len("  fed      ")
 
 
-# -- what the proof is said to be ----------------------------------------------------------------------------
+# -- the statement of the proof -------------------------------------------------------------------------------
 
 
 def entries(proof: Proof) -> list[tuple[str, str]]:

@@ -155,7 +155,7 @@ ROOTS = (
     protos.VariableDef,
     protos.NodeBodies,
 )
-"""Messages of which all other declared messages are fields."""
+"""Messages that have all other declared messages as fields."""
 
 SCALARS = {
     "str": {FieldDescriptor.TYPE_STRING},
@@ -173,7 +173,7 @@ SCALARS = {
 
 
 def faults(kind: type, descriptor: Descriptor, seen: set[type]) -> list[str]:
-    """Fields of the class KIND and of those it refers to that are not what DESCRIPTOR says."""
+    """Fields of the class KIND, and of the classes it refers to, that differ from DESCRIPTOR."""
     if kind in seen:
         return []
     seen.add(kind)

@@ -1,4 +1,4 @@
-"""What is something else is named; what is a GraphDef is never taken for something else."""
+"""Other formats are named; a GraphDef is never mistaken for a different format."""
 
 from __future__ import annotations
 

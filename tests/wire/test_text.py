@@ -61,7 +61,7 @@ def content(data: bytes) -> bytes:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is large is small."""
+    """Large values are small."""
     monkeypatch.setattr(large_text, "LARGE", 8)
     monkeypatch.setattr(large_text, "LONG", 8)
 

@@ -59,7 +59,7 @@ def test_structure_agrees_with_tensorflow_on_each_op(importer: Importer) -> None
 
 @pytest.mark.parametrize("said", ["TensorFlow", "structure"])
 def test_a_disagreement_is_seen(importer: Importer, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    """The test before can fail: with one side taking everything, the other is told of."""
+    """The previous test can fail: if one side accepts everything, the other side reports the difference."""
     graph = GraphDef()
     graph.node.add(name="y", op="Identity", input=["x"] if said == "structure" else []).attr["T"].type = 1
     data = graph.SerializeToString()

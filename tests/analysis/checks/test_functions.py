@@ -74,7 +74,7 @@ def wait_for_each_other(node: Any, other: Any) -> None:
 
 
 def shape_of_same_name(node: Any, other: Any) -> None:
-    """Two nodes of a name, of which one gives int32."""
+    """Two nodes with one name; one of them returns int32."""
     node.name, node.op = other.name, "Shape"
     node.attr["T"].type = 1
 

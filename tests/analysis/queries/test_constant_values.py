@@ -1,4 +1,4 @@
-"""Values of constants: every dtype in every form, statistics beside numpy's, and what cannot be read."""
+"""Values of constants: every dtype in every form, statistics compared with NumPy's, values that cannot be read."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_what_is_lacking_comes_with_its_nodes_the_most_frequent_first() -> None:
 
 
 def test_functions_count_where_they_are_used() -> None:
-    """Those that others use, too, and those that are called by their names; none that nobody uses."""
+    """Functions that other functions use, and functions that are called by name; unused functions are left out."""
     inner = function("Inner", node("y", "Neg", ["x"], T=FLOAT))
     outer = function("Outer", node("y", "Inner", ["x"]), node("w", "Abs", ["x"], T=FLOAT))
     idle = function("Idle", node("y", "Tanh", ["x"], T=FLOAT))

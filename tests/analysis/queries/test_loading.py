@@ -171,7 +171,7 @@ def test_a_graph_of_its_own_is_not_shipped(desk: Desk) -> None:
 
 @pytest.mark.slow
 def test_the_repair_repairs(desk: Desk, tf: Any, saved_models: Shipped) -> None:
-    """What is said of a Keras model that was saved by TensorFlow is so, and what is to repair it does."""
+    """The problems reported for a Keras model that TensorFlow saved exist, and the suggested repair removes them."""
     model = saved_models.path("keras_saved")
     (trouble,) = troubles_of(model)
     assert (trouble.loaders, trouble.advice) == (NODES, "slim")

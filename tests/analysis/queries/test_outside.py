@@ -1,4 +1,4 @@
-"""What a graph reaches outside of it, whatever the way to it is."""
+"""The ops of a graph that reach outside of it, in whatever way they are called."""
 
 from __future__ import annotations
 

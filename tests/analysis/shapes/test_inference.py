@@ -1,4 +1,4 @@
-"""What is inferred of shapes, compared with what TensorFlow infers and with what the tensors turn out to be."""
+"""Inferred shapes, compared with the shapes that TensorFlow infers and with the shapes of the values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shapes_of(found: Graph, *tensors: str, **options: Any) -> list[Shape]:
 
 
 def contradicts(ours: Shape, theirs: list[int] | None) -> bool:
-    """Whether something is stated that is said otherwise."""
+    """Returns whether a known part of `ours` differs from `theirs`."""
     if ours is None or theirs is None:
         return False
     return len(ours) != len(theirs) or any(a >= 0 and b >= 0 and a != b for a, b in zip(ours, theirs, strict=True))
@@ -180,7 +180,7 @@ class TestGraphs:
 
 
 def compared(found: Graph, inferred: Shapes, theirs: Found) -> tuple[list[str], int, int]:
-    """The tensors of which something wrong is said; how many have a known shape, and of how many we know as much."""
+    """Returns tensors with a wrong shape, the number of known shapes, and the number of shapes that we know as well."""
     wrong, known, ours = [], 0, 0
     for name, shape in theirs.items():
         if found.find(name.split(":")[0]) is None:
@@ -277,7 +277,7 @@ def reads(view: GraphView, name: str, *inputs: str) -> None:
 
 
 def check(view: GraphView) -> None:
-    """What is kept is what is inferred of the graph anew."""
+    """The stored shapes equal the shapes inferred from scratch."""
     shapes, anew = view.shapes(), infer_shapes(view.graph, use_stated=False)
     for each in view.graph.nodes():
         for output in each.outputs:

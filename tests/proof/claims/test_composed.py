@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def part(name: str, suffix: str, *more: str) -> Builder:
-    """exp(NAME), and beside it |NAME| and (with MORE) what cannot be compared."""
+    """exp(NAME), |NAME| and (with MORE) tensors that cannot be compared."""
     b = Builder()
     b.placeholder(name, "float32", (-1, 4))
     b.node(f"{name}{suffix}", "Exp", [name], T="float32")

@@ -1,4 +1,4 @@
-"""The proof of added gradients: what is wrong with a backward pass is found, whether or not the edit speaks of it."""
+"""The proof of added gradients finds wrong backward passes, whether or not the edit declares the change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZE = 2048
 
 
 def model() -> Builder:
-    """Layers of which each is read twice, so that the backward pass has products, sums and functions of them."""
+    """Layers that are each read twice, so that the backward pass has products, sums and functions of them."""
     m = Builder()
     last = m.placeholder("x", "float32", (-1, SIZE))
     weights = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def test_a_little_over_the_budget_is_a_warning(taken: int, warnings: int) -> Non
 
 
 def of_each_kind(graph: Graph, result: EditResult) -> dict[str, Mutation]:
-    """The first of each kind, for what was made, what was touched and what was not."""
+    """The first mutation of each kind: for added, for touched and for untouched nodes."""
     out: dict[str, Mutation] = {}
     for mutation in mutations(graph, result):
         out.setdefault(f"{mutation.kind}, {mutation.where}", mutation)

@@ -176,7 +176,7 @@ def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> Non
 
 
 def test_a_substitution_inside_a_loop_is_made_in_the_original_too(executor: Executor) -> None:
-    """Its value is another in each round, and cannot be fetched."""
+    """Its value differs in each iteration, and cannot be fetched."""
 
     def edit(graph: Graph) -> EditResult:
         return remove(graph, named("t/while/less_s"), bypass=True, bypass_input=0)
@@ -188,7 +188,7 @@ def test_a_substitution_inside_a_loop_is_made_in_the_original_too(executor: Exec
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None:
-    """What is not there any more cannot be compared: that it was promised is enough."""
+    """A missing output cannot be compared: the promise of the claim is enough."""
     lost = "y" if name.startswith("extract") else "apart"
     error = caught(executor, model(), spoilt(EDITS[name], lambda g, _: g.remove([g[lost]])))
     assert error.exit_code == 5, error.message
@@ -232,7 +232,7 @@ def test_a_claim_of_another_tensor_is_caught(executor: Executor) -> None:
 
 
 def test_a_claim_of_nothing_leaves_nothing_out(executor: Executor) -> None:
-    """What the claim does not list is compared all the same."""
+    """Outputs that the claim does not list are compared as well."""
     edit = claiming(EDITS["freeze-input"], lambda c: SameGiven(c.given, (), c.statement))
     assert proven(executor, model(), edit).compared
     wrong = claiming(spoilt(EDITS["freeze-input"], value("k", 9.0)), lambda c: SameGiven(c.given, (), c.statement))
@@ -310,7 +310,7 @@ def reshaping(last: tuple[int, ...]) -> Builder:
 
 
 def test_a_reshape_is_taken_out_before_another_one(executor: Executor) -> None:
-    """What is in its place has a rank that the original's tensor cannot have, and that is all right."""
+    """The replacement has a rank that the tensor of the original cannot have; this is allowed."""
     proof = proven(executor, reshaping((-1, 2, 3, 1)), lambda g: remove(g, [g["flat"]], bypass=True))
     assert {o.after: o.comparison is not None for o in proof.outputs}["z"]
     assert "flat := x" in proof.statement and proof.samples == 2

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def dice(seed: int = 0, seed2: int = 0) -> Builder:
-    """Random ops in the scope `t` and beside it."""
+    """Random ops in the scope `t` and outside of it."""
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("shape", [2], "int32")
@@ -273,7 +273,7 @@ def conditional() -> Builder:
 
 @pytest.mark.parametrize("constant", ["ten", "one"])
 def test_both_sides_of_a_conditional_are_proven(constant: str, executor: Executor) -> None:
-    """Two samples, and a predicate that nobody feeds: one for each side."""
+    """Two samples, and a predicate that is not fed by the user: one sample for each side."""
     for edit, name in ((lambda g: clone_scope(g, "t", "u"), f"u/{constant}"),
                        (lambda g: import_graph(g, negative().graph("part.pb")), f"t/{constant}")):  # fmt: skip
         wrong = spoilt(edit, value(name, 7.0))

@@ -37,7 +37,7 @@ FLAT_GATHER = [
     ints("t", -1, 4, 3),
     op("y", "Reshape", "g", "t", Tshape=INT32),
 ]
-"""Boxes of all images in one list, of which those of the first are taken."""
+"""Boxes of all images in one list; the boxes of the first image are used."""
 
 FIRST = [
     X,

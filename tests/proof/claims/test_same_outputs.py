@@ -63,7 +63,7 @@ def other_constant(function: Any) -> None:
 
 
 def arguments_exchanged(function: Any) -> None:
-    """The first and the last; what is between them stays."""
+    """The first and the last argument; arguments between them are unchanged."""
     args = function.signature.input_arg
     args[0].name, args[-1].name = args[-1].name, args[0].name
 
@@ -185,7 +185,7 @@ def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> Non
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None:
-    """What is not there any more cannot be compared: that it was promised is enough."""
+    """A missing output cannot be compared: the promise of the claim is enough."""
     error = caught(executor, model_for(name), spoilt(EDITS[name], lambda g, _: g.remove([g["apart"]])))
     assert error.exit_code == 5, error.message
 
@@ -210,7 +210,7 @@ def relu() -> Builder:
 
 @pytest.mark.parametrize("op", ["Identity", "Abs"])
 def test_what_differs_below_zero_is_caught(op: str, executor: Executor) -> None:
-    """An activation that is lost or exchanged is the commonest slip: numbers between 0 and 1 do not show it."""
+    """A lost or exchanged activation is the most frequent mistake: numbers between 0 and 1 do not show it."""
     wrong = spoilt(lambda g: rename(g, [("y", "z")]), lambda g, _: g.set_op(g["t/positive"], op))
     assert caught(executor, relu(), wrong).exit_code == 5
 
@@ -245,7 +245,7 @@ def test_feeds_by_the_names_before_and_after(name: str, executor: Executor) -> N
 
 
 def test_feeds_where_names_are_exchanged(executor: Executor) -> None:
-    """After `a=b b=a` the name `a` is another input than before: it is that of the result, or it is said which."""
+    """After `a=b b=a` the name `a` means a different input: the input of the result, or an error explains it."""
     m = Builder()
     m.placeholder("a", "float32", (2,))
     m.placeholder("b", "float32", (3,))
@@ -310,7 +310,7 @@ def test_what_a_fusion_gives_inside_is_compared(executor: Executor) -> None:
 
 
 def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
-    wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))  # 2.5 in the place of 2
+    wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))  # 2.5 instead of 2
     for passes in ({"atol": 0.5}, {"rtol": 0.2}, {"atol": 0.25, "rtol": 0.1}, {"rtol": 0.15, "atol": 0.15}):
         proof = proven(executor, numbers(), claiming(wrong, **passes), ONES)
         assert (proof.rtol, proof.atol) == (passes.get("rtol", 0), passes.get("atol", 0))
@@ -403,7 +403,7 @@ SMALL_EDITS: dict[str, Edit] = {
 @pytest.mark.parametrize("name", SMALL_EDITS)
 @pytest.mark.parametrize("what", NOTHING)
 def test_where_no_output_can_be_compared_nothing_is_passed(what: str, name: str, executor: Executor) -> None:
-    """What was fused is compared, and its clone; of what the model gives nothing is."""
+    """The fused tensors are compared, and their clone; no output of the model is."""
     try:
         proof = proven(executor, NOTHING[what], SMALL_EDITS[name])
     except GdsurgeonError as error:

@@ -27,7 +27,7 @@ from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.view.summary import proof_entries
 
 SMALL = const("n/gamma", [1.0, 1e-6, 1.0, 1e-3], FLOAT)
-"""Factors of channels, of which two are next to nothing beside the others."""
+"""Factors of channels; two of them are very small compared with the others."""
 MODELS = {
     # What leaves the batch norm is cut off at 0 and 6, and one number is made of all of it.
     "Conv2D": graph_bytes(
@@ -46,7 +46,7 @@ MODELS = {
 }  # fmt: skip
 
 
-# Grappler makes one op of what comes of the batch norm of s, of which two nodes are left that it does not know.
+# Grappler fuses the nodes of the batch norm of s; two nodes that it does not know are left.
 MODELS["merged"] = graph_bytes(
     image(), *conv("c", "x", (3, 3, 4, 4)), *fused("n", "c", 4), node("s", "Sigmoid", ["n"], T=FLOAT),
     node("m", "Mul", ["n", "s"], T=FLOAT), *conv("d", "m", (3, 3, 4, 4)), *fused("o", "d", 4), relu("o"),
@@ -74,7 +74,7 @@ def wrong_by_a_part(data: bytes, name: str, channel: int) -> bytes:
     return out
 
 
-# Two proposals of equal scores: the first is chosen, and by rounding the other. What follows is of another proposal.
+# Two proposals with equal scores: rounding decides which is chosen. All later values belong to the chosen one.
 EQUAL = np.repeat(np.random.default_rng(7).uniform(-1, 1, (100, 1)), 2, 1).reshape(-1).tolist()
 MODELS["two stages"] = graph_bytes(
     placeholder("x", FLOAT, (1, 5, 5, 4)), const("c/w", EQUAL, FLOAT, (5, 5, 4, 2)), whole("flat", [-1]),
@@ -94,7 +94,7 @@ def executor() -> Iterator[Executor]:
 
 
 def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> Proof:
-    """The proof of a fold, of which a channel of the constant NAME has been made wrong where TensorFlow has it."""
+    """The proof of a fold with a wrong channel in the constant NAME, as loaded by TensorFlow."""
     found = from_bytes(MODELS[model])
     change = edited(found, simplify(found, passes=["unread"], fold_bn=True))
     data = graphs.written(found)
@@ -174,7 +174,7 @@ def test_an_input_that_says_how_many_rows_it_takes_is_given_these(executor: Exec
 
 @pytest.mark.tensorflow
 def test_outputs_do_not_show_it(executor: Executor) -> None:
-    """Why each place is run by itself: the outputs are within what is allowed, and so is the place, beside its sums."""
+    """Why each node is run in isolation: the outputs and the node are within the tolerance, compared with its sums."""
     with pytest.raises(ValidationError) as error:
         proven(executor, "Conv2D", "n/weights", 1)
     assert [line.partition(":")[0] for line in error.value.details] == ["n, large numbers"]

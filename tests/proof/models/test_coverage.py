@@ -42,7 +42,7 @@ def test_the_verdict_says_what_stayed_unreached(tmp_path: Path) -> None:
 
 
 def looking_up() -> Builder:
-    """A look-up of n in an embedding of five rows, and channels of which one is never above zero."""
+    """A look-up of n in an embedding of five rows, and channels; one of the channels is never above zero."""
     m = Builder()
     m.placeholder("n", "int32", ())
     m.const("zero", 0, "int32")
