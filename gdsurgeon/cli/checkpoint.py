@@ -108,7 +108,6 @@ def _look(prefix: str, as_json: bool, verify: bool) -> None:
 
 
 def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
-    from gdsurgeon.container.checkpoint.verify import verify
     from gdsurgeon.proof.settings import Event
     from gdsurgeon.view.checkpoint import verified, verified_json
 
@@ -119,7 +118,7 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
         nbytes += count
         terminal.tell(Event(f"verified {size(nbytes)}"))
 
-    found = verify(checkpoint, progress)
+    found = checkpoint.verify(progress)
     if as_json:
         terminal.answer_json(verified_json(checkpoint, found))
     elif not found.faults:

@@ -17,7 +17,7 @@ from gdsurgeon.wire.output import STANDARD_OUTPUT
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from gdsurgeon.compare.difference import Difference
+    from gdsurgeon.compare.diff import Difference
 
 
 DIFFERENT = 1
@@ -65,8 +65,7 @@ def command(
     """
     if sum((query.as_json, stat, markdown, textconv)) > 1:
         raise ConflictingOptions("give only one of --json, --stat, --markdown and --textconv")
-    from gdsurgeon.compare.diff import diff_models
-    from gdsurgeon.compare.difference import IGNORABLE
+    from gdsurgeon.compare.diff import IGNORABLE, diff_models
 
     unknown = sorted({*ignored}.difference(IGNORABLE))
     if unknown:
@@ -76,7 +75,7 @@ def command(
     if textconv:
         if others:
             raise ConflictingOptions("--textconv expects one model", option="--textconv")
-        from gdsurgeon.view.text import graph_lines
+        from gdsurgeon.view.difference import graph_lines
 
         terminal.answer("\n".join(graph_lines(query.open().graph)))
         return

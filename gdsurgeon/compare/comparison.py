@@ -355,23 +355,20 @@ def _compare_other_fields(out: Comparison, inside: Mapping[str, Renamed]) -> Non
     for name in out.facts.functions.changed:
         _compare_inside(out, name, inside.get(name, {}))
     found = out.facts.graph_fields
-    gradients = [{g.function_name: g.gradient_func for g in graph.functions.gradients()} for graph in (before, after)]
-    for name in dict.fromkeys((*gradients[0], *gradients[1])):
-        found[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
-    named = [
-        Counter([f"function {function.signature.name}" for function in graph.functions]) for graph in (before, after)
+    counts = [
+        Counter(
+            [f"function {function.signature.name}" for function in graph.functions]
+            + [f"gradient of {gradient.function_name}" for gradient in graph.functions.gradients()]
+        )
+        for graph in (before, after)
     ]
-    for counts, graph in zip(named, (before, after), strict=True):
-        counts.update(f"gradient of {gradient.function_name}" for gradient in graph.functions.gradients())
-    for what, count in named[1].items():
-        if count > max(1, named[0][what]):
+    for what, count in counts[1].items():
+        if count > max(1, counts[0][what]):
             found[f"doubled {what}"] = None, str(count)
-    found["library"] = before.functions.other_fields() or None, after.functions.other_fields() or None
     fields = [_other_fields(graph) for graph in (before, after)]
     for what in dict.fromkeys((*fields[0], *fields[1])):
-        found[what] = fields[0].get(what), fields[1].get(what)
-    for what in [what for what, (was, now) in found.items() if was == now]:
-        del found[what]
+        if fields[0].get(what) != fields[1].get(what):
+            found[what] = fields[0].get(what), fields[1].get(what)
 
 
 def _same(a: FunctionDef, b: FunctionDef) -> bool:
@@ -379,13 +376,14 @@ def _same(a: FunctionDef, b: FunctionDef) -> bool:
 
 
 def _other_fields(graph: Graph) -> dict[str, Value]:
-    """Returns the top-level fields other than nodes and library, by name."""
-    out: dict[str, bytes] = {}
+    """Returns the fields of a graph other than nodes and functions, by name."""
+    out: dict[str, Value] = {f"gradient of {g.function_name}": g.gradient_func for g in graph.functions.gradients()}
+    fields: dict[str, bytes] = {}
     for item in graph.store.layout.others:
         if item.number != LIBRARY:
             what = _FIELDS.get(item.number, f"field {item.number}")
-            out[what] = out.get(what, b"") + graph.source.read(item.value, item.end - item.value)
-    return dict(out)
+            fields[what] = fields.get(what, b"") + graph.source.read(item.value, item.end - item.value)
+    return out | {"library": graph.functions.other_fields() or None} | fields
 
 
 _FIELDS = {VERSIONS: "versions", DEBUG_INFO: "debug info"}

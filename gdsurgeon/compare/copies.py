@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, repeat
-from operator import eq
+from collections.abc import Iterator, Mapping
 
 from gdsurgeon.compare.comparison import is_same_attr
 from gdsurgeon.compare.intent import Copies, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import picked
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.node import Node, placeholder_shape
-from gdsurgeon.graph.records import Batch, batch_of
 from gdsurgeon.ops.kinds import BY_NODE_NAME, COLOCATION_ATTR, ENTER, FRAME_NAME, PLACEHOLDERS, SHARED_NAME, VAR_NAME
 from gdsurgeon.text import an, or_nothing
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.protos import FunctionDef, NodeDef, decode_error
 
 _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME, "container", BY_NODE_NAME))
 """Attrs that hold names, which a copy spells in its own way."""
@@ -154,52 +150,24 @@ def plain_copies(copies: Copies, after: Graph) -> set[str]:
     out: set[str] = set()
     if copies.originals.is_edited or after.is_edited:
         return out
-    reads, names = _Reads(copies), list(copies.names)
-    for at in range(0, len(names), _TOGETHER):
-        part = names[at : at + _TOGETHER]
-        pairs = zip(
-            part,
-            map(copies.originals.store.record, part),
-            map(after.store.record, map(copies.names.__getitem__, part)),
-            strict=True,
-        )
-        data = {
-            name: (old.data, new.data)
-            for name, old, new in pairs
-            if old is not None and new is not None and old.data is not None and new.data is not None
-        }
-        batches = batch_of([old for old, _ in data.values()]), batch_of([new for _, new in data.values()])
-        if batches[0] is not None and batches[1] is not None:
-            out.update(compress(data, _are_plain(batches[0], batches[1], reads)))
+    reads, broken, named = _Reads(copies), decode_error(), ENTER | PLACEHOLDERS
+    records, others = copies.originals.store.record, after.store.record
+    for name, copied in copies.names.items():
+        old, new = records(name), others(copied)
+        if old is None or new is None or old.data is None or new.data is None:
+            continue
+        try:
+            was, now = NodeDef.FromString(old.data), NodeDef.FromString(new.data)
+        except broken:
+            continue
+        if was.op in named or COLOCATION_ATTR in was.attr:
+            continue
+        if [reads[text] for text in was.input] == [*now.input]:
+            was.name = now.name
+            was.input[:] = now.input
+            if was == now:
+                out.add(name)
     return out
-
-
-_TOGETHER = 1 << 12
-"""Nodes that are compared at once."""
-
-
-def _are_plain(old: Batch, new: Batch, reads: _Reads) -> Iterator[bool]:
-    """Yields for each node of `old` whether the node of `new` has the same form and the expected inputs."""
-    numbers = {form: number for number, form in enumerate(new.forms)}
-    forms = [numbers.get(form, -1) if _is_told(form, op) else -1 for form, op in zip(old.forms, old.ops, strict=True)]
-    same_forms = map(eq, picked(forms, old.form_of), new.form_of)
-    wanted = list(map(reads.__getitem__, old.inputs))
-    same_reads = repeat(True) if wanted == new.inputs else map(eq, _by_node(wanted), _by_node(new.inputs))
-    return (is_form and is_read for is_form, is_read in zip(same_forms, same_reads, strict=False))
-
-
-def _is_told(form: bytes, op: str) -> bool:
-    """Returns whether nodes of equal form are equal: not if the form contains names, or depends on the file."""
-    return op not in ENTER | PLACEHOLDERS and COLOCATION_ATTR.encode() not in form
-
-
-def _by_node(inputs: Sequence[str | None]) -> Iterator[Sequence[str | None]]:
-    """Yields the inputs of each node; in `inputs`, each node ends with an empty text."""
-    start = 0
-    for at, text in enumerate(inputs):
-        if text == "":
-            yield inputs[start:at]
-            start = at + 1
 
 
 class _Reads(dict[str, str | None]):
@@ -210,7 +178,6 @@ class _Reads(dict[str, str | None]):
         super().__init__({} if ":" in names or "^" in names else copies.names)  # most of it is a name
         for tensor in copies.outside:
             self.pop(tensor, None)
-        self[""] = ""
         self._copies = copies
 
     def __missing__(self, text: str) -> str | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 from math import copysign, inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import BLOCK, ConstantValues, Element
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
 from gdsurgeon.errors import InputError
-from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.elements import has_numpy, is_readable
 
 SHOWN = 8
 """Elements up to which a value is shown, and no distance."""
+MOST_FEW = 64
+"""Elements up to which numbers are compared without arrays."""
 
 
 class Distance(NamedTuple):
@@ -50,19 +51,17 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
         return Distance(None, None, differing, count, *shown)
     if not is_readable(one.dtype):
         return Distance(None, None, count, count, *shown)
-    if has_numpy():
-        return _of_numbers(one, other)._replace(before=shown[0], after=shown[1])
-    starts = range(0, count, BLOCK)
-    blocks = (zip(one.plain_numbers(start, BLOCK), other.plain_numbers(start, BLOCK), strict=True) for start in starts)
-    return _of_pairs(chain.from_iterable(blocks), count)._replace(before=shown[0], after=shown[1])
-
-
-def distance_of_few(one: Constant, other: Constant) -> Distance:
-    """Returns the distance between two small constants, computed without arrays."""
-    values, others = one.values, other.values
-    shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
-    pairs: Any = zip(values, others, strict=True)
-    return _of_pairs(pairs, len(values))._replace(before=shown[0], after=shown[1])
+    if count > MOST_FEW and has_numpy():
+        found = _of_numbers(one, other)
+    else:
+        starts = range(0, count, BLOCK)
+        found = _of_pairs(
+            chain.from_iterable(
+                zip(one.plain_numbers(start, BLOCK), other.plain_numbers(start, BLOCK), strict=True) for start in starts
+            ),
+            count,
+        )
+    return found._replace(before=shown[0], after=shown[1])
 
 
 def _of_pairs(pairs: Iterable[tuple[float, float]], count: int) -> Distance:

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching
-from gdsurgeon.compare.namesakes import has_parted_namesakes, pair_namesakes, shorter
+from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes, shorter
 from gdsurgeon.compare.side import Interner, Side, sides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
@@ -61,7 +60,6 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
     _by_name(matching)
     if not _is_done(matching):
         _by_order(matching)
-        _by_surroundings(matching)
         _equal_groups(matching)
     matching.propagate(a.kind, b.kind)
     _in_place(matching)
@@ -125,14 +123,16 @@ def _by_name_and_op(matching: Matching) -> None:
             is_read = bool(a.users[i] or b.users[j])
             if a.shaped[i] == b.shaped[j] and (_has_same_reader(matching, i, j) if is_read else bool(a.inputs[i])):
                 matching.pair(i, j)
-        elif a.kind[i] == b.kind[j] or (a.inputs[i] and [(mates[u], port) for u, port in a.inputs[i]] == b.inputs[j]):
+        elif a.kind[i] == b.kind[j] or (
+            a.inputs[i] and tuple((mates[u], port) for u, port in a.inputs[i]) == b.inputs[j]
+        ):
             matching.pair(i, j)
 
 
 def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
     """Returns whether a consumer of `i` and a consumer of `j` are partners, and read them at the same input."""
-    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.users[i]}
-    return any(use in readers for use in matching.b.users[j])
+    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.uses(i)}
+    return any(use in readers for use in matching.b.uses(j))
 
 
 # -- upstream and downstream -----------------------------------------------------------------------------------
@@ -180,12 +180,10 @@ def upstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:
 def downstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:
     """Returns a number for each node, from its label, and from the numbers and inputs of its consumers."""
     out = [-1] * side.size
-    users = side.users
     for node in reversed(side.order):
-        readers = users[node]
-        around: object = len(readers)
-        if len(readers) <= MOST_DISTINGUISHED:
-            around = tuple(sorted([(out[reader], slot, port) for reader, slot, port in readers]))
+        around: object = (count := side.count_uses(node))
+        if count <= MOST_DISTINGUISHED:
+            around = tuple(sorted([(out[reader], slot, port) for reader, slot, port in side.uses(node)]))
         out[node] = numbers[labels[node], around]
     return out
 
@@ -215,33 +213,14 @@ def _next_colors(side: Side, free: Sequence[int], colors: list[int], numbers: In
     out = list(colors)
     for node in free:
         reads = tuple([(colors[u], port) for u, port in side.inputs[node]])
-        readers = side.users[node]
-        around = sorted([(colors[v], slot, port) for v, slot, port in readers]) if len(readers) <= MOST_READERS else ()
+        count = side.count_uses(node)
+        around = sorted([(colors[v], slot, port) for v, slot, port in side.uses(node)]) if count <= MOST_READERS else ()
         order = [
             sorted([colors[other] for other in nodes]) if len(nodes) <= MOST_READERS else [len(nodes)]
             for nodes in (side.controls[node], side.waiting[node])
         ]
-        out[node] = numbers[colors[node], reads, len(readers), tuple(around), tuple(map(tuple, order))]
+        out[node] = numbers[colors[node], reads, count, tuple(around), tuple(map(tuple, order))]
     return out
-
-
-def _by_surroundings(matching: Matching) -> None:
-    """Pairs nodes whose surroundings are equal within some edges, and occur once in each graph.
-
-    Small surroundings count only if a neighbor of the node is paired.
-    """
-    a, b = matching.a, matching.b
-    for rounds in (8, 4, 2, 1):
-        keys = _refined(matching, rounds)
-        if rounds <= 2:
-            for side, colors, partners in ((a, keys[0], matching.mates), (b, keys[1], matching.back)):
-                for node in side.inner:
-                    near = {u for u, _ in side.inputs[node] if not side.is_constant[u]}
-                    near |= {v for v, _, _ in side.users[node]}
-                    if partners[node] == FREE and all(partners[other] == FREE for other in near):
-                        colors[node] = -1
-        matching.pair_unique(*keys)
-        matching.propagate(a.shaped, b.shaped)
 
 
 def _equal_groups(matching: Matching) -> None:
@@ -392,11 +371,11 @@ def _in_place(matching: Matching) -> None:
     places: dict[object, list[int]] = defaultdict(list)
     for j in free_b:
         if b.inputs[j] and b.users[j]:
-            places[tuple(b.inputs[j]), tuple(sorted(b.users[j]))].append(j)
+            places[b.inputs[j], tuple(sorted(b.uses(j)))].append(j)
     for i in free_a:
         if a.inputs[i] and a.users[i]:
             reads = tuple((mates[u], port) for u, port in a.inputs[i])
-            users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.users[i]))
+            users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.uses(i)))
             found = places.pop((reads, users), ())
             if len(found) == 1:
                 matching.pair(i, found[0])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.compare.side import Side
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 FREE = -1
 """The partner of a node that has none."""
@@ -66,10 +68,10 @@ class Matching:
                 return False
             if slot >= len(reads) or back[reads[slot][0]] != FREE:
                 against = True
-            elif not against and len(other.users[mate]) <= MOST_READERS:
+            elif not against and other.count_uses(mate) <= MOST_READERS:
                 label = one.shaped[i]
                 against = any(
-                    back[v] == FREE and other.shaped[v] == label and at == slot for v, at, _ in other.users[mate]
+                    back[v] == FREE and other.shaped[v] == label and at == slot for v, at, _ in other.uses(mate)
                 )
         return against
 
@@ -98,7 +100,7 @@ class Matching:
         """
         queue = deque(seeds if seeds is not None else self._next_to_free())
         is_queued = set(queue)
-        mates, inputs, users = self.mates, self.a.inputs, self.a.users
+        mates, inputs, count_uses = self.mates, self.a.inputs, self.a.count_uses
         while queue:
             i = queue.popleft()
             is_queued.discard(i)
@@ -106,7 +108,7 @@ class Matching:
                 if not self.is_free(u, v) or self.is_contradicted(u, v):
                     continue
                 self.pair(u, v)
-                again = [p for p, _ in inputs[u] if mates[p] != FREE and len(users[p]) <= _MOST_AGAIN]
+                again = [p for p, _ in inputs[u] if mates[p] != FREE and count_uses(p) <= _MOST_AGAIN]
                 for near in (u, *again):
                     if near not in is_queued:
                         is_queued.add(near)
@@ -117,9 +119,9 @@ class Matching:
         free_a, free_b = self.free()
         if not free_b:
             return []
-        mates, inputs, users = self.mates, self.a.inputs, self.a.users
-        near = {u for i in free_a for u, _ in inputs[i]} | {v for i in free_a for v, _, _ in users[i]}
-        return sorted((i for i in near if mates[i] != FREE), key=self.a.rank.__getitem__)
+        mates, inputs = self.mates, self.a.inputs
+        near = {u for i in free_a for u, _ in inputs[i]} | {v for i in free_a for v, _, _ in self.a.uses(i)}
+        return [i for i in self.a.order if i in near and mates[i] != FREE]
 
     def _following(self, i: int, j: int, labels_a: Sequence[int], labels_b: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yields the corresponding neighbors of the partners `i` and `j` that are both free."""
@@ -129,12 +131,11 @@ class Matching:
             for (u, x), (v, y) in zip(reads_a, reads_b, strict=True):
                 if self.is_free(u, v) and x == y and labels_a[u] == labels_b[v] and not is_constant[u]:
                     yield u, v
-        users_a, users_b = self.a.users[i], self.b.users[j]
-        if len(users_a) > MOST_READERS or len(users_b) > MOST_READERS:
+        if self.a.count_uses(i) > MOST_READERS or self.b.count_uses(j) > MOST_READERS:
             return
         places: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for side, users, partners, labels in ((0, users_a, mates, labels_a), (1, users_b, back, labels_b)):
-            for v, slot, port in users:
+        for side, uses, partners, labels in ((0, self.a.uses(i), mates, labels_a), (1, self.b.uses(j), back, labels_b)):
+            for v, slot, port in uses:
                 if partners[v] == FREE:
                     places[labels[v], slot, port][side].append(v)
         for found, others in places.values():
@@ -147,4 +148,118 @@ def _unique(nodes: Iterable[int], keys: Sequence[int]) -> dict[int, int]:
     out: dict[int, int] = {}
     for node in nodes:
         out[keys[node]] = FREE if keys[node] in out else node
+    return out
+
+
+# -- nodes with the same name ----------------------------------------------------------------------------------
+
+# Nodes with the same name and op are partners if that makes the report shorter. Two matchings are compared: one that
+# begins with the content of nodes, and one that begins with their names. If they differ, the one with fewer and smaller
+# differences is used, for each place of the graph separately.
+
+RENAMED, UNPAIRED, REWIRED, WAITS, OTHER_DEVICE = 1, 2, 2, 1, 1
+"""The weights of differences: of a name, a node of one graph only, an input, a control edge, a device."""
+OTHER_CONSTANT = 1
+"""An input from a different, equal constant, which is not reported."""
+OTHER_KIND, OTHER_STRUCTURE, OTHER_CONTENT = 4, 3, 2
+TRAINED = 4
+"""Another value that training has set: two models seldom have an equal one by chance."""
+OTHER_END = 4
+"""An input or output has a different name, or is not an output any more."""
+
+
+def namesakes(matching: Matching) -> Iterator[tuple[int, int]]:
+    """Yields the pairs of nodes in both graphs with the same name and op; the versions of the op may differ."""
+    a, b = matching.a, matching.b
+    places = {name: j for j, name in enumerate(b.names)}
+    for i, name in enumerate(a.names):
+        j = places.get(name, FREE)
+        if j != FREE and a.kind[i] == b.kind[j]:
+            yield i, j
+
+
+def pair_namesakes(matching: Matching) -> None:
+    """Pairs the namesakes that are free."""
+    for i, j in namesakes(matching):
+        if matching.is_free(i, j):
+            matching.pair(i, j)
+
+
+def has_parted_namesakes(matching: Matching) -> bool:
+    """Returns whether some nodes of the same name and op are not matched with each other."""
+    return any(matching.mates[i] != j for i, j in namesakes(matching))
+
+
+def shorter(one: Matching, other: Matching) -> Matching:
+    """Returns `one`, with the pairs of `other` in each place where these are at most as many differences. Linear."""
+    a, b = one.a, one.b
+    parted = bytearray(one.mates[i] != other.mates[i] for i in range(a.size))
+    places = UnionFind(a.size + b.size)
+    for i in range(a.size):
+        if parted[i]:
+            for mate in (one.mates[i], other.mates[i]):
+                if mate != FREE:
+                    places.join(i, a.size + mate)
+    concerned: list[tuple[int, int]] = []  # a node whose report differs, and one of its place
+    for i in range(a.size):
+        first = FREE
+        for near in _around(a, i):
+            if parted[near]:
+                if first != FREE:
+                    places.join(first, near)
+                first = near
+        if first != FREE:
+            concerned.append((i, first))
+    less: dict[int, int] = defaultdict(int)  # by place: the number of reports with OTHER minus that with ONE
+    for i, near in concerned:
+        less[places.root(near)] += _weight(other, i) - _weight(one, i)
+    for j in range(b.size):
+        if one.back[j] != other.back[j]:
+            less[places.root(a.size + j)] += UNPAIRED * ((other.back[j] == FREE) - (one.back[j] == FREE))
+    out = Matching(a, b)
+    for i in range(a.size):
+        taken = other if parted[i] and less[places.root(i)] <= 0 else one
+        if taken.mates[i] != FREE:
+            out.pair(i, taken.mates[i])
+    return out
+
+
+def _around(side: Side, node: int) -> Iterator[int]:
+    """Yields `node`, and the nodes on which its report depends."""
+    yield node
+    yield from (producer for producer, _ in side.inputs[node])
+    yield from side.controls[node]
+    if node in side.passed:
+        yield side.passed[node]
+
+
+def _weight(matching: Matching, i: int) -> int:
+    """Returns the number of reported differences of the node `i` of A."""
+    a, b, mates = matching.a, matching.b, matching.mates
+    j = mates[i]
+    if j == FREE:
+        return UNPAIRED
+    out = RENAMED * (a.names[i] != b.names[j]) + OTHER_DEVICE * (a.forms[i].device != b.forms[j].device)
+    is_end = not a.users[i] and not a.waiting[i]
+    if not a.is_constant[i] and i not in a.passed:
+        is_other_end = is_end != (not b.users[j] and not b.waiting[j])
+        is_interface = is_end or a.forms[i].op in PLACEHOLDERS
+        out += OTHER_END * (is_other_end or (is_interface and a.names[i] != b.names[j]))
+    if a.kind[i] != b.kind[j]:
+        out += OTHER_KIND
+    elif a.structure[i] != b.structure[j]:
+        out += TRAINED if a.forms[i].is_trained else OTHER_STRUCTURE
+    elif a.content[i] != b.content[j]:
+        out += TRAINED if a.forms[i].is_trained else OTHER_CONTENT
+    if i in a.passed or j in b.passed:
+        return out + REWIRED * (mates[a.passed.get(i, i)] != b.passed.get(j, j))
+    reads = [(mates[u], port) for u, port in a.inputs[i]]
+    others = b.inputs[j]
+    for read, other, (u, _) in zip(reads, others, a.inputs[i], strict=False):
+        if read != other:
+            is_equal = a.is_constant[u] and a.content[u] == b.content[other[0]]
+            out += OTHER_CONSTANT if is_equal else REWIRED
+    out += REWIRED * abs(len(reads) - len(others))
+    if a.controls[i] or b.controls[j]:
+        out += WAITS * len({mates[u] for u in a.controls[i]} ^ {*b.controls[j]})
     return out

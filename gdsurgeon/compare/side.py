@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -213,6 +213,13 @@ class Interner(dict[Hashable, int]):
         return number
 
 
+class _Sparse(dict[int, Sequence[int]]):
+    """Nodes by a node; most nodes have none."""
+
+    def __missing__(self, node: int) -> Sequence[int]:
+        return ()
+
+
 class Side:
     """One of two graphs that are compared, as integers, as it is in its file.
 
@@ -228,8 +235,8 @@ class Side:
         inputs: the same, but consumers of a node in `passed` read its constant instead, and nodes in `passed` have no
             inputs. A node with only control inputs reads output -1 of each.
         controls, waiting: the control inputs and control outputs of each node.
-        users: the consumers of each node: (consumer, its input, the output that it reads).
-        order, rank: the nodes, producers first; the place of each node in that order.
+        users: the consumers of each node, see `uses`: (consumer, its input, the output that it reads), in one tuple.
+        order: the nodes, producers first.
         passed: the nodes that only forward a constant, with the constant.
         is_constant: whether each node is a constant (or, if `frozen`, a variable).
         inner: the nodes that are neither constants nor in `passed`, producers first.
@@ -264,9 +271,6 @@ class Side:
         self.order = topological_order(topology) if has_forward_edges(topology) else list(range(self.size))
         self._check(len(self.order) != self.size)
         self._read_edges(table)
-        self.rank = [0] * self.size
-        for place, number in enumerate(self.order):
-            self.rank[number] = place
         self.inner = [n for n in self.order if not self.is_constant[n] and n not in self.passed]
 
     def _check(self, is_broken: object) -> None:
@@ -276,21 +280,28 @@ class Side:
 
     def _read_edges(self, table: Table) -> None:
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        reads = [(code >> bits, code & control) for code in table.edges]
-        self.written: list[list[Read]] = [reads[start:end] for start, end in pairwise(table.offsets)]
-        self.controls: list[Sequence[int]] = [()] * self.size
+        # Equal numbers and pairs are one object, which saves a third of the memory of large graphs.
+        numbers = list(range(self.size))
+        known: dict[int, Read] = {}
+        for code in table.edges:
+            if code not in known:
+                known[code] = numbers[code >> bits], code & control
+        reads = list(map(known.__getitem__, table.edges))
+        del known
+        self.written = [tuple(reads[start:end]) for start, end in pairwise(table.offsets)]
+        self.controls, self.waiting = _Sparse(), _Sparse()
         waiting: dict[int, list[int]] = defaultdict(list)
         for number in {table.reader(at) for at in table.odd_edges if reads[at][1] == control}:
-            self.controls[number] = [producer for producer, port in self.written[number] if port == control]
-            self.written[number] = [read for read in self.written[number] if read[1] != control]
-            for producer in self.controls[number]:
+            self.controls[number] = producers = [producer for producer, port in self.written[number] if port == control]
+            self.written[number] = tuple([read for read in self.written[number] if read[1] != control])
+            for producer in producers:
                 waiting[producer].append(number)
-        self.waiting: list[Sequence[int]] = [waiting.get(number, ()) for number in range(self.size)]
-        self.inputs = [
-            data or [(producer, -1) for producer in controls]
-            for data, controls in zip(self.written, self.controls, strict=True)
-        ]
-        self.is_constant = [form.kind == "Const" for form in self.forms]
+        self.waiting.update(waiting)
+        self.inputs = list(self.written)
+        for number, controls in self.controls.items():
+            if not self.written[number]:
+                self.inputs[number] = tuple([(producer, -1) for producer in controls])
+        self.is_constant = bytearray(form.kind == "Const" for form in self.forms)
         self.passed: dict[int, int] = {}
         for number in self.order:
             source = self.written[number]
@@ -299,13 +310,25 @@ class Side:
                 if self.is_constant[constant]:
                     self.passed[number] = constant
         if passed := self.passed:
-            self.inputs = [[(passed.get(u, u), port) for u, port in reads] for reads in self.inputs]
+            for number, found in enumerate(self.inputs):
+                if any(producer in passed for producer, _ in found):
+                    self.inputs[number] = tuple([(passed.get(producer, producer), port) for producer, port in found])
             for number in passed:
-                self.inputs[number] = []
-        self.users: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
-        for number, found in enumerate(self.inputs):
+                self.inputs[number] = ()
+        users: list[list[int]] = [[] for _ in numbers]
+        for number, found in zip(numbers, self.inputs, strict=True):
             for slot, (producer, port) in enumerate(found):
-                self.users[producer].append((number, slot, port))
+                users[producer] += (number, slot, port)
+        self.users = list(map(tuple, users))
+
+    def uses(self, node: int) -> Iterator[tuple[int, int, int]]:
+        """Returns an iterator over the uses of `node`: a consumer, its input, and the output that it reads."""
+        found = iter(self.users[node])
+        return zip(found, found, found, strict=False)
+
+    def count_uses(self, node: int) -> int:
+        """Returns the number of inputs that read `node`."""
+        return len(self.users[node]) // 3
 
     @cached_property
     def served(self) -> dict[tuple[str, str, str], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.container.container import Container, SavedModel
+from gdsurgeon.container.container import Container
 from gdsurgeon.container.surroundings import (
     INITIALISERS,
     UNREACHABLE,
@@ -171,7 +171,7 @@ def compare_surroundings(
         names: the names in `other` of nodes of `one`, if they differ.
         keys: the signatures to compare; empty: all.
     """
-    a, b = (surroundings(model.meta, model.folder if isinstance(model, SavedModel) else "") for model in (one, other))
+    a, b = (surroundings(model.meta, model.folder) for model in (one, other))
     functions = {f.signature.name for f in one.graph.functions} & {f.signature.name for f in other.graph.functions}
 
     def nodes(text: str) -> str:

@@ -26,26 +26,38 @@ META_GRAPHS = 2
 
 
 class Container:
-    """The file of a model, with everything around the graph.
+    """The file of a model, with everything around the graph: a SavedModel, or a ``.meta`` file with its checkpoint.
 
     Args:
+        path: the folder of the SavedModel, or the path of the ``.meta`` file.
         source: the bytes of the file that holds the graph.
-        files: the state of the folder of a SavedModel; None for a file.
+        wanted: the part of the model to use.
+        files: the state of the folder of a SavedModel; None for a ``.meta`` file.
 
     Attributes:
         kind: the name of the kind.
+        folder: the folder of a SavedModel; '' for a ``.meta`` file.
         meta: the MetaGraph.
         checkpoint: the prefix of its checkpoint; '' without one.
+
+    Raises:
+        InputError: the file is corrupt, or has no such MetaGraph or signature.
+        UsageError: the file has several MetaGraphs, and `wanted` does not select one.
     """
 
-    kind: str
-    meta: MetaGraph
-    checkpoint: str
-
-    def __init__(self, source: Source, wanted: Wanted, files: State | None) -> None:
-        self._source = source
-        self._wanted = wanted
+    def __init__(self, path: str, source: Source, wanted: Wanted, files: State | None = None) -> None:
+        self._path, self._source, self._wanted = path, source, wanted
         self.files = files
+        self.folder = path if files is not None else ""
+        self.kind = "SavedModel" if self.folder else META_GRAPH
+        self._places = self._meta_graphs(source)
+        found = [MetaGraph(source, place.value, place.end) for place in self._places]
+        self._chosen = _chosen(found, wanted.tags, source.name) if self.folder else 0
+        self.meta = found[self._chosen]
+        for meta in found if self.folder else ():
+            check_assets(meta.around, source.name)
+        self.checkpoint = wanted.checkpoint or self._own_checkpoint()
+        self.graph.serving = self._serving(os.path.join(self.folder, ASSETS) if self.folder else "")
 
     @property
     def graph(self) -> Graph:
@@ -54,24 +66,33 @@ class Container:
 
     def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
         """Returns the current content of the file that holds the graph; see `MetaGraph.chunks`."""
-        raise NotImplementedError
+        inner = self.meta.chunks(around)
+        if not self.folder:
+            return inner
+        place = self._places[self._chosen]
+        head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
+        before, after = SourceSpan(self._source, 0, place.start), SourceSpan(self._source, place.end, self._source.size)
+        return [before, head, *inner, after]
 
     def read_again(self, source: Source) -> MetaGraph:
         """Returns the MetaGraph in `source`, the written file."""
-        raise NotImplementedError
+        place = self._meta_graphs(source)[self._chosen]
+        return MetaGraph(source, place.value, place.end)
 
     def reopened(self, source: Source) -> Container:
         """Returns the same container with `source` instead of its file."""
-        raise NotImplementedError
+        return Container(self._path, source, self._wanted, self.files)
 
-    def _serve(self, own: str, assets: str) -> None:
-        """Sets the prefix of the checkpoint, `own` by default, and the serving of the graph.
+    def _meta_graphs(self, source: Source) -> list[Field]:
+        return _places(source) if self.folder else [Field(META_GRAPHS, LEN, 0, 0, source.size)]
 
-        Raises:
-            InputError: there is no signature with a selected key.
-        """
-        meta, wanted = self.meta, self._wanted
-        checkpoint = self.checkpoint = wanted.checkpoint or own
+    def _own_checkpoint(self) -> str:
+        own = os.path.join(self.folder, CHECKPOINT) if self.folder else self._path.removesuffix(".meta")
+        is_file = own != self._path and not self.folder and os.path.isfile(own)
+        return own if own != self._path and (is_file or os.path.isfile(f"{own}.index")) else ""
+
+    def _serving(self, assets: str) -> Serving:
+        meta, wanted, checkpoint = self.meta, self._wanted, self.checkpoint
         missing = [key for key in wanted.signatures if key not in meta.signatures]
         if missing:
             remark = no_signature(missing[0], meta.signatures)
@@ -80,7 +101,7 @@ class Container:
         restored = restored_keys(meta) if checkpoint else {}
         by_objects = keys_by_objects(meta, checkpoint, restored) if checkpoint else {}
         keys = restored | by_objects
-        meta.graph.serving = Serving(
+        return Serving(
             self.kind,
             checkpoint,
             meta.signatures,
@@ -91,81 +112,6 @@ class Container:
             frozenset(by_objects),
             weights=partial(weights, checkpoint, keys) if checkpoint else None,
         )
-
-
-class SavedModel(Container):
-    """The folder of a SavedModel.
-
-    Args:
-        folder: its path.
-        source: its ``saved_model.pb``.
-        wanted: the part of it to use.
-        files: the state of the folder.
-
-    Raises:
-        InputError: it is corrupt, or has no such MetaGraph.
-        UsageError: it has several, and `wanted` does not select one.
-    """
-
-    kind = "SavedModel"
-
-    def __init__(self, folder: str, source: Source, wanted: Wanted, files: State | None) -> None:
-        super().__init__(source, wanted, files)
-        self.folder = folder
-        self._places = _places(source)
-        found = [MetaGraph(source, place.value, place.end) for place in self._places]
-        self._chosen = _chosen(found, wanted.tags, source.name)
-        self.meta = found[self._chosen]
-        for meta in found:
-            check_assets(meta.around, source.name)
-        own = os.path.join(folder, CHECKPOINT)
-        self._serve(own if os.path.isfile(f"{own}.index") else "", os.path.join(folder, ASSETS))
-
-    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
-        place = self._places[self._chosen]
-        inner = self.meta.chunks(around)
-        head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
-        before, after = SourceSpan(self._source, 0, place.start), SourceSpan(self._source, place.end, self._source.size)
-        return [before, head, *inner, after]
-
-    def read_again(self, source: Source) -> MetaGraph:
-        place = _places(source)[self._chosen]
-        return MetaGraph(source, place.value, place.end)
-
-    def reopened(self, source: Source) -> SavedModel:
-        return SavedModel(self.folder, source, self._wanted, self.files)
-
-
-class MetaGraphFile(Container):
-    """A ``.meta`` file, with the checkpoint of its name.
-
-    Args:
-        path: its path.
-        source: its bytes.
-        wanted: the part of it to use.
-
-    Raises:
-        InputError: it is corrupt.
-    """
-
-    kind = META_GRAPH
-
-    def __init__(self, path: str, source: Source, wanted: Wanted) -> None:
-        super().__init__(source, wanted, None)
-        self.meta = MetaGraph(source, 0, source.size)
-        self._path = path
-        own = path.removesuffix(".meta")
-        is_there = own != path and (os.path.isfile(f"{own}.index") or os.path.isfile(own))
-        self._serve(own if is_there else "", "")
-
-    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
-        return self.meta.chunks(around)
-
-    def read_again(self, source: Source) -> MetaGraph:
-        return MetaGraph(source, 0, source.size)
-
-    def reopened(self, source: Source) -> MetaGraphFile:
-        return MetaGraphFile(self._path, source, self._wanted)
 
 
 def _places(source: Source) -> list[Field]:

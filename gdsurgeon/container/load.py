@@ -65,9 +65,9 @@ def _opened(path: str, wanted: Wanted) -> Model:
         if is_named and os.path.isfile(path):
             check_whole(path)
         return Model(from_source(source), None)
-    from gdsurgeon.container.container import MetaGraphFile
+    from gdsurgeon.container.container import Container
 
-    found = MetaGraphFile(path, source, wanted)
+    found = Container(path, source, wanted)
     return Model(found.graph, found)
 
 
@@ -121,13 +121,13 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
 
 
 def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:
-    from gdsurgeon.container.container import SavedModel
+    from gdsurgeon.container.container import Container
 
     files = folder_state(folder)
     path = os.path.join(folder, GRAPH_FILE)
     source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, TEXT_FILE))
     source.name = name
-    found = SavedModel(folder, source, wanted, files)
+    found = Container(folder, source, wanted, files)
     return Model(found.graph, found)
 
 

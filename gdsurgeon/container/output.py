@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from gdsurgeon.container.checkpoint.bundle import Shard, index_path
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.container.tar import packed
 from gdsurgeon.errors import InputError, OutputError, printable, unwritable
-from gdsurgeon.wire.folder import Folder, State, changed_meanwhile
+from gdsurgeon.wire.folder import Folder, changed_meanwhile
 from gdsurgeon.wire.output import (
     Output,
     OutputFile,
@@ -24,8 +24,7 @@ from gdsurgeon.wire.output import (
     sync_folder,
     temporary_name,
 )
-from gdsurgeon.wire.source import open_source
-from gdsurgeon.wire.write import Chunk, SourceSpan
+from gdsurgeon.wire.write import Chunk
 
 REPLACED = frozenset((GRAPH_FILE, TEXT_FILE, FINGERPRINT))
 """The files of a SavedModel that a new graph replaces; the fingerprint is a fingerprint of the graph."""
@@ -133,7 +132,7 @@ class OutputFolder(StagedOutput):
 class OutputTar(Output):
     """Standard output, to which a SavedModel is written as a tar stream of the files in its folder.
 
-    If the result must be read first, it is staged in a folder for temporary files.
+    It is staged in a folder for temporary files.
 
     Attributes:
         further_files: see `OutputFolder`.
@@ -176,39 +175,12 @@ class OutputTar(Output):
         return graph_file
 
     def publish(self) -> None:
-        self._stream.stream(packed(_listed(self._staged, None)))
+        self._stream.stream(packed(self._staged))
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Streams the folder with `chunks` as its graph. Raises: see `Output.publish`."""
-        self._stream.stream(packed(self._files(list(chunks))))
-
-    def _files(self, graph: list[Chunk]) -> Iterator[tuple[str, list[Chunk] | None]]:
-        yield GRAPH_FILE, graph
-        if self._model:
-            yield from (item for item in _listed(self._model, self.files) if item[0] not in REPLACED)
-        assets = {os.path.join(ASSETS, os.path.basename(path)): path for path in self._assets}
-        for files in (assets, self.further_files):
-            for inner in sorted({os.path.dirname(name) for name in files}):
-                yield inner, None
-                for name, content in files.items():
-                    if os.path.dirname(name) != inner:
-                        continue
-                    if isinstance(content, str):
-                        with open_source(content) as source:  # until the next file is requested
-                            yield name, [SourceSpan(source, 0, source.size)]
-                    else:
-                        yield name, list(content)
-
-
-def _listed(path: str, before: State | None) -> Iterator[tuple[str, list[Chunk] | None]]:
-    """Yields all files and folders in the folder `path`, which must be in the state `before` unless that is None."""
-    with Folder(path) as folder:
-        for entry in folder.entries():
-            if entry.is_folder:
-                yield entry.path, None
-            else:
-                with folder.source(entry.path, before) as source:
-                    yield entry.path, [SourceSpan(source, 0, source.size)]
+        self.stage(chunks)
+        self.publish()
 
 
 def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import ExitStack
+from functools import cache
+from typing import NamedTuple
 
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.errors import InputError, Json, OutputError, printable, quoted, unwritable
 from gdsurgeon.text import named, shortened
+from gdsurgeon.wire.folder import Folder
 from gdsurgeon.wire.source import (
     LONGEST_STREAM,
     STANDARD_INPUT_NAME,
@@ -19,7 +23,7 @@ from gdsurgeon.wire.source import (
     head_of_standard_input,
     read_standard_input,
 )
-from gdsurgeon.wire.write import Chunk, size_of
+from gdsurgeon.wire.write import Chunk, SourceSpan
 
 MAGIC_AT, MAGIC = 257, b"ustar"
 BLOCK = 512
@@ -31,9 +35,9 @@ LONGEST_NAME, LONGEST_PART = 1024, 255
 LONGEST_HEADER = 1 << 20
 """Bytes of a header that holds names and sizes for which the block of a member has no room."""
 _PIECE = 1 << 20
-_FILES = (b"0", b"\0", b"7")
-_FOLDER, _PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK, _SPARSE = b"5", b"x", b"g", b"L", b"K", b"S"
-_OTHERS = {b"1": "hard link", b"2": "link", b"3": "device", b"4": "device", b"6": "fifo", _SPARSE: "sparse file"}
+_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+_FOLDER = tarfile.DIRTYPE
+_OTHERS = {b"1": "hard link", b"2": "link", b"3": "device", b"4": "device", b"6": "fifo", b"S": "sparse file"}
 _OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EILSEQ)
 """Errors of a system that does not allow a name."""
 
@@ -66,24 +70,30 @@ class _Archive:
         """Yields the members; read the `content` of a file before the next member is requested. Raises InputError."""
         stated: dict[str, bytes] = {}
         while any(head := self._exactly(BLOCK)):
-            member = self._member(head)
-            if member.kind in (_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK):
-                if member.size > LONGEST_HEADER:
-                    raise self.error(
-                        f"is a tar archive with a header of {member.size:,} bytes, which is too large", "too-large"
-                    )
-                data = self._exactly(member.size)
-                if member.kind == _PAX:
+            try:
+                info = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+            except tarfile.HeaderError as error:
+                raise self.corrupt(f"a header cannot be parsed: {error}") from error
+            if info.size < 0:
+                raise self.corrupt("a header has a negative size")
+            if info.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
+                if info.size > LONGEST_HEADER:
+                    what = f"is a tar archive with a header of {info.size:,} bytes, which is too large"
+                    raise self.error(what, "too-large")
+                data = self._exactly(info.size)
+                if info.type == tarfile.XHDTYPE:
                     stated |= self._records(data)
-                elif member.kind == _LONG_NAME:
+                elif info.type == tarfile.GNUTYPE_LONGNAME:
                     stated["path"] = data.rstrip(b"\0")
+                padding = -info.size % BLOCK
             else:
-                name = os.fsdecode(stated["path"]) if "path" in stated else member.name
-                size = self._number(stated["size"], 10) if "size" in stated else member.size
+                name = os.fsdecode(stated["path"]) if "path" in stated else info.name + "/" * info.isdir()
+                size = self._number(stated["size"]) if "size" in stated else info.size
                 is_sparse = any(key.startswith("GNU.sparse") for key in stated)
                 stated = {}
-                yield _Member(name, _SPARSE if is_sparse else member.kind, size)
-            self._exactly(-member.size % BLOCK)
+                padding = 0 if info.isdir() else -info.size % BLOCK
+                yield _Member(name, tarfile.GNUTYPE_SPARSE if is_sparse else info.type, 0 if info.isdir() else size)
+            self._exactly(padding)
 
     def content(self, size: int) -> Iterator[bytes]:
         """Yields the next `size` bytes in pieces. Raises InputError."""
@@ -109,25 +119,13 @@ class _Archive:
     def _exactly(self, size: int) -> bytes:
         return b"".join(self.content(size))
 
-    def _member(self, head: bytes) -> _Member:
-        """Returns the member described by the header block `head`."""
-        if sum(head) - sum(head[148:156]) + 8 * 0x20 != self._number(head[148:156], 8):
-            raise self.corrupt("the checksum of a header is wrong")
-        name, kind = head[:100].split(b"\0")[0], head[156:157]
-        prefix = head[345:500].split(b"\0")[0] if head[257:263] == b"ustar\0" else b""
-        name = prefix + b"/" + name if prefix else name
-        size = int.from_bytes(head[125:136], "big") if head[124] == 0x80 else self._number(head[124:136], 8)
-        if kind == b"\0" and name.endswith(b"/"):
-            kind = _FOLDER
-        return _Member(os.fsdecode(name), kind, 0 if kind == _FOLDER else size)
-
     def _records(self, data: bytes) -> dict[str, bytes]:
         """Returns the records of a POSIX.1-2001 header: each has a length, a blank, a key, an equals sign, a value."""
         out: dict[str, bytes] = {}
         at = 0
         while at < len(data) and data[at]:
             digits, blank, _ = data[at : at + 20].partition(b" ")
-            end = at + self._number(digits, 10)
+            end = at + self._number(digits)
             key, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
             if not blank or not equals or data[end - 1 : end] != b"\n":
                 raise self.corrupt("a header is not a list of records")
@@ -135,14 +133,10 @@ class _Archive:
             at = end
         return out
 
-    def _number(self, digits: bytes, base: int) -> int:
-        text = digits.strip(b" \0") or b"0"
-        try:
-            if text.isdigit() and len(text) <= 20:
-                return int(text, base)
-        except ValueError:
-            pass
-        raise self.corrupt("a header has a field that is not a number")
+    def _number(self, digits: bytes) -> int:
+        if not digits.isdigit() or len(digits) > 20:
+            raise self.corrupt("a header has a field that is not a number")
+        return int(digits)
 
     def corrupt(self, what: str) -> InputError:
         return corrupt_file(self.name, f"{what}, and it is a tar archive", reason=what)
@@ -214,66 +208,45 @@ def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputE
     return archive.error(f"is a tar archive with {name}, which {what}", code, name=member.name)
 
 
-def packed(files: Iterator[tuple[str, list[Chunk] | None]]) -> Iterator[Chunk]:
-    """Yields a tar stream of `files`: paths with their content (None for a folder), each after its parent folder."""
-    import tarfile
-
-    for path, chunks in files:
-        info = tarfile.TarInfo(path)
-        info.mode, info.type = (0o755, tarfile.DIRTYPE) if chunks is None else (0o644, tarfile.REGTYPE)
-        info.size = size_of(chunks or ())
-        yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-        yield from chunks or ()
-        yield bytes(-info.size % BLOCK)
+def packed(path: str) -> Iterator[Chunk]:
+    """Yields the folder `path` as a tar stream; read each chunk before the next one is requested."""
+    with Folder(path) as folder:
+        for entry in folder.entries():
+            info = tarfile.TarInfo(entry.path)
+            if entry.is_folder:
+                info.mode, info.type = 0o755, tarfile.DIRTYPE
+                yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+                continue
+            with folder.source(entry.path) as source:
+                info.size = source.size
+                yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+                yield SourceSpan(source, 0, source.size)
+            yield bytes(-info.size % BLOCK)
     yield bytes(2 * BLOCK)
 
 
-if TYPE_CHECKING:
+_rooms = ExitStack()
+"""The folders of unpacked models."""
+
+
+@cache
+def _room(_stream: object) -> str:
     from tempfile import TemporaryDirectory
 
-
-class _Arrival:
-    """The input that has been read from one standard input.
-
-    Attributes:
-        stream: that standard input.
-        room: the folder for unpacked files; None if it was not needed yet, or cannot be made.
-        model: the folder of the model; '' if standard input is not a tar stream, None if not examined yet.
-    """
-
-    def __init__(self) -> None:
-        self.stream: object = sys.stdin
-        self.room: TemporaryDirectory[str] | None = None
-        self.model: str | None = None
+    try:
+        return _rooms.enter_context(TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp", ignore_cleanup_errors=True))
+    except OSError:
+        return ""
 
 
-_arrival = _Arrival()
-
-
-def _current() -> _Arrival:
-    if _arrival.stream is not sys.stdin:
-        forget()
-    return _arrival
-
-
-def forget() -> None:
-    """Removes the unpacked files."""
-    if _arrival.room is not None:
-        _arrival.room.cleanup()
-    _arrival.__init__()  # type: ignore[misc]
+@cache
+def _model(_stream: object) -> str:
+    return _unpacked(room()) if is_tar(head_of_standard_input(BLOCK)) else ""
 
 
 def room() -> str:
     """Returns the folder for unpacking a model, and creates it on first use; '' if it cannot be created."""
-    found = _current()
-    if found.room is None:
-        from tempfile import TemporaryDirectory
-
-        try:
-            found.room = TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp", ignore_cleanup_errors=True)
-        except OSError:
-            return ""
-    return found.room.name
+    return _room(sys.stdin)
 
 
 def arrived() -> str:
@@ -283,10 +256,14 @@ def arrived() -> str:
         InputError: the archive is broken, or holds no SavedModel.
         OutputError: it cannot be unpacked.
     """
-    found = _current()
-    if found.model is None:
-        found.model = _unpacked(room()) if is_tar(head_of_standard_input(BLOCK)) else ""
-    return found.model
+    return _model(sys.stdin)
+
+
+def forget() -> None:
+    """Removes the unpacked files."""
+    _rooms.close()
+    _room.cache_clear()
+    _model.cache_clear()
 
 
 def _unpacked(folder: str) -> str:

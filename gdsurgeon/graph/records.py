@@ -141,12 +141,6 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
             yield item
 
 
-def batch_of(bodies: list[bytes]) -> Batch | None:
-    """Returns the nodes of the NodeDefs `bodies`, from any places, with their forms; None if one is not regular."""
-    out = _batch(Run(0, b"", list(map(len, bodies)), bodies), forms=True)
-    return out if out is not None and out.inputs.count("") == len(bodies) else None
-
-
 def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
     """Returns the bounds of the records of `run` that contain one of `needles`, in file order."""
     rows: set[int] = set()

@@ -24,7 +24,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.checkpoint.bundle import Shard, index_path, shard_path
 from gdsurgeon.container.checkpoint.edit import Edited, check_identical, edit, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
-from gdsurgeon.container.container import META_GRAPHS, Container, SavedModel, only_graph
+from gdsurgeon.container.container import META_GRAPHS, Container, only_graph
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.load import Model, open_model
 from gdsurgeon.container.mentions import as_variable, respell
@@ -95,7 +95,7 @@ class _ModelForm(Form):
         original, own = self._edited.pristine(), self._container
         before = {}
         if own is not None:
-            before = surroundings(own.meta, own.folder if folder and isinstance(own, SavedModel) else "")
+            before = surroundings(own.meta, own.folder if folder else "")
         found = surroundings(written, folder)
         expected = specification.unchanged(before, original, written.graph, self._result.intent)
         wrong = list(specification.wrong_surroundings(expected, found, self._result.asked, self._around))
@@ -392,7 +392,7 @@ class EditedModelForm(_ModelForm):
 
     def check(self, staged: str) -> None:
         with closing(open_source(staged)) as source:
-            folder = os.path.dirname(staged) if isinstance(self._container, SavedModel) else ""
+            folder = os.path.dirname(staged) if self._container is not None and self._container.folder else ""
             self._check(self._read(source), folder)
 
     def _read(self, source: Source) -> MetaGraph:

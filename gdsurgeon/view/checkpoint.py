@@ -11,8 +11,7 @@ from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.text import Entry, columns, counted, renaming, size
 
 if TYPE_CHECKING:
-    from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
-    from gdsurgeon.container.checkpoint.verify import Verified
+    from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, Verified
     from gdsurgeon.operation.checkpoint import CheckpointOutcome
     from gdsurgeon.operation.convert import Converted
 

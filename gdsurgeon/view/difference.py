@@ -1,7 +1,11 @@
-"""The differences of two graphs: lines of text, JSON, Markdown for a pull request, and notes on a page."""
+"""The differences of two graphs: lines of text, JSON, Markdown for a pull request, and notes on a page.
+
+Also a graph as text, for a comparison line by line.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,11 +13,18 @@ from math import inf
 from textwrap import wrap
 from typing import NamedTuple, TypeVar
 
-from gdsurgeon.analysis.queries.attr_text import format_element
+from gdsurgeon.analysis.queries.attr_text import format_attr_bytes, format_element
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import TensorInfo
+from gdsurgeon.analysis.shapes.arithmetic import typed
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.changes import WIRING, Change, Detail, EndChange, SignatureChange
-from gdsurgeon.compare.difference import Difference, Hunks, ValueChange
-from gdsurgeon.errors import Json, printable
+from gdsurgeon.compare.diff import Difference, Hunks, ValueChange
+from gdsurgeon.compare.side import Form, forms_in
+from gdsurgeon.errors import EditError, InputError, Json, printable
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input
 from gdsurgeon.text import counted, first_lines, ops, size
 
 WIDTH = 80
@@ -382,3 +393,62 @@ def _markdown_lines(difference: Difference) -> Iterator[str]:
             for mark in "|*_`[]~@#":
                 escaped = escaped.replace(mark, f"\\{mark}")
             yield f"| {label if not place else ''} | {escaped} |"
+
+
+# -- graphs as text ----------------------------------------------------------------------------------------------
+
+MOST_ELEMENTS = 8
+"""The number of elements up to which a constant is printed; larger ones have a digest."""
+LONGEST_ELEMENT = 200
+"""The largest number of printed characters of an element."""
+
+
+def graph_lines(graph: Graph) -> Iterator[str]:
+    """Yields the nodes of a graph and of its functions, sorted by name: ``name = Op(input, ...) attr=...``.
+
+    A large constant is shown by its shape and a digest. Redundant facts are left out: shapes recorded by an exporter,
+    attrs with default values.
+    """
+    yield from _nodes(graph, "")
+    for name in sorted(function.signature.name for function in graph.functions):
+        yield f"function {printable(name)}"
+        try:
+            yield from _nodes(Body(graph, name, lenient=True).graph, "  ")
+        except EditError as error:
+            yield f"  {printable(error.message)}"
+
+
+def _nodes(graph: Graph, indent: str) -> Iterator[str]:
+    topology, forms = topology_of(graph), forms_in(graph)
+    for number in sorted(topology.numbers(), key=topology.name):
+        form, name = forms[number], topology.name(number)
+        reads = [
+            format_input(topology.name(producer), port) if port >= 0 else f"^{topology.name(producer)}"
+            for producer, port in topology.reads(number)
+        ]
+        reads += ["a missing node"] * topology.reads_missing(number)
+        inputs = ", ".join(map(printable, reads))
+        what = _constant(graph, name, form) if form.op == "Const" else _attrs(form)
+        device = f" @{printable(form.device)}" if form.device else ""
+        yield f"{indent}{printable(name)} = {printable(form.op)}({inputs}){what}{device}"
+
+
+def _attrs(form: Form) -> str:
+    found = {key: format_attr_bytes(data) for key, data in form.attrs.items()}
+    found |= {key: ",".join(names) for key, names in form.functions.items()}
+    kind = f" {typed(*form.tensor)}" if form.tensor is not None else ""
+    return kind + "".join(f" {printable(key)}={printable(text)}" for key, text in sorted(found.items()))
+
+
+def _constant(graph: Graph, name: str, form: Form) -> str:
+    kind = typed(*form.tensor) if form.tensor is not None else "unreadable"
+    try:
+        values = values_of(graph[name])
+        if values.count <= MOST_ELEMENTS:
+            return (
+                f" {kind} {', '.join(printable(str(item))[:LONGEST_ELEMENT] for item in values.first(MOST_ELEMENTS))}"
+            )
+    except InputError:
+        pass  # its digest tells as much
+    digest = hashlib.blake2b(repr(form.content).encode(), digest_size=6).hexdigest()
+    return f" {kind} #{digest}"

@@ -20,7 +20,6 @@ from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import columns, counted, size
-from gdsurgeon.wire.protos import AttrValue
 
 MOST_LISTED = 20
 """Lines of one list that are shown to people."""
@@ -169,10 +168,6 @@ def _attr_keys(node: Node) -> Iterator[str]:
         is_value = key == "value" and node.op == "Const"
         if not is_value and not (key == COLOCATION_ATTR and node.colocated):
             yield key
-
-
-def _tensor_text(value: AttrValue) -> str:
-    return f"a tensor: {typed(value.tensor.dtype, shape_of(value.tensor.tensor_shape))}"
 
 
 # -- values --------------------------------------------------------------------------------------------------

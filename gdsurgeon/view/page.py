@@ -24,7 +24,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from gdsurgeon.compare.difference import Difference
+from gdsurgeon.compare.diff import Difference
 from gdsurgeon.compare.matching import FREE
 from gdsurgeon.errors import printable
 from gdsurgeon.view.content import Content, depth_first

@@ -87,6 +87,9 @@ class Edge(Data):
     tensors: int = 0
 
 
+_EMPTY = Layout([], [], 0.0, 0.0)
+
+
 @dataclass(eq=False, repr=False)
 class Box(Data):
     """A scope or a node in a picture.
@@ -98,6 +101,8 @@ class Box(Data):
         boxes: the inner boxes; empty if it is closed.
         edges: between the inner boxes.
         fault: the fault of the node; '' if it has none.
+        layout: the layout of the inner boxes, for a drawing.
+        size: its width and height.
     """
 
     item: Item
@@ -106,6 +111,8 @@ class Box(Data):
     fault: str = ""
     boxes: list[Box] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
+    layout: Layout = _EMPTY
+    size: Point = (0.0, 0.0)
 
     @property
     def is_scope(self) -> bool:
@@ -328,10 +335,10 @@ def svg(whole: Box) -> str:
     kinds = Counter(box.item.kind for box in whole.all() if box.item.kind >= 0)
     repeated = [kind for kind, count in kinds.most_common() if count > 1]
     colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(repeated)}
-    placed = _placed(whole)
+    _place(whole)
     parts = [f'<text class="t" x="{MARGIN}" y="{LINE}">{escape(whole.title)}</text>']
-    _draw(placed, (MARGIN, LINE + MARGIN), colours, parts)
-    width, height = (length + 2 * MARGIN for length in (placed.layout.width, placed.layout.height + LINE))
+    _draw(whole, (MARGIN, LINE + MARGIN), colours, parts)
+    width, height = (length + 2 * MARGIN for length in (whole.layout.width, whole.layout.height + LINE))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}"><title>{escape(whole.title)}</title><style>{_STYLE}</style>'
@@ -340,32 +347,26 @@ def svg(whole: Box) -> str:
     )
 
 
-@dataclass(eq=False, repr=False)
-class _Placed(Data):
-    """A box with the layout of its inner boxes, and its size."""
-
-    box: Box
-    inner: list[_Placed]
-    layout: Layout
-    size: Point
-
-
-def _placed(box: Box) -> _Placed:
-    inner = [_placed(child) for child in box.boxes]
-    layout = layered([child.size for child in inner], [(edge.source, edge.target) for edge in box.edges])
+def _place(box: Box) -> None:
+    """Sets the size of a box, and the layout of its inner boxes."""
+    for child in box.boxes:
+        _place(child)
+    layout = box.layout = layered(
+        [child.size for child in box.boxes], [(edge.source, edge.target) for edge in box.edges]
+    )
     texts = (box.title, *box.lines)
     width = min(max(map(len, texts)), LONGEST) * CHARACTER + 2 * MARGIN
     height = len(texts) * LINE + MARGIN
-    if inner:
-        return _Placed(box, inner, layout, (max(width, layout.width + 2 * MARGIN), layout.height + height + MARGIN))
-    return _Placed(box, inner, layout, (width, height))
+    if box.boxes:
+        width, height = max(width, layout.width + 2 * MARGIN), layout.height + height + MARGIN
+    box.size = width, height
 
 
-def _draw(placed: _Placed, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
+def _draw(box: Box, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
     """Appends the inner boxes of a box; its inside begins at `at`."""
     x, y = at
     labelled: set[tuple[int, str]] = set()  # shared facts are stated once
-    for edge, line in zip(placed.box.edges, placed.layout.lines, strict=True):
+    for edge, line in zip(box.edges, box.layout.lines, strict=True):
         points = [(x + px, y + py) for px, py in line]
         kind = "" if edge.tensors else ' class="c"'
         parts.append(f'<path{kind} marker-end="url(#a)" d="{_curve(points)}"/>')
@@ -374,13 +375,13 @@ def _draw(placed: _Placed, at: Point, colours: Mapping[int, str], parts: list[st
             more = f" +{edge.tensors - 1}" if edge.tensors > 1 else ""
             begin = f'x="{points[0][0] + 4:.1f}" y="{points[0][1] + 10:.1f}"'
             parts.append(f'<text class="l" {begin}>{escape(edge.label)}{more}</text>')
-    for child, (cx, cy) in zip(placed.inner, placed.layout.centres, strict=True):
+    for child, (cx, cy) in zip(box.boxes, box.layout.centres, strict=True):
         _draw_box(child, (x + cx - child.size[0] / 2, y + cy - child.size[1] / 2), colours, parts)
 
 
-def _draw_box(placed: _Placed, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
-    box, (x, y), (width, height) = placed.box, at, placed.size
-    name = "o" if placed.inner else "s" if box.is_scope else "n"
+def _draw_box(box: Box, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
+    (x, y), (width, height) = at, box.size
+    name = "o" if box.boxes else "s" if box.is_scope else "n"
     colour = colours.get(box.item.kind)
     border = f' style="stroke:{colour};stroke-width:2"' if colour else ""
     parts.append(f"<g><title>{escape(printable(box.fault or box.item.path or box.title))}</title>")
@@ -393,8 +394,8 @@ def _draw_box(placed: _Placed, at: Point, colours: Mapping[int, str], parts: lis
         begin = f'x="{x + MARGIN:.1f}" y="{y + LINE * (number + 1):.1f}"'
         parts.append(f'<text class="{style}" {begin}>{escape(_cut(text))}</text>')
     parts.append("</g>")
-    if placed.inner:
-        _draw(placed, (x + MARGIN, y + height - placed.layout.height - MARGIN), colours, parts)
+    if box.boxes:
+        _draw(box, (x + MARGIN, y + height - box.layout.height - MARGIN), colours, parts)
 
 
 def _cut(text: str) -> str:

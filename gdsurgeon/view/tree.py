@@ -225,6 +225,11 @@ class Item(Data):
         scope: the scope; None for a node.
         row: the node; -1 for a scope. A scope with one node that is not a weight is shown as that node.
         items: its visible items, including the function of a call, in the order of the graph; None if it is closed.
+        op: the op of a node; '' for a scope.
+        output: dtype and shape of its output; '' without output.
+        path: the name of the node, or of the scope.
+        kind: equal for scopes of the same structure; -1 without a kind.
+        nodes, parameters, flops, faults: totals, as in a scope.
     """
 
     outline: Outline
@@ -233,47 +238,17 @@ class Item(Data):
     row: int
     items: list[Item] | None = None
 
-    @property
-    def op(self) -> str:
-        """The op of a node; '' for a scope."""
-        return self.outline.content.ops[self.row] if self.row >= 0 else ""
-
-    @property
-    def output(self) -> str:
-        """Dtype and shape of its output; '' without output."""
-        if self.row < 0:
-            return self.scope.output if self.scope is not None else ""
-        return next(iter(self.outline.content.outputs[self.row]), "")
-
-    @property
-    def nodes(self) -> int:
-        """The number of its nodes."""
-        return self.scope.nodes if self.scope is not None else 1
-
-    @property
-    def parameters(self) -> int:
-        """The number of values in it that training may have set."""
-        return self.scope.parameters if self.scope is not None else self.outline.content.parameters[self.row]
-
-    @property
-    def flops(self) -> int:
-        """Its floating-point operations."""
-        return self.scope.flops if self.scope is not None else self.outline.content.flops[self.row]
-
-    @property
-    def faults(self) -> int:
-        """The number of its nodes with faults."""
-        return self.scope.faults if self.scope is not None else int(self.row in self.outline.content.faults)
-
-    @property
-    def kind(self) -> int:
-        """Equal for scopes of the same structure; -1 without a kind."""
-        return self.scope.kind if self.scope is not None and self.row < 0 else -1
-
-    @property
-    def path(self) -> str:
-        """The name of the node, or of the scope."""
-        return self.outline.content.names[self.row] if self.row >= 0 or self.scope is None else self.scope.path
+    def __post_init__(self) -> None:
+        content, scope, row = self.outline.content, self.scope, self.row
+        if scope is not None:
+            self.nodes, self.parameters, self.flops = scope.nodes, scope.parameters, scope.flops
+            self.op, self.output, self.kind, self.faults = "", scope.output, scope.kind, scope.faults
+        else:
+            self.nodes, self.parameters, self.flops = 1, content.parameters[row], content.flops[row]
+            self.faults = int(row in content.faults)
+        if row >= 0:
+            self.op, self.output, self.kind = content.ops[row], next(iter(content.outputs[row]), ""), -1
+        self.path = content.names[row] if row >= 0 or scope is None else scope.path
 
     def all(self) -> Iterator[Item]:
         """Yields the item and all its visible items."""

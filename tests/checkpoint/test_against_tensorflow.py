@@ -16,7 +16,6 @@ from gdsurgeon.container.checkpoint.edit import Files, edit, relinked, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import parse_slice_spec
 from gdsurgeon.container.checkpoint.stored import Checkpoint
-from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.wire.write import read_chunks
@@ -32,7 +31,7 @@ def check(checkpoint: Checkpoint, tensors: list[Drawn]) -> None:
             assert tensor.strings() == drawn.data
         else:
             assert checkpoint.stretch(drawn.key).data() == drawn.data
-    assert verify(checkpoint).faults == ()
+    assert checkpoint.verify().faults == ()
 
 
 def write(prefix: Path, files: Files) -> None:
@@ -113,7 +112,7 @@ def test_an_index_of_many_blocks(tf: Any, tmp_path: Path) -> None:
     Path(f"{tmp_path / 'ours'}.index").write_bytes(compressed(index(tmp_path / "ours")))
     assert tf.train.load_checkpoint(str(tmp_path / "ours")).get_tensor(keys[77]) == 77
     with open_checkpoint(str(tmp_path / "ours")) as checkpoint:
-        assert checkpoint.keys == sorted(keys) and verify(checkpoint).faults == ()
+        assert checkpoint.keys == sorted(keys) and checkpoint.verify().faults == ()
 
 
 @pytest.mark.tensorflow
@@ -141,14 +140,14 @@ def test_every_byte_of_a_v1_checkpoint_is_verified(tf: Any, tmp_path: Path) -> N
         path.write_bytes(data[:at] + bytes((data[at] ^ 16,)) + data[at + 1 :])
         try:
             with open_checkpoint(str(path)) as checkpoint:
-                faults = verify(checkpoint).faults
+                faults = checkpoint.verify().faults
         except InputError as error:
             faults = (error.message,)
         assert faults and "m.ckpt" in faults[0], at
     at = data.index(SMALL[0].data)
     path.write_bytes(data[:at] + b"!" + data[at + 1 :])
     with open_checkpoint(str(path)) as checkpoint:
-        (fault,) = verify(checkpoint).faults
+        (fault,) = checkpoint.verify().faults
     said = "is corrupt: the checksum of its block at offset 0 is wrong (the block contains 'bias', 'kernel', 'step')"
     assert fault == f"{path} {said}"
     path.write_bytes(data[:-60])

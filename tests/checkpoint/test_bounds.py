@@ -16,7 +16,6 @@ from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import into_proto, slice_key
 from gdsurgeon.container.checkpoint.stored import decode_strings, encode_strings
 from gdsurgeon.container.checkpoint.table import TABLE_END, build_table, checksum, uncompress
-from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import WireError, encode_len, encode_varint
 from gdsurgeon.wire.protos import BundleEntryProto, SavedTensorSlices
@@ -144,7 +143,7 @@ def test_tensors_with_the_same_bytes_are_verified_once(tmp_path: Path, monkeypat
     prefix = bundle_of(tmp_path, {b"%d" % n: record for n in range(50)}, data)
     read = []
     with open_checkpoint(prefix) as checkpoint:
-        result = verify(checkpoint, read.append)
+        result = checkpoint.verify(read.append)
     assert (result.faults, result.tensors, sum(read)) == ((), 50, len(data))
 
 

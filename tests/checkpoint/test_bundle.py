@@ -25,7 +25,6 @@ from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, as_it_is, edit, re
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import Extents, Piece, extents, parse_slice_spec, slice_key, spell, stretched
 from gdsurgeon.container.checkpoint.table import Table, build_table
-from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
@@ -72,7 +71,7 @@ def test_what_is_in_it(small: Path) -> None:
         assert (kernel.dtype, kernel.shape, len(kernel.parts)) == (FLOAT32, (4, 3), 2)
         assert [part.span.source.name for part in kernel.parts] == ["m.data-00000-of-00002", "m.data-00001-of-00002"]
         assert checkpoint.stretch("kernel", ((1, 2), (2, 1))).data() == struct.pack("<2f", 5, 8)
-        assert verify(checkpoint).faults == ()
+        assert checkpoint.verify().faults == ()
         assert "step" in checkpoint and "stp" not in checkpoint
 
 
@@ -218,7 +217,7 @@ def test_every_byte_is_verified(small: Path) -> None:
             Path(name).write_bytes(data[:at] + bytes((data[at] ^ 16,)) + data[at + 1 :])
             try:
                 with open_checkpoint("m") as checkpoint:
-                    faults = verify(checkpoint).faults
+                    faults = checkpoint.verify().faults
             except InputError as error:
                 faults = (error.message,)
             assert len(faults) == 1 and name in faults[0], (name, at)
@@ -230,7 +229,7 @@ def test_bytes_that_belong_to_no_tensor_are_counted(small: Path) -> None:
     path = Path("m.data-00000-of-00002")
     path.write_bytes(path.read_bytes() + bytes(5))
     with open_checkpoint("m") as checkpoint:
-        found = verify(checkpoint)
+        found = checkpoint.verify()
     assert (found.faults, found.unused, found.tensors) == ((), 5, 4)
 
 
@@ -238,11 +237,11 @@ def test_a_fault_says_where(small: Path) -> None:
     path = Path("m.data-00000-of-00002")
     path.write_bytes(b"\1" + path.read_bytes()[1:])
     with open_checkpoint("m") as checkpoint:
-        assert verify(checkpoint).faults == ("'bias' (m.data-00000-of-00002, offsets 0 to 12): its checksum is wrong",)
+        assert checkpoint.verify().faults == ("'bias' (m.data-00000-of-00002, offsets 0 to 12): its checksum is wrong",)
     path.unlink()
     with open_checkpoint("m") as checkpoint:
         said = "m.data-00000-of-00002 cannot be opened: no such file or directory"
-        assert verify(checkpoint).faults == (said,)
+        assert checkpoint.verify().faults == (said,)
 
 
 COMPRESSED = ("serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm")
@@ -254,7 +253,7 @@ INDICES = sorted(FOLDER.rglob("*.index"))
 def test_published_checkpoints(desk: Desk, path: Path) -> None:
     with open_checkpoint(str(path)) as checkpoint:
         assert isinstance(checkpoint, Bundle)
-        found = verify(checkpoint)
+        found = checkpoint.verify()
         assert (found.faults, found.unused) == ((), 0)
         files = relinked(checkpoint, edit(checkpoint, {}, [], {}))
         assert files.shards == as_it_is(checkpoint).shards

@@ -23,7 +23,6 @@ from gdsurgeon.cli.main import main
 from gdsurgeon.container.checkpoint.bundle import Bundle
 from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, Compared, Edited
 from gdsurgeon.container.checkpoint.open import open_checkpoint
-from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.operation import checkpoint as operation
 from gdsurgeon.wire.protos import TrackableObjectGraph
 
@@ -42,7 +41,7 @@ def small(desk: Desk) -> Desk:
 
 def held(prefix: str) -> dict[str, bytes | list[bytes]]:
     with open_checkpoint(prefix) as checkpoint:
-        assert verify(checkpoint).faults == ()
+        assert checkpoint.verify().faults == ()
         return values(checkpoint)
 
 

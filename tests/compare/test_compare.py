@@ -24,12 +24,10 @@ from support.graphs import (
 from support.system import calls
 
 from gdsurgeon.compare import comparison
-from gdsurgeon.compare import copies as module
 from gdsurgeon.compare.changes import Detail
 from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.compare.copies import differing_copies, plain_copies
-from gdsurgeon.compare.diff import diff
-from gdsurgeon.compare.difference import Difference
+from gdsurgeon.compare.diff import Difference, diff
 from gdsurgeon.compare.intent import Copies, Facts, FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.node_copies import copy_nodes
 from gdsurgeon.graph.attrs import type_value
@@ -297,9 +295,7 @@ def seen(found: Graph, copies: Copies) -> tuple[set[str], list[str]]:
     return plain_copies(copies, after), list(differing_copies(copies, found.pristine(), after, Intent()))
 
 
-@pytest.mark.parametrize("together", [1, 2, 100])
-def test_right_copies_are_passed_over(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TOGETHER", together)
+def test_right_copies_are_passed_over() -> None:
     found = original_graph()
     assert seen(found, copied(found)) == ({*PLAIN}, [])
 
@@ -333,10 +329,8 @@ MISTAKES: dict[str, tuple[str, Callable[[Graph], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("together", [1, 100])
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_wrong_copy_is_found_among_right_ones(mistake: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TOGETHER", together)
+def test_a_wrong_copy_is_found_among_right_ones(mistake: str) -> None:
     found = original_graph()
     copies = copied(found)
     name, change = MISTAKES[mistake]
@@ -377,9 +371,8 @@ def test_what_stands_for_a_node_that_is_copied_is_read_in_the_place_of_its_copy(
     assert seen(found, copies)[1] == ["input 1 of 't/add', the copy of 's/add', is 't/w', not 'other'"]
 
 
-def test_names_that_no_input_can_spell_are_not_taken_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_no_input_can_spell_are_not_taken_for_tensors() -> None:
     """The record of a node that is called like an output of another."""
-    monkeypatch.setattr(module, "_TOGETHER", 1)
     found = original_graph(const("s/two:1", [1]))
     copies = copied(found)._replace(names={"s/two:1": "t/else", "s/w": "t/w", "s/add": "t/add"})
     found.set_inputs(found["t/add"], [found.add("t/else", "Const").output, found["t/w"].output])

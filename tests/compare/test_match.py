@@ -203,8 +203,8 @@ def test_two_nodes_of_one_name() -> None:
 
 def test_control_edges_are_apart_from_data() -> None:
     side = Side(graph(placeholder("x"), placeholder("z"), identity("y", "x", "^z"), node("n", "NoOp", ["^y"])))
-    assert side.written[2] == [(0, 0)] and side.controls[2] == [1] and side.waiting[1] == [2]
-    assert side.inputs[3] == [(2, -1)]  # a node that only waits
+    assert side.written[2] == ((0, 0),) and side.controls[2] == [1] and side.waiting[1] == [2]
+    assert side.inputs[3] == ((2, -1),)  # a node that only waits
 
 
 def test_a_loop_is_walked() -> None:

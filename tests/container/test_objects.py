@@ -10,7 +10,7 @@ from support import saved_models as shipped
 from support.desk import Desk
 from support.shipped import Shipped
 
-from gdsurgeon.container.container import SavedModel
+from gdsurgeon.container.container import Container
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.served import Loader
 from gdsurgeon.wire.protos import message
@@ -132,14 +132,14 @@ def test_a_mistake_is_never_accepted(
 
 def check_not_accepted(desk: Desk, source: str, monkeypatch: pytest.MonkeyPatch, name: str, rename: str) -> None:
     """Writes what RENAME asks for with a mistake."""
-    chunks = SavedModel.chunks
+    chunks = Container.chunks
 
-    def wrong(self: SavedModel, *arguments: Any) -> Any:
+    def wrong(self: Container, *arguments: Any) -> Any:
         saved = message("tensorflow.SavedModel").FromString(read_chunks(chunks(self, *arguments)))
         MISTAKES[name](saved.meta_graphs[0])  # type: ignore[attr-defined]
         return [saved.SerializeToString(deterministic=True)]
 
-    monkeypatch.setattr(SavedModel, "chunks", wrong)
+    monkeypatch.setattr(Container, "chunks", wrong)
     ran = desk.run("signature", source, "--rename", rename, "-o", "out")
     assert ran.code in (5, ASKED), ran
     assert not (desk.folder / "out").exists()

@@ -14,7 +14,7 @@ from support.meta_graphs import checkpoint, meta_graph, put
 from support.renaming import QUICK
 
 from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
-from gdsurgeon.container.container import SavedModel
+from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.output import OutputFolder
 from gdsurgeon.errors import InputError
@@ -235,10 +235,10 @@ def model(desk: Desk) -> Path:
 
 
 def changed_chunks(change: Change) -> Any:
-    """`SavedModel.chunks` with a mistake, which makes CHANGE."""
-    chunks = SavedModel.chunks
+    """`Container.chunks` with a mistake, which makes CHANGE."""
+    chunks = Container.chunks
 
-    def wrong(self: SavedModel, *args: Any) -> Any:
+    def wrong(self: Container, *args: Any) -> Any:
         saved = message("tensorflow.SavedModel").FromString(read_chunks(chunks(self, *args)))
         change(saved.meta_graphs[0])  # type: ignore[attr-defined]
         return [saved.SerializeToString(deterministic=True)]
@@ -252,7 +252,7 @@ def test_a_mistake_around_the_graph_is_found(
 ) -> None:
     """An edit that says nothing of it changes nothing there."""
     if name in CHANGES:
-        monkeypatch.setattr(SavedModel, "chunks", changed_chunks(CHANGES[name]))
+        monkeypatch.setattr(Container, "chunks", changed_chunks(CHANGES[name]))
     else:
         stage = OutputFolder.stage
 
@@ -409,7 +409,7 @@ def test_what_was_asked_for_is_written(
     desk.put("split.pb", graph_bytes(placeholder("x", FLOAT, (-1, 2)), *split, node("init", "NoOp"), trailer=VERSIONS))
     desk.put("two.pb", graph_bytes(const("w1", [1.0]), const("w2", [2.0]), add("y", "w1", "w2"), trailer=VERSIONS))
     if mistake:
-        monkeypatch.setattr(SavedModel, "chunks", changed_chunks(change))
+        monkeypatch.setattr(Container, "chunks", changed_chunks(change))
         monkeypatch.setattr(making, "saved_model", saved_chunks(change))
     extra = ("--as-v1",) if command in (SIGNATURE, CLONE) else ()  # it has no functions
     for out in ("out", "-"):

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gdsurgeon.container.container import MetaGraphFile
+from gdsurgeon.container.container import Container
 from gdsurgeon.container.files import ALL
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
@@ -135,7 +135,7 @@ def _data() -> bytes:
 
 def opened() -> Graph:
     """The graph, as part of its model, which has no checkpoint."""
-    return MetaGraphFile("model.meta", BytesSource(_data(), "model.meta"), ALL).graph
+    return Container("model.meta", BytesSource(_data(), "model.meta"), ALL).graph
 
 
 def put(folder: Path, keys: Iterable[str] = VARIABLES.values()) -> Path:

@@ -6,8 +6,9 @@ Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, tensorflow/core/pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.slices import (
@@ -20,10 +21,18 @@ from gdsurgeon.container.checkpoint.slices import (
     slice_key,
     spell,
 )
-from gdsurgeon.container.checkpoint.stored import Checkpoint, Part, StoredTensor, decode_strings
+from gdsurgeon.container.checkpoint.stored import (
+    Checkpoint,
+    Part,
+    StoredTensor,
+    Verified,
+    checksum_of_variants,
+    decode_strings,
+)
 from gdsurgeon.container.checkpoint.table import Table, build_table, checksum, pieces_of
 from gdsurgeon.errors import EditError, InputError, printable, quoted
-from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, STRING, VARIANT, DType, dtype_name
+from gdsurgeon.wire.fields import WireError
 from gdsurgeon.wire.folder import State, identity
 from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TensorShapeProto, decode_error
 from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
@@ -130,6 +139,58 @@ class Bundle(Checkpoint):
         own = encode_key(tensor.key)
         names = [slice_key(own, part) for part in tensor.slices] or [own]
         return {BundleEntryProto.FromString(self.records[name]).shard_id for name in names}
+
+    def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
+        faults: list[str] = []
+        try:
+            self.table.check_frame()
+        except InputError as error:
+            faults.append(error.message)
+        parts: list[tuple[str, DType, Part]] = []
+        for key in self.keys:
+            try:
+                tensor = self.tensor(key)
+                parts += ((key, tensor.dtype, part) for part in tensor.parts)
+            except InputError as error:
+                faults.append(error.message)
+
+        @cache
+        def found(kind: DType | None, span: SourceSpan, count: int) -> int:
+            if kind == STRING:
+                return decode_strings(read_chunks([span]), count)[1]
+            return checksum(_reported(span)) if kind is None else checksum_of_variants(read_chunks([span]), count)
+
+        def _reported(span: SourceSpan) -> Iterator[bytes]:
+            for piece in pieces_of([span]):
+                yield piece
+                progress(len(piece))
+
+        spans: dict[int, list[SourceSpan]] = {}
+        for span in sorted({part.span for _, _, part in parts}, key=attrgetter("start", "end")):
+            spans.setdefault(id(span.source), []).append(span)
+        crossing: set[SourceSpan] = set()
+        unused = 0
+        for of_shard in spans.values():
+            end = 0
+            for span in of_shard:
+                if span.start < end and span.end > span.start:
+                    crossing.add(span)  # the span begins before the end of an earlier span
+                unused += max(span.start - end, 0)
+                end = max(end, span.end)
+            unused += of_shard[0].source.size - end
+        for key, dtype, part in parts:
+            span = part.span
+            what = "its bytes overlap those of a different tensor" if span in crossing else "its checksum is wrong"
+            kind = dtype if dtype in (STRING, VARIANT) else None
+            try:
+                is_right = span not in crossing and found(kind, span, math.prod(part.shape)) == part.crc
+            except WireError as error:
+                is_right, what = False, error.reason
+            if not is_right:
+                place = f"{printable(span.source.name)}, offsets {span.start:,} to {span.end:,}"
+                faults.append(f"{quoted(key)} ({place}): {what}")
+        nbytes = sum(size_of(span for span in of_shard if span not in crossing) for of_shard in spans.values())
+        return Verified(len(self.keys), nbytes, unused, tuple(dict.fromkeys(faults)))
 
     def _part(self, key: str, whole: BundleEntryProto, part: Slice | None) -> Part:
         """Returns the stored slice `part` of the tensor `key`; the whole tensor if it is None.

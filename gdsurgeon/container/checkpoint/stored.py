@@ -179,6 +179,15 @@ class StoredTensor:
             raise corrupt_file(part.span.source.name, error.reason, reason=error.reason) from error
 
 
+class Verified(NamedTuple):
+    """The result: numbers of tensors, of bytes that were read, and of bytes that belong to no tensor; all faults."""
+
+    tensors: int
+    nbytes: int
+    unused: int
+    faults: tuple[str, ...]
+
+
 class Checkpoint(Closing, ABC):
     """An opened checkpoint. Use as a context manager, or `close` it.
 
@@ -198,6 +207,16 @@ class Checkpoint(Closing, ABC):
 
         Raises:
             InputError: there is no such tensor, or its entry is corrupt.
+        """
+
+    @abstractmethod
+    def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
+        """Compares tensors, and their entries in the index, with their checksums.
+
+        Bytes of a shard that belong to no tensor have no checksum: they are counted.
+
+        Args:
+            progress: called with the number of bytes that were read since the last call.
         """
 
     @abstractmethod

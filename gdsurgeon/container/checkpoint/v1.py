@@ -6,17 +6,20 @@ Source: tensorflow/core/util/saved_tensor_slice.proto, tensorflow/core/util/tens
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.bundle import dims, encode_key
 from gdsurgeon.container.checkpoint.slices import Slice, extents, from_proto, sizes, slice_key, spell, whole
-from gdsurgeon.container.checkpoint.stored import Checkpoint, Part, StoredTensor, encode_strings
-from gdsurgeon.container.checkpoint.table import Table
+from gdsurgeon.container.checkpoint.stored import Checkpoint, Part, StoredTensor, Verified, encode_strings
+from gdsurgeon.container.checkpoint.table import Block, Table
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, MOST_DIMS, STRING, DType, dtype_name
 from gdsurgeon.ops.elements import numbers_in
+from gdsurgeon.text import named
 from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields
 from gdsurgeon.wire.protos import SavedTensorSlices, decode_error
 from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file, open_source
@@ -116,7 +119,46 @@ class V1Checkpoint(Checkpoint):
         """
         return {record.key: record.value for table in self.tables for record in table.located()}
 
-    def where(self, key: str) -> list[SourceSpan]:
+    def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
+        faults: list[str] = []
+        nbytes = 0
+        keys: Mapping[tuple[Source, Block], list[str]] | None = None
+        for table in self.tables:
+            for block in table.blocks:
+                try:
+                    table.check(block)
+                except InputError as error:
+                    keys = keys if keys is not None else self._keys_by_block()
+                    found = keys.get((table.source, block))
+                    faults.append(
+                        error.message + (f" (the block contains {named(found, show=quoted)})" if found else "")
+                    )
+                nbytes += block.size
+                progress(block.size)
+            try:
+                table.check_frame()
+            except InputError as error:
+                faults.append(error.message)
+        return Verified(len(self.keys), nbytes, 0, tuple(faults))
+
+    def _keys_by_block(self) -> Mapping[tuple[Source, Block], list[str]]:
+        """Returns the keys of the tensors in each uncompressed block; an empty mapping if a block cannot be read."""
+        blocks = {table.source: table.blocks for table in self.tables}
+        out: dict[tuple[Source, Block], list[str]] = {}
+        try:
+            for key in self.keys:
+                for span in self._where(key):
+                    if span.source in blocks:
+                        of_table = blocks[span.source]
+                        block = of_table[bisect_right(of_table, span.start, key=attrgetter("offset")) - 1]
+                        held = out.setdefault((span.source, block), [])
+                        if key not in held[-1:]:
+                            held.append(key)
+        except InputError:
+            return {}
+        return out
+
+    def _where(self, key: str) -> list[SourceSpan]:
         """Returns the locations of the slices of the tensor `key`. Raises InputError: a block is corrupt."""
         wanted = (slice_key(encode_key(key), part) for part in self._metas[key].slices)
         return [self.records[name] for name in wanted if name in self.records]
