@@ -22,18 +22,16 @@ from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_f
 from gdsurgeon.edits.simplifying.functions import after_inlining, inlined, written, written_size
 from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
 from gdsurgeon.edits.simplifying.passes import (
-    checks,
+    by_rules,
     conditions,
     control_edges,
     fetched_by_savers,
     identities,
     initialising,
     lasting,
-    neutral,
     pairs,
     remove_unused,
     served_nodes,
-    stop_gradients,
 )
 from gdsurgeon.edits.simplifying.stages import (
     CONDITIONS,
@@ -69,10 +67,10 @@ PASSES: dict[str, Pass | None] = {
     "unread": remove_unused,
     "control-edges": control_edges,
     CONDITIONS: conditions,
-    "checks": checks,
-    "stop-gradients": stop_gradients,
+    "checks": by_rules("checks"),
+    "stop-gradients": by_rules("stop-gradients"),
     "identities": identities,
-    "neutral": neutral,
+    "neutral": by_rules("neutral"),
     "pairs": pairs,
     "equal-nodes": equal_nodes,
     SAME_SHAPE: None,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import decided, loop_heads, untaken_branches
-from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView
+from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView, Pass
 from gdsurgeon.edits.simplifying.shapes import dims_of, may_refuse, refuses_as_much, shape_of_tensor
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph
@@ -172,8 +172,17 @@ def _bits(value: Constant) -> tuple[object, ...]:
     return value.dtype, value.shape, *map(repr, value.values)
 
 
-def _by_rules(view: GraphView, name: str) -> None:
-    """Applies the rules of a pass; see `gdsurgeon.patterns.exact`."""
+def by_rules(name: str) -> Pass:
+    """Returns the pass that applies the rules `name`; see `gdsurgeon.patterns.exact`."""
+
+    def run(view: GraphView) -> None:
+        _apply_rules(view, name)
+        view.commit(name)
+
+    return run
+
+
+def _apply_rules(view: GraphView, name: str) -> None:
     rules: dict[str, list[ExactRule]] = {}
     for rule in exact_rules(name):
         for op in rule.pattern.ops:
@@ -195,28 +204,10 @@ def _by_rules(view: GraphView, name: str) -> None:
 
 def identities(view: GraphView) -> None:
     """Removes Identity, Snapshot and IdentityN nodes."""
-    _by_rules(view, "identities")
+    _apply_rules(view, "identities")
     for number in view.dirty_nodes("identities of several", ("IdentityN",)):
         view.replace_each_use(number, view.data(number))
     view.commit("identities")
-
-
-def stop_gradients(view: GraphView) -> None:
-    """Removes StopGradient and PreventGradient nodes."""
-    _by_rules(view, "stop-gradients")
-    view.commit("stop-gradients")
-
-
-def checks(view: GraphView) -> None:
-    """Removes CheckNumerics nodes; an Assert is removed if no control edge needs it."""
-    _by_rules(view, "checks")
-    view.commit("checks")
-
-
-def neutral(view: GraphView) -> None:
-    """Removes nodes that return their input because of the value of a constant or an attr, bit for bit."""
-    _by_rules(view, "neutral")
-    view.commit("neutral")
 
 
 RESHAPES = frozenset(("ExpandDims", "Reshape", "Squeeze"))
@@ -229,7 +220,7 @@ def pairs(view: GraphView) -> None:
         source = _packed_again(view, number)
         if source is not None:
             view.replace_all_uses(number, source)
-    _by_rules(view, "pairs")
+    _apply_rules(view, "pairs")
     view.commit("pairs")
     for number in view.dirty_nodes("pairs of reshapes", ("Reshape",), reach=2, through=RESHAPES):
         _read_past(view, number)
