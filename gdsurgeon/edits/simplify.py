@@ -18,7 +18,7 @@ from gdsurgeon.edits.simplifying.constants import Evaluate
 from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
-from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_folds
+from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, with_folds
 from gdsurgeon.edits.simplifying.functions import after_inlining, inlined, written, written_size
 from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
 from gdsurgeon.edits.simplifying.passes import (
@@ -145,7 +145,7 @@ def simplify(
     result = result if fixing is None else after_fixing(fixing, start, graph, result)
     if fold_bn:
         ends = [graph.output(name) for name in named]
-        result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
+        result = with_folds(graph, result, ends, _named(graph, ends), tolerance, spells_out=bool(engine))
     result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now, inside)]
     return result
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 from gdsurgeon.analysis.queries.deciding import chosen_from, reordered
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage, claims_apart, nodes_of_sites
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
 from gdsurgeon.edits.simplifying.fold_sites import Sites
 from gdsurgeon.edits.simplifying.functions import written
-from gdsurgeon.edits.simplifying.paddings import paddings, space_to_batch
+from gdsurgeon.edits.simplifying.paddings import paddings
 from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
@@ -30,28 +30,24 @@ ISOLATED = 10
 """In isolation a fold must agree within the tolerance divided by this number, because no earlier rounding adds up."""
 
 
-class Folded(NamedTuple):
-    """The request.
-
-    Attributes:
-        kept: nodes that must keep their names.
-        tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
-        spells_out: whether constants store all their elements, even if they are equal.
-    """
-
-    kept: Collection[Node]
-    tolerance: float
-    spells_out: bool = False
-
-
-def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Folded) -> EditResult:
+def with_folds(
+    graph: Graph,
+    result: EditResult,
+    ends: Sequence[Output],
+    kept: Collection[Node],
+    tolerance: float,
+    *,
+    spells_out: bool = False,
+) -> EditResult:
     """Folds into convolutions; returns the result of both, the earlier edit and the folds.
 
     Args:
         graph: changed in place.
         result: the result of the earlier edit.
         ends: the requested outputs.
-        how: the request.
+        kept: nodes that must keep their names.
+        tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
+        spells_out: whether constants store all their elements, even if they are equal.
 
     Raises:
         NothingToDo: the earlier edit changed nothing, and nothing can be folded.
@@ -59,14 +55,17 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     was_changed = graph.is_changed
     before = written(graph) if was_changed else graph.pristine()
     firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
-    sites = Sites(graph, how.kept, [node for node in how.kept if node not in firsts], spells_out=how.spells_out)
-    while space_to_batch(sites) + paddings(sites) + batch_norms(sites):
+    sites = Sites(graph, kept, [node for node in kept if node not in firsts], spells_out=spells_out)
+    while paddings(sites) + batch_norms(sites):
         pass
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
     there = _in_file(graph.pristine(), [*sites.found.values()])
-    hidden = len(sites.found) - len(there)
-    notes = [*result.notes, *([_hidden(hidden)] if hidden else [])]
+    hidden, notes = len(sites.found) - len(there), [*result.notes]
+    if hidden:
+        are = "it is" if hidden == 1 else "they are"
+        text = f"{counted(hidden, 'fold')} in functions that were inlined: {are} compared only at the outputs"
+        notes.append(Remark(text, "not-in-isolation", count=hidden))
     if not graph.is_changed:
         why = "; ".join(first_lines([each.text for each in _told(sites) if each.label == "not folded"], MOST_REASONS))
         message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
@@ -80,7 +79,7 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     return replace(
         result,
         intent=intent,
-        claims=tuple(_claims(graph, result.claims, there, how.tolerance)),
+        claims=tuple(_claims(graph, result.claims, there, tolerance)),
         notes=notes,
         told=told,
         facts=facts,
@@ -95,14 +94,6 @@ def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
         return parse_tensor(tensor).node in before
 
     return [s for s in sites if all(map(is_there, (*s.inputs, *(old for old, _ in s.outputs))))]
-
-
-def _hidden(count: int) -> Remark:
-    places = counted(count, "fold")
-    text = (
-        f"{places} in functions that were inlined: {'it is' if count == 1 else 'they are'} compared only at the outputs"
-    )
-    return Remark(text, "not-in-isolation", count=count)
 
 
 def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:

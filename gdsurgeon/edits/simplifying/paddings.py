@@ -33,13 +33,10 @@ class _Folding(NamedTuple):
 
 
 def paddings(sites: Sites) -> int:
-    """Folds paddings with zeros into convolutions; returns their number."""
-    return _fold(sites, PADS, _padded, "padding")
-
-
-def space_to_batch(sites: Sites) -> int:
-    """Replaces SpaceToBatchND and BatchToSpaceND around convolutions by dilations; returns their number."""
-    return _fold(sites, {"SpaceToBatchND"}, _space_to_batch, "dilation")
+    """Replaces SpaceToBatchND and BatchToSpaceND around convolutions by dilations, and folds paddings with zeros into
+    convolutions; returns the number of folds.
+    """
+    return _fold(sites, {"SpaceToBatchND"}, _space_to_batch, "dilation") + _fold(sites, PADS, _padded, "padding")
 
 
 def _fold(sites: Sites, ops: Container[str], look: Callable[[Sites, Node], _Folding | None], what: str) -> int:
@@ -75,33 +72,18 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
     if use is None or use.slot != 0 or use.node.op not in PADDED:
         return None
     conv = use.node
-    if pad.op == "PadV2" and not _is_zero(pad.inputs[2]):
+    filler = constant(pad.inputs[2].node) if pad.op == "PadV2" else None
+    if pad.op == "PadV2" and (filler is None or filler.shape or filler.values != [0]):
         return None
-    pairs = _pairs(pad.inputs[1].node, conv)
-    if pairs is None:
+    first, numbers = 4 if _is_second(conv) else 2, integers(pad.inputs[1].node) or []
+    top, bottom, left, right = numbers[first : first + 4] if len(numbers) == 8 else [-1] * 4
+    if min((top, *numbers)) < 0 or any(numbers[:first] + numbers[first + 4 :]):
         raise Unfit("its paddings are not a constant for height and width only", "value-unknown")
     if conv.text_attr("padding") != NOT_PADDED:
         raise Unfit("the convolution also pads", "also-pads")
     _check_place(sites, [pad, conv])
     _filter_sizes(conv)
-    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _along(conv, "dilations"))
-
-
-def _is_zero(read: Output) -> bool:
-    found = constant(read.node)
-    return found is not None and found.shape == () and found.values == [0]
-
-
-def _pairs(node: Node, conv: Node) -> Pairs | None:
-    """Returns the paddings of a Pad if only height and width are padded; otherwise None."""
-    numbers = integers(node)
-    if numbers is None or len(numbers) != 8 or min(numbers) < 0:
-        return None
-    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    first = 2 if _is_second(conv) else 1
-    if any(pair != (0, 0) for axis, pair in enumerate(pairs) if axis not in (first, first + 1)):
-        return None
-    return pairs[first], pairs[first + 1]
+    return _Folding(conv, conv, [pad], pad.inputs[0], ((top, bottom), (left, right)), _along(conv, "dilations"))
 
 
 # -- dilations -----------------------------------------------------------------------------------------------------
