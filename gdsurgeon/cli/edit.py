@@ -143,7 +143,7 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
     terminal.warn(dict.fromkeys(outcome.warnings))
     if outcome.idle:
         form = "repaired" if outcome.is_repaired else "unchanged"
-        terminal.note(f"{worded(outcome.idle)}; the output is the {form} graph")
+        terminal.note(f"{outcome.idle}; the output is the {form} graph")
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
 
@@ -158,9 +158,14 @@ def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_
     """
     if request.report is None or (error.exit_code not in REPORTED and not of_script):
         return
-    if isinstance(error, UsageError) and not _is_clear_where(request):
-        return
+    from gdsurgeon.operation.edit import locate
     from gdsurgeon.operation.paths import check_replaces_nothing
+
+    if isinstance(error, UsageError):
+        try:
+            locate(request)
+        except GdsurgeonError:
+            return  # the paths of outputs are not valid
 
     kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
     try:
@@ -178,17 +183,6 @@ def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_
         )
     except (UsageError, OutputError) as other:
         terminal.warn([other.message])
-
-
-def _is_clear_where(request: Request) -> bool:
-    """Returns whether the output paths of `request` are valid, so that a report of other errors can be written."""
-    from gdsurgeon.operation.edit import locate
-
-    try:
-        locate(request)
-    except GdsurgeonError:
-        return False
-    return True
 
 
 def _write_report(path: str, report: Mapping[str, Json]) -> None:
