@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from gdsurgeon.errors import printable, quoted
 
 MIB = 1 << 20
-
-Item = TypeVar("Item")
 
 
 def size(count: int) -> str:
@@ -77,12 +75,10 @@ def and_more(count: int, others: str = "more") -> str:
     return f" and {count:,} {others}" if count > 0 else ""
 
 
-def first_lines(
-    items: Sequence[Item], most: int, others: str = "more", show: Callable[[Item], str] = str
-) -> tuple[str, ...]:
+def first_lines(items: Sequence[str], most: int, others: str = "more") -> tuple[str, ...]:
     """Returns the first `most` items, one a line, then a line with the number of the rest if there are more."""
     more = and_more(len(items) - most, others)
-    return (*map(show, items[:most]), *((more[1:],) if more else ()))
+    return (*map(str, items[:most]), *((more[1:],) if more else ()))
 
 
 def renaming(names: tuple[str, str]) -> str:

@@ -19,11 +19,11 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, type_value
 from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import is_numbered
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, dtype_name, element_size
+from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, element_size
 from gdsurgeon.specification.sharing import unread
 from gdsurgeon.specification.surroundings import Expected
+from gdsurgeon.wire.protos import AttrValue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,8 +140,6 @@ def _equal(wanted: object, found: object) -> bool:
 # -- quantize --------------------------------------------------------------------------------------------
 
 
-_PARTS = ("small", "scale", "cast")
-"""The names of the added nodes, under the name of the constant."""
 PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
 """The largest relative and absolute errors of an element."""
 
@@ -169,67 +167,51 @@ def _different(
     """Yields the violations in a graph or in the body of a function."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
     intent = Intent(functions=functions)
+    made = {re.sub(r"_\d+$", "", name): name for name in facts.added}  # a number makes a name unique
     for name in facts.altered:
-        old, new = before[name], after[name]
+        old = before[name]
         header = constant_header(old) if old.op == "Const" else None
         if header is None or header.elements < least or (pattern is not None and pattern.search(prefix + name)):
             continue
-        types = (
-            {"attr T": old.output.dtype} if to == "int8" else {"attr SrcT": NUMBERS[to], "attr DstT": old.output.dtype}
-        )
-        values: dict[str, Value] = {key: type_value(dtype).SerializeToString() for key, dtype in types.items()}
-        values |= {"op": "Mul" if to == "int8" else "Cast", "attr dtype": None, "attr value": None, "controls": ()}
-        intent.alter(name, {**values, "inputs": tuple(read.name for read in new.inputs)})
-        intent.added += [each for each in facts.added for part in _PARTS if is_numbered(each, f"{name}/{part}")]
-        yield from (f"{quoted(name)} {line}" for line in _faults(old, new, to))
+        # New constants, and for int8 a Cast, are named like the parts; the constant itself becomes the last op.
+        parts = ("small", "scale", "cast") if to == "int8" else ("small",)
+        small, *others = names = [made.get(f"{name}/{part}", f"{name}/{part}") for part in parts]
+        wide, narrow = type_value(old.output.dtype), type_value(NUMBERS[to])
+        controls, dtypes = [control.name for control in old.controls], {"SrcT": narrow, "DstT": wide}
+        intent.add(small, "Const", (), controls, old.device, {"dtype": narrow, "value": None})
+        values: dict[str, Value | AttrValue] = {"attr dtype": None, "attr value": None, "controls": ()}
+        if others:
+            scale, cast = others
+            intent.add(scale, "Const", (), controls, old.device, {"dtype": wide, "value": None})
+            intent.add(cast, "Cast", [small], (), old.device, dtypes)
+            values |= {"op": "Mul", "inputs": (cast, scale), "attr T": wide}
+        else:
+            values |= {"op": "Cast", "inputs": (small,), **{f"attr {key}": dtype for key, dtype in dtypes.items()}}
+        intent.alter(name, values)
+        found = [elements(node) for new in names[:2] if (node := after.find(new)) is not None and node.op == "Const"]
+        arrays = [held.array() for held in (elements(old), *found) if held is not None]
+        if len(arrays) != len(parts[:2]) + 1 or arrays[0].shape != arrays[1].shape:
+            yield f"{quoted(name)} is not computed from constants of its shape"
+        elif wrong := _wrong_elements(to, *arrays):
+            yield f"{quoted(name)} differs in {wrong:,} of {arrays[0].size:,} elements"
     yield from audit(comparison, intent)
 
 
-def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
-    """Yields the faults of the replacement of a constant."""
+def _wrong_elements(to: str, exact: Array, small: Array, scale: Array | None = None) -> int:
+    """Returns the number of elements that are not close to those of the original constant."""
     import numpy as np
 
-    wide = old.output.dtype
-    parts = [read.node for read in new.inputs]
-    if to == "int8":
-        if len(parts) != 2 or parts[0].op != "Cast" or len(parts[0].inputs) != 1:
-            yield "is not computed by a Cast and a scale"
-            return
-        cast, scale = parts
-        types = [cast.plain_attr(key) for key in ("SrcT", "DstT")]
-        constants = [cast.inputs[0].node, scale]
-        if types != [NUMBERS["int8"], wide] or cast.controls or cast.device != old.device:
-            yield "is computed by a wrong Cast"
-    else:
-        constants = parts
-    if any(each.op != "Const" for each in constants) or len(constants) != (2 if to == "int8" else 1):
-        yield "is not computed from constants"
-        return
-    controls = [control.name for control in old.controls]
-    if any([c.name for c in each.controls] != controls or each.device != old.device for each in constants):
-        yield "has control dependencies, or is on a different device"
-    dtypes = [dtype_name(each.output.dtype) for each in constants]
-    if dtypes != [to, dtype_name(wide)][: len(constants)]:
-        yield f"is computed from {' and '.join(dtypes)}"
-        return
-    arrays = [held.array() for each in (old, *constants) if (held := elements(each)) is not None]
-    if len(arrays) <= len(constants) or arrays[0].shape != arrays[1].shape:
-        yield "has a different shape"
-        return
-    exact, made = arrays[:2]
     with np.errstate(all="ignore"):
-        if to != "int8":
+        found = small.astype(np.float64)
+        if scale is None:
             near, tiny = PRECISION[to]
             allowed = np.abs(exact.astype(np.float64)) * near + tiny
-            found = made.astype(np.float64)
         else:
-            factors = arrays[2].astype(np.float64)
-            found = made.astype(np.float64) * factors
-            allowed = np.broadcast_to(np.abs(factors) * 0.5001, exact.shape)
+            found = found * scale.astype(np.float64)
+            allowed = np.broadcast_to(np.abs(scale.astype(np.float64)) * 0.5001, exact.shape)
         off = np.abs(exact.astype(np.float64) - found)
         same = (exact == found) | (np.isnan(exact) & np.isnan(found)) | (off <= allowed)
-    if not same.all():
-        yield f"differs in {int((~same).sum()):,} of {same.size:,} elements"
+    return int((~same).sum())
 
 
 # -- strip-weights ---------------------------------------------------------------------------------------

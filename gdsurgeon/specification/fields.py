@@ -24,9 +24,6 @@ from gdsurgeon.specification.rows import Rows, selected
 from gdsurgeon.text import spelt_value
 from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
 
-# -- rename ----------------------------------------------------------------------------------------------
-
-
 Pair = tuple[str, str]
 
 
@@ -47,9 +44,6 @@ def rename(
                 names[name] = pattern.sub(replacement, name)
     renamed = {old: new for old, new in names.items() if old != new}
     yield from audit(comparison, Intent(renamed=renamed))
-
-
-# -- reroute ---------------------------------------------------------------------------------------------
 
 
 def reroute(
@@ -75,9 +69,6 @@ def reroute(
             slots = [use for use in rows.uses(old) if use[0] not in above and may_change(use[0])]
             intent.rewire(slots, rows.name(old), rows.name(new))
     yield from audit(comparison, intent)
-
-
-# -- control-edges ---------------------------------------------------------------------------------------
 
 
 Edge = tuple[str, str]
