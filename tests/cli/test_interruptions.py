@@ -283,14 +283,13 @@ else:
 LOADED = ("gdsurgeon.cli.main", "click", "gdsurgeon.cli.rename", "gdsurgeon.operation.edit", "gdsurgeon.edits.rename")
 
 
-@pytest.mark.parametrize("way", [("-m",), ()], ids=["module", "script"])
 @pytest.mark.parametrize(
-    ("module", "number", "code"),
+    ("module", "number", "code", "way"),
     [
-        *((module, signal.SIGTERM, 143) for module in LOADED),
-        (LOADED[0], signal.SIGINT, 130),
-        (LOADED[0], signal.SIGHUP, 129),
-        (LOADED[-1], signal.SIGINT, 130),
+        *((module, signal.SIGTERM, 143, ("-m",)) for module in LOADED),
+        (LOADED[0], signal.SIGINT, 130, ()),
+        (LOADED[0], signal.SIGHUP, 129, ("-m",)),
+        (LOADED[-1], signal.SIGINT, 130, ()),
     ],
 )
 def test_signal_while_modules_are_loaded(

@@ -1,22 +1,537 @@
-"""add-gradients: the gradients are TensorFlow's, bit for bit, and nothing else changes."""
+"""add-gradients: values, checkpoints, names, refused requests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from support.adding_gradients import FEEDS, GIVEN, LONG, Lab, numbers, placeholder, small
+from support.adding_gradients import (
+    FEEDS,
+    GIVEN,
+    LONG,
+    Array,
+    Lab,
+    attention,
+    chain,
+    convolutions,
+    dropping,
+    equal,
+    mlp,
+    numbers,
+    placeholder,
+    residual,
+    skipping,
+    small,
+    stateless,
+    version_2_flow,
+)
+from support.desk import check_error
 from support.expecting import refused
-from support.graphs import VERSIONS, Builder, body_node, names, tensor, written
+from support.graphs import (
+    VERSIONS,
+    Builder,
+    body_node,
+    call,
+    define,
+    doubling_loop,
+    graph_bytes,
+    library,
+    names,
+    node,
+    parsed,
+    tensor,
+    unary,
+    written,
+)
 from support.graphs import identity as identity_record
+from support.graphs import placeholder as input_
+from support.operating import operated
+from support.operating import refused as not_written
 from support.reaching import read_for_a_shape
+from support.spoiling import Edit
 
+import gdsurgeon.edits.add_gradients
+import gdsurgeon.gradients.request
+import gdsurgeon.proof.gradients
 from gdsurgeon.edits.add_gradients import add_gradients
-from gdsurgeon.errors import NotValidatedError, UsageError
+from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.gradients.request import weights_of
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.runtime.base import Derivation
+from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
+
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "feeds"),
+    [(mlp, numbers(3, 7)), (convolutions, numbers(2, 8, 8, 3)), (attention, numbers(5, 6))],
+    ids=["mlp", "convolutions", "attention"],
+)
+@pytest.mark.parametrize("checkpoints", ["none", "speed", "memory"])
+def test_networks(lab: Lab, build: Callable[[Any], None], feeds: Array, checkpoints: str) -> None:
+    data = lab.built(build)
+    lab.same(data, [names(data)[-1]], ["x"], {"x": feeds}, weights=True, checkpoints=checkpoints)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_other_dtypes(lab: Lab, dtype: str) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, dtype=dtype)
+        # oneDNN has no softmax in bfloat16 for AVX2.
+        end = tf.sigmoid if dtype == "bfloat16" else tf.nn.softmax
+        end(tf.tanh(x) * x + x * x, name="y")
+        tf.identity(placeholder(tf, "z", dtype=dtype), name="z2")
+
+    made = lab.same(lab.built(build), ["y"], ["x", "z"], {"x": numbers(LONG), "z": numbers(LONG)}, unconnected="zero")
+    assert made.result.facts["gradients"]["unconnected"] == ["z"]
+
+
+def test_y_is_x(lab: Lab) -> None:
+    m = small()
+    made = lab.same(m.bytes(), ["x"], ["x"], FEEDS)
+    assert (lab.run(made, made.results, FEEDS)[0] == 1).all()
+    lab.same(m.bytes(), ["sum", "y"], ["sum", "x"], FEEDS)
+
+
+def test_calls(lab: Lab) -> None:
+    """A call without a registered gradient gets TensorFlow's gradients, and a note reports this."""
+
+    def build(tf: Any) -> None:
+        twice = tf.function(lambda a: tf.sin(tf.cos(a)) * a, autograph=False)
+        x = placeholder(tf)
+        tf.identity(twice(x) + twice(twice(x)), name="y")
+
+    data = lab.built(build)
+    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)})
+    assert made.result.facts["gradients"]["by"] == "tf.gradients"
+    error = refused(from_bytes(written(made.graph)), "no-gradient", lab.adding(["y", "gradients/x"], ["x"]))
+    ops = [(reason["code"], reason["op"]) for reason in error.facts["reasons"]]
+    assert ops == [("no-gradient", "SymbolicGradient")] * 3  # what TensorFlow has made for the calls
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("checkpoints", ["none", "memory", ["h"]], ids=str)
+def test_loops_and_conditions_of_version_2(lab: Lab, taken: bool, checkpoints: Any) -> None:
+    data = lab.built(version_2_flow)
+    made = lab.same(data, ["y"], ["x", "h"], {"x": numbers(LONG), "p": taken}, checkpoints=checkpoints)
+    flow = {"While", "StatelessWhile", "If", "StatelessIf"}
+    assert {made.graph[name].op for name in made.result.intent.changed} <= flow
+    if checkpoints != "none":
+        assert not {made.graph[name].op for name in made.again} & flow
+        wanted = lab.run(data, ["y"], {"x": numbers(LONG), "p": taken})
+        equal(lab.run(made, ["y"], {"x": numbers(LONG), "p": taken}), wanted)
+
+
+def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
+    """The functions that TensorFlow makes do not use names of existing functions."""
+    data = lab.built(version_2_flow)
+    once = lab.edit(data, ["y"], ["x"])
+    twice = lab.edit(written(once.graph), ["y"], ["h"])
+    functions = [function.signature.name for function in parsed(twice.graph).library.function]
+    assert len(functions) == len(set(functions))
+    lab.same(written(once.graph), ["gradients/x"], ["x"], {"x": numbers(LONG), "p": True})
+
+
+# -- control flow of version 1 ------------------------------------------------------------------------------------
+
+
+def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
+    m = Builder()
+    m.placeholder("x", shape=(3,))
+    m.node("a", "Sin", ["x"], T="float32")
+    m.node("y", "Sin", [doubling_loop(m, "inner", "a")], T="float32")
+    loops = [{"code": "crosses-loop", "loop": "inner/frame"}, {"code": "crosses-loop", "loop": "other/frame"}]
+    refused(m.graph(), "no-gradient", lab.adding(["y"], ["x"]), reasons=loops[:1])
+    m.node("z", "Mul", [doubling_loop(m, "other", "a"), "y"], T="float32")
+    error = refused(m.graph(), "no-gradient", lab.adding(["z"], ["x"]))
+    assert sorted(error.facts["reasons"], key=loops.index) == loops
+
+
+@pytest.mark.parametrize("checkpoints", ["none", "speed", "memory", ["a"], ["b"]], ids=str)
+def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
+    m = Builder()
+    m.placeholder("x", shape=(LONG,))
+    m.placeholder("z", shape=(LONG,))
+    for name, source in (("above", "x"), ("beside", "z")):
+        m.node(f"{name}_known", "EnsureShape", [doubling_loop(m, name, source)], T="float32", shape=(LONG,))
+    m.node("source", "Sin", ["above_known"], T="float32")
+    m.node("a", "Sin", ["source"], T="float32")
+    m.node("b", "Mul", ["a", "beside_known"], T="float32")
+    m.node("c", "Sin", ["b"], T="float32")
+    m.node("y", "Tanh", ["c"], T="float32")
+    doubling_loop(m, "behind", "y")
+    feeds = {"x": numbers(LONG), "z": numbers(LONG, seed=1)}
+    made = lab.same(m.bytes(), ["y"], ["source"], feeds, checkpoints=checkpoints)
+    if checkpoints == ["b"]:
+        assert "source" in made.again
+    if checkpoints != "none":
+        assert not [name for name in made.again if name.startswith(("above/", "beside/"))]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("checkpoints", ["none", "speed", "memory", ["h1"], ["h0", "h2"]], ids=str)
+def test_conditions(lab: Lab, taken: bool, checkpoints: Any) -> None:
+    """On the path, with an early tensor read in one branch, and next to the path."""
+
+    def build(tf: Any) -> None:
+        x, z, p = placeholder(tf), placeholder(tf, "z"), placeholder(tf, "p", (), "bool")
+
+        def cond(yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+            return lab.version_1(lambda: tf.compat.v1.cond(p, yes, no))
+
+        beside = cond(lambda: tf.sin(z), lambda: tf.ones([LONG]))
+        early = tf.tanh(x, name="h0")
+        h = tf.tanh(tf.sin(early) * beside, name="h1")
+        h = cond(lambda: tf.sin(h) * early, lambda: tf.cos(tf.sin(h)))
+        h = tf.tanh(tf.sin(h), name="h2")
+        tf.identity(tf.tanh(h * beside), name="y")
+
+    feeds = {"x": numbers(LONG), "p": taken, "z": numbers(LONG, seed=2)}
+    lab.same(lab.built(build), ["y"], ["x"], feeds, checkpoints=checkpoints)
+
+
+def two_targets() -> Builder:
+    """y = sin(x w) and z = x^2 v."""
+    m = Builder()
+    m.placeholder("x", shape=(8,))
+    m.placeholder("g", shape=(8,))
+    m.placeholder("h", shape=(8,))
+    m.const("w", [1.5, -2.0, 0.5, 3.0, 1.0, -0.5, 2.0, 0.25])
+    m.const("v", [0.5, 2.0, -1.5, 1.0, 3.0, 0.75, -2.0, 1.25])
+    m.node("xw", "Mul", ["x", "w"], T="float32")
+    m.node("y", "Sin", ["xw"], T="float32")
+    m.node("xx", "Square", ["x"], T="float32")
+    m.node("z", "Mul", ["xx", "v"], T="float32")
+    return m
+
+
+def gradients(lab: Lab, **options: Any) -> Edit:
+    return lab.adding(["y", "z"], **{"xs": ["x", "xw"], "grad_ys": ["g", "h"], "names": ["dx", "dxw"], **options})
+
+
+def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
+    """The proof of EDIT, checked against its request or against ASKED."""
+    graph = two_targets().graph("two_targets.pb")
+    executor.load_source(ORIGINAL, graph)
+    result = edit(graph)
+    result.asked = asked or result.asked
+    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    return prove(executor, edited(graph, result), Overrides())
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": True, "names": (), "xs": ()}, {"grad_ys": ()}])
+def test_right_gradients_pass(lab: Lab, executor: Executor, options: dict[str, Any]) -> None:
+    assert tried(executor, gradients(lab, **options)).compared
+
+
+@pytest.mark.parametrize(
+    ("mistake", "wrong"),
+    [
+        ({"grad_ys": ()}, ["grad_ys"]),
+        ({"grad_ys": ["h", "g"]}, ["grad_ys"]),
+        ({"names": ["dxw", "dx"]}, ["names"]),
+        ({"xs": ["xw", "x"]}, ["xs"]),
+        ({"xs": ["x"], "names": ["dx"]}, ["xs", "names"]),
+        ({"names": ()}, ["names"]),
+    ],
+)
+def test_what_was_asked_decides(lab: Lab, executor: Executor, mistake: dict[str, Any], wrong: list[str]) -> None:
+    """The edit does another thing and says so, and the reference is made from what it says."""
+    asked = gradients(lab)(two_targets().graph("two_targets.pb")).asked
+    with pytest.raises(ValidationError) as caught:
+        tried(executor, gradients(lab, **mistake), asked)
+    check_error(caught.value, "unrequested-change", {"names": wrong})
+
+
+WRONG: dict[str, Callable[[Derivation], Derivation]] = {
+    "gradients that come in are given to each other's targets": lambda w: w._replace(grad_ys=w.grad_ys[::-1]),
+    "gradients that come in are not looked at": lambda w: w._replace(grad_ys=()),
+    "results have each other's names": lambda w: w._replace(xs=w.xs[::-1]),
+    "only the first target is differentiated": lambda w: w._replace(ys=w.ys[:1], grad_ys=w.grad_ys[:1]),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_differences_decide(lab: Lab, executor: Executor, mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where TensorFlow is asked for something else, both times, the reference is wrong as the gradients are."""
+    right = lab.differentiator.derive
+    monkeypatch.setattr(lab.differentiator, "derive", lambda data, wanted: right(data, WRONG[mistake](wanted)))
+    with pytest.raises(ValidationError) as caught:
+        tried(executor, gradients(lab))
+    check_error(caught.value, "differs", {"node": "x", "name": "dx"})
+
+
+def test_a_weight_that_is_left_out_is_missed(lab: Lab, executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_first(*arguments: Any) -> Any:
+        found = weights_of(*arguments)
+        return found._replace(constants=found.constants[1:])
+
+    monkeypatch.setattr(gdsurgeon.gradients.request, "weights_of", without_the_first)
+    with pytest.raises(ValidationError) as caught:
+        tried(executor, gradients(lab, weights=True, xs=(), names=()))
+    check_error(caught.value, "differs", {"node": "w", "name": None})
+
+
+def conditional(tf: Any) -> None:
+    sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
+    inside = tf.identity(sides.output_true, name="inside")
+    merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(inside)]).output
+    tf.reduce_sum(merged * 3.0, name="y")
+
+
+def test_gradients_that_cannot_be_compared_are_not_called_proven(lab: Lab, tmp_path: Path) -> None:
+    data = lab.built(conditional)
+    error = not_written(tmp_path, data, lab.adding(["y"], ["inside"]))
+    check_error(error, "nothing-comparable", {"tensors": ["gradients/inside"]})
+    done = operated(tmp_path, data, lab.adding(["y"], ["inside", "x"]))
+    assert [warning.facts["name"] for warning in done.warnings] == ["gradients/inside"]
+
+
+def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
+    done = operated(tmp_path, lab.built(chain), lab.adding(["y"], ["x"], rtol=1e-6))
+    assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0
+
+
+CHAINS = [chain, residual, skipping, dropping, stateless]
+
+
+@pytest.mark.parametrize("build", CHAINS)
+def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> None:
+    data = lab.built(build)
+    feeds = {"x": numbers(LONG)}
+    before = parsed(data)
+    constants = [node.name for node in before.node if node.op == "Const"]
+    for checkpoints in ("speed", "memory", ["h2"], ["h0", "h3"], ["h1", "h2", "h3"], ["h3"]):
+        made = lab.same(data, ["y"], ["x", "h1"], feeds, checkpoints=checkpoints)
+        added = {node.name: node for node in parsed(made.graph).node if node.name in made.result.intent.added}
+        prefix = "gradients/recompute/"
+        inside = {name: node for name, node in added.items() if name.startswith(prefix)}
+        clones = {name: node for name, node in inside.items() if not node.attr["_recomputed"].b}
+        gates = [node for node in inside.values() if node.op == "Identity" and node.attr["_recomputed"].b]
+        triggers = [node for node in inside.values() if node.op == "NoOp"]
+        assert len(clones) == len(made.again) and len(inside) == len(clones) + len(gates) + len(triggers)
+        assert sorted(name.removeprefix(prefix).split("/", 1)[1] for name in clones) == sorted(made.again)
+        for gate in gates:
+            source, *waits = gate.input
+            assert not source.startswith("^") and source not in constants
+            if gate.name.startswith(f"{prefix}hold_"):
+                assert waits and all(wait.startswith("^") for wait in waits)
+            else:
+                assert [made.graph[wait.removeprefix("^")].op for wait in waits] == ["NoOp"]
+        for trigger in triggers:
+            assert trigger.input and all(text.startswith("^gradients/") for text in trigger.input)
+        assert not {made.graph[name].op for name in made.again} & {"Const", "RandomUniform", "Placeholder"}
+        drawn = [node.name for node in before.node if node.op == "RandomUniform"]
+        assert [node.name for node in parsed(made.graph).node if node.op == "RandomUniform"] == drawn
+        if checkpoints == "memory" or isinstance(checkpoints, list):
+            assert made.again and gates and triggers
+
+
+def test_gates_are_where_the_tensor_is_that_passes_through(lab: Lab) -> None:
+    graph = parsed(from_bytes(lab.built(chain)))
+    for each in graph.node:
+        each.device = "/device:CPU:0" if each.name in ("h2", "x") else ""
+    made = lab.edit(graph.SerializeToString(), ["y"], ["x"], checkpoints=["h2"])
+    nodes = {node.name: node for node in parsed(made.graph).node}
+    gates = [node for node in nodes.values() if "_recomputed" in node.attr and node.op == "Identity"]
+    sources = [nodes[node.input[0].partition(":")[0]] for node in gates]
+    assert {"x"} <= {node.name for node in sources}
+    assert [node.device for node in gates] == [node.device for node in sources]
+
+
+def test_a_collection_of_checkpoints(lab: Lab) -> None:
+    data = lab.built(lambda tf: chain(tf, marked=True))
+    feeds = {"x": numbers(LONG)}
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints="collection")
+    plan = made.result.facts["gradients"]["plan"]
+    assert plan["segments"] == 3
+    assert {"h2", "h5"} <= {item["tensor"] for item in plan["kept"]}
+    assert "h2" not in made.again and "h5" not in made.again and "h1" in made.again
+    listed = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h5", "h2"])
+    assert listed.again == made.again
+    assert [n for n in parsed(made.graph).node if "_checkpoint" in n.attr and n.name.startswith("gradients/")] == []
+
+
+def test_a_collection_without_marks(lab: Lab) -> None:
+    edit = lab.adding(["y"], ["x"], checkpoints="collection")
+    assert refused(from_bytes(lab.built(chain)), "nothing-marked", edit, attr="_checkpoint").hint
+
+
+@pytest.mark.parametrize("name", ["x", "w1"])
+def test_useless_checkpoints(lab: Lab, name: str) -> None:
+    refused(from_bytes(lab.built(chain)), "no-use", lab.adding(["y"], ["x"], checkpoints=[name]), tensors=[name])
+
+
+def test_budgets(lab: Lab) -> None:
+    data = lab.built(chain)
+    feeds = {"x": numbers(LONG)}
+    plain = lab.same(data, ["y"], ["x"], feeds, budget=100.0)
+    assert plain.again == []
+    most, least = plain.peak, lab.edit(data, ["y"], ["x"], checkpoints="memory").peak
+    assert least < most
+    for budget in (least, (least + most) // 2, most - 1):
+        made = lab.same(data, ["y"], ["x"], feeds, budget=budget / (1 << 20))
+        assert made.peak <= budget
+        assert made.again
+    assert lab.edit(data, ["y"], ["x"], budget=float("inf")).again == []
+    for budget in (least // 2, least - 1):
+        edit = lab.adding(["y"], ["x"], budget=budget / (1 << 20))
+        error = refused(from_bytes(data), "over-budget", edit, budget=budget, least=least)
+        assert error.advice == ("budget-or-batch",)
+    enough = float(error.facts["enough"])
+    assert lab.edit(data, ["y"], ["x"], budget=enough).peak <= enough * (1 << 20)
+
+
+def test_checkpoints_that_cost_memory_are_warned_of(lab: Lab) -> None:
+    def narrowing(tf: Any) -> None:
+        h = placeholder(tf, shape=(LONG,))
+        for i in range(3):
+            h = tf.identity(tf.tanh(h + 1.0), name=f"h{i}")
+        tf.reduce_sum(h, name="y")
+
+    data = lab.built(narrowing)
+    for checkpoints in (["h0"], ["h1"], "memory", "speed"):
+        made = lab.edit(data, ["y"], ["x"], checkpoints=checkpoints)
+        plan = made.result.facts["gradients"]["plan"]
+        is_more = plan["predicted_peak_bytes"] > plan["predicted_plain_peak_bytes"]
+        assert is_more == bool(made.result.warnings)
+
+
+def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
+    """Whatever the op of the call says: what its function does is what counts."""
+    noisy = define(
+        "noisy",
+        {"a": "float32"},
+        {"out": ("float32", "sum:z:0")},
+        node("shape", "Shape", ["a"], T="float32", out_type="int32"),
+        node("random", "RandomUniform", ["shape:output:0"], dtype="float32", T="int32", seed=3, seed2=4),
+        node("sum", "Mul", ["a", "random:output:0"], T="float32"),
+    )
+    m = graph_bytes(
+        input_("x", shape=(LONG,)),
+        unary("Sin", "a", "x"),
+        call("call", "noisy", ["a"], ["float32"], ["float32"]),
+        unary("Sin", "b", "call"),
+        unary("Sin", "c", "b"),
+        unary("Sin", "y", "c"),
+        trailer=library(noisy) + VERSIONS,
+    )
+    feeds = {"x": numbers(LONG)}
+    made = lab.edit(m, ["y"], ["x"], checkpoints=["c"])
+    assert "call" not in made.again
+    plain = lab.edit(m, ["y"], ["x"])
+    equal(lab.run(made, made.results, feeds), lab.run(plain, plain.results, feeds))
+
+
+def test_variables_are_not_changed_twice(lab: Lab) -> None:
+    """Ops on references have effects, though TensorFlow does not call them stateful."""
+
+    def build(tf: Any) -> None:
+        v1 = tf.compat.v1
+        v = lab.version_1(lambda: v1.get_variable("v", initializer=np.zeros(LONG, np.float32)))
+        new = v1.assign_add(v, tf.ones([LONG]), name="counted")
+        h = tf.tanh(placeholder(tf) + new, name="h0")
+        h = tf.tanh(tf.sin(h), name="h1")
+        tf.tanh(tf.sin(h), name="y")
+        v1.global_variables_initializer()
+
+    data = lab.built(build)
+    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, init=["init"], checkpoints=["h1"])
+    assert "counted" not in made.again
+
+
+def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        h = placeholder(tf, shape=(None, 50))
+        for i in range(5):
+            h = tf.tanh(tf.matmul(h, tf.constant(numbers(50, 50, seed=i))), name=f"h{i}")
+        tf.reduce_sum(h, name="y")
+
+    data = lab.built(build)
+    feeds = {"x": numbers(60, 50)}
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints="memory")
+    assert [warning.facts for warning in made.result.warnings] == [{"names": "'x'"}]
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h2"], shapes={"x": (60, 50)})
+    assert made.again and not made.result.warnings
+
+
+def random_network(tf: Any, seed: int) -> None:
+    random = np.random.RandomState(seed)
+    tensors = [placeholder(tf)]
+    unary = [tf.sin, tf.tanh, tf.nn.relu, tf.identity, tf.stop_gradient, lambda t: t * t, tf.exp]
+    for i in range(random.randint(6, 14)):
+        recent = [tensors[-1 - random.randint(min(4, len(tensors)))] for _ in range(3)]
+        kind = random.randint(5)
+        if kind == 0:
+            made = recent[0] * tf.tanh(recent[1])
+        elif kind == 1:
+            a, b = tf.split(recent[0], 2)
+            made = tf.concat([tf.sin(b), a * b], 0)
+        elif kind == 2:
+            made = recent[0] * tf.compat.v1.random_uniform([LONG], seed=i + 1)
+        elif kind == 3:
+            made = recent[0] + recent[1] * recent[2]
+        else:
+            made = unary[random.randint(len(unary))](recent[0])
+        tensors.append(tf.tanh(made, name=f"h{i}"))
+    tf.reduce_sum(tensors[-1] + tensors[-2], name="y")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_networks(lab: Lab, seed: int) -> None:
+    data = lab.built(lambda tf: random_network(tf, seed))
+    feeds = {"x": numbers(LONG)}
+    random = np.random.RandomState(seed)
+    count = sum(name.startswith("h") and name[1:].isdigit() for name in names(data))
+    for checkpoints in ("memory", [f"h{i}" for i in sorted(random.choice(count - 1, 2, replace=False))]):
+        try:
+            lab.same(data, ["y"], ["x"], feeds, checkpoints=checkpoints, unconnected="zero")
+        except EditError as error:
+            assert isinstance(checkpoints, list) and error.code == "no-use"
+
+
+def test_the_backward_pass_begins_when_the_forward_pass_has_ended(lab: Lab) -> None:
+    """Else its branches would take now less memory and now more."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf)
+        branches = []
+        for i in range(4):
+            h = x * (1 + i / 10)
+            for _ in range(4):
+                h = tf.tanh(h)
+            branches.append(tf.reduce_sum(h))
+        tf.add_n(branches, name="y")
+
+    data = lab.built(build)
+    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, checkpoints="memory")
+    (seed,) = [node for node in parsed(made.graph).node if node.name == "gradients/grad_ys_0"]
+    assert "^y" in seed.input
+    assert made.result.facts["gradients"]["plan"]["predicted_plain_peak_bytes"] >= 16 * LONG * 4
+
+
+def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        h = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, tf.tanh(t)), [0, placeholder(tf)])[1]
+        tf.identity(h, name="y")
+
+    data = lab.built(build)
+    (warning,) = lab.edit(data, ["y"], ["x"], checkpoints="memory").result.warnings
+    check_error(warning, "inside-functions", {"node": "while", "count": 2})
+    assert not lab.edit(data, ["y"], ["x"]).result.warnings
 
 
 # -- results ------------------------------------------------------------------------------------------------------

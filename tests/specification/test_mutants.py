@@ -10,12 +10,17 @@ A mistake survives if the accounting accepts a result that differs from the righ
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.mutants import Bench, check_share
+from support.adding_gradients import small
+from support.mutants import Accounted, Bench, check_share
+from support.operating import operated
 
 from gdsurgeon import edits
+from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.runtime.evaluator import Differentiator
 from specification.cases import CASES
 
 FOLDER = Path(edits.__path__[0])
@@ -68,3 +73,22 @@ def test_fewer_are_caught_without_the_specifications(bench: Bench, monkeypatch: 
     monkeypatch.setattr("gdsurgeon.proof.accounting.unasked", lambda *_: iter(()))
     with pytest.raises(AssertionError):
         check_share(bench, "edits.node_copies")
+
+
+GRADIENTS = {
+    "named": {"ys": ["y", "z"], "xs": ["x", "split:1"], "names": ["of_x", "of_split"]},
+    "given": {"ys": ["y", "split:1"], "xs": ["x"], "grad_ys": ["g", "split"], "scope": "back"},
+    "weights": {"ys": ["y"], "weights": True},
+    "many": {"ys": ["y"], "xs": ["product", "sum", "w", "x"]},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("module", ["edits.add_gradients", "gradients.backward_pass", "gradients.request"])
+def test_mistakes_in_gradients_are_caught(module: str, differentiator: Differentiator, tmp_path: Path) -> None:
+    cases = {}
+    for name, options in GRADIENTS.items():
+        edit = partial(add_gradients, **options, differentiator=differentiator)
+        cases[name] = Accounted(small().bytes(), edit, run=partial(operated, tmp_path, small(), edit))
+    check_share(Bench(cases, seconds=1), module)

@@ -1,15 +1,36 @@
-"""The ops of a graph that reach outside of it, in whatever way they are called."""
+"""Ops of a graph that reach outside, and random ops."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.graphs import FLOAT, STRING, dtypes, func, function, graph, identity, library, node, placeholder
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    STRING,
+    VERSIONS,
+    call,
+    define,
+    dtypes,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    tensor,
+)
 from support.reaching import CONNECTING, PLACEHOLDER_W, REACHING, SECRET, calls, text, writer, yes
 
-from gdsurgeon.analysis.queries.effects import external_effects_of
+from gdsurgeon.analysis.queries.effects import MOST_CALLS, external_effects_of, random_nodes
 from gdsurgeon.analysis.queries.usage import functions_of
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.plan import plan_with, why_not_loaded
 from gdsurgeon.proof.settings import Settings
@@ -101,3 +122,80 @@ def test_a_long_chain_of_functions_is_walked() -> None:
     chain = [function(f"F{i}", node("y", f"F{i + 1}", ["x"]), ret="y:out:0") for i in range(3000)]
     m = graph(X, calls("y", "x", func("F0")), yes("unused"), library(*chain, writer("F3000", "/nowhere/out")))
     assert external_effects_of(m).reached_by(m["y"]) == "WriteFile"
+
+
+def boolean(name: str, value: bool) -> bytes:
+    return node(name, "Const", dtype=BOOL, value=tensor_value(10, (), [value]).SerializeToString())
+
+
+def drawing(found: Graph) -> list[str]:
+    topology = topology_of(found)
+    return [topology.name(number) for number in random_nodes(found)]
+
+
+def draw(name: str, *controls: str, inputs: tuple[str, ...] = ("shape",)) -> bytes:
+    return node(name, "RandomUniform", [*inputs, *controls], T=INT32, dtype=FLOAT)
+
+
+SHAPE = node("shape", "Const", dtype=INT32, value=tensor([2], INT32))
+
+
+def test_predicates_are_followed_through_what_passes_them_on_and_negations() -> None:
+    found = graph(
+        SHAPE,
+        boolean("k", True),
+        node("n", "LogicalNot", ["k"]),
+        identity("p", "n", kind=BOOL),
+        node("s", "Switch", ["p", "p"], T=BOOL),
+        identity("t", "s:1", kind=BOOL),
+        draw("then", "^t"),
+    )
+    assert drawing(found) == []
+
+
+def branch(name: str, *body: bytes, source: str = "y:output:0") -> Any:
+    return define(name, {"shape": INT32}, {"out": (FLOAT, source)}, *body, stateful=True)
+
+
+DRAWS = branch("draws", draw("y"))
+CALM = branch("calm", node("y", "Cast", ["shape"], SrcT=INT32, DstT=FLOAT), source="y:y:0")
+
+
+def choice(predicate: str, *, body: bool = False) -> bytes:
+    return node(
+        "if", "If", [predicate, "shape"], Tcond=BOOL, Tin=b"\n\x03\x32\x01\x03", Tout=b"\n\x03\x32\x01\x01",
+        then_branch=func("draws"), else_branch=func("calm"),
+    )  # fmt: skip
+
+
+def test_of_a_decided_conditional_only_what_is_called_counts() -> None:
+    for value, expected in ((True, ["if"]), (False, [])):
+        found = graph(SHAPE, boolean("p", value), choice("p"), trailer=library(DRAWS, CALM) + VERSIONS)
+        assert drawing(found) == expected
+    found = graph(SHAPE, placeholder("p", BOOL, ()), choice("p"), trailer=library(DRAWS, CALM) + VERSIONS)
+    assert drawing(found) == ["if"]
+
+
+def test_what_a_call_is_given_decides_inside() -> None:
+    inner = define("inner", {"p": BOOL, "shape": INT32}, {"out": (FLOAT, "if:output:0")}, choice("p"), stateful=True)
+    for value, expected in ((True, ["call"]), (False, [])):
+        call_ = call("call", "inner", ["p", "shape"], [BOOL, INT32], [FLOAT], stateful=True)
+        found = graph(SHAPE, boolean("p", value), call_, trailer=library(inner, DRAWS, CALM) + VERSIONS)
+        assert drawing(found) == expected
+
+
+def test_calls_that_double_at_each_level_are_looked_at_once() -> None:
+    """Two to the power of forty calls; and deeper than is looked into."""
+    last = [branch("f0", node("y", "Cast", ["shape"], SrcT=INT32, DstT=FLOAT), source="y:y:0")]
+
+    def level(number: int, *more: bytes) -> Any:
+        calls = [call(n, f"f{number - 1}", ["shape"], [INT32], [FLOAT], stateful=True) for n in "ab"]
+        return branch(f"f{number}", *calls, *more, source="a:output:0")
+
+    levels = [level(number, *((draw("r"),) if number == 1 else ())) for number in range(1, 41)]
+    top = call("call", "f40", ["shape"], [INT32], [FLOAT], stateful=True)
+    assert drawing(graph(SHAPE, top, trailer=library(*last, *levels) + VERSIONS)) == ["call"]
+    deep = [level(number) for number in range(1, MOST_CALLS + 3)]
+    top = call("call", f"f{MOST_CALLS + 2}", ["shape"], [INT32], [FLOAT], stateful=True)
+    found = graph(SHAPE, top, trailer=library(branch("f0", draw("y")), *deep) + VERSIONS)
+    assert drawing(found) == ["call"]
