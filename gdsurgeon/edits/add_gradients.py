@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from gdsurgeon.compare.intent import Intent, Value
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.decorator import edit, of_tensors
+from gdsurgeon.edits.functions import XLA_MUST_COMPILE as XLA
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, backward_pass, skeleton, tensor_sizes
 from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, journal_of, told_of
@@ -26,7 +27,6 @@ UNCONNECTED = ("error", "zero")
 MOST_THREADS = 64
 MOST_BUDGET = 1 << 40
 """MiB; more is no bound at all."""
-XLA = "_XlaMustCompile"
 
 
 @edit(ys=of_tensors, xs=of_tensors, grad_ys=of_tensors, checkpoints=of_tensors)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import functions_of
-from gdsurgeon.analysis.traversal.topology import members, topology_of
+from gdsurgeon.analysis.shapes.arithmetic import compatible
+from gdsurgeon.analysis.traversal.topology import forward_walk, members, topology_of
 from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit, of_tensors
@@ -175,7 +176,7 @@ def _value(node: Node, weights: Graph) -> FrozenValue:
     shape = shape_of(stated.shape) if stated is not None else None
     dims = header.dims or ()
     # In old graphs, a VariableV2 of unknown shape states the shape of a scalar; the checkpoint has the shape then.
-    if shape and (len(shape) != len(dims) or any(a not in (-1, b) for a, b in zip(shape, dims, strict=True))):
+    if shape and not compatible(shape, dims):
         raise EditError(
             f"the variable {quoted(node.name)} has the shape {format_shape(shape)}, but its value in the "
             f"checkpoint has {format_shape(dims)}",
@@ -208,10 +209,10 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple
     """
     tables = [node for node in kept if is_table(node.op)]
     topology = topology_of(graph)
+    below = forward_walk(topology, map(topology.id_of, tables), control=True)
 
     def serves(node: Node) -> bool:
-        above = topology.upstream([topology.id_of(node)])
-        return any(above[topology.id_of(table)] for table in tables)
+        return bool(below[topology.id_of(node)])
 
     names = serving.initialising.targets if serving.initialising is not None and tables else ()
     found = [node for name in names if (node := graph.find(name)) is not None and serves(node)]

@@ -19,7 +19,7 @@ from gdsurgeon.gradients.sums import Sums
 from gdsurgeon.graph.attrs import bool_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.names import format_input, free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
@@ -96,9 +96,7 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
     ordered = sums.keep_order(order)
     if sums.come_before_gradients():
         ordered += _end_forward_pass_first(step, made)
-    scope = f"{made.wanted.scope}/recompute"
-    while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
-        scope += "_1"
+    scope = free_scope(step.names, f"{made.wanted.scope}/recompute")
     planner = CheckpointPlanner(found, kept, _results(found, made), scope, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
