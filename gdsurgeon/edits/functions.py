@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -296,8 +297,7 @@ def respelt(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
     """Returns a copy of `function` with new names for itself and for the functions that it calls."""
     if not renamed:
         return function
-    copy = type(function)()
-    copy.CopyFrom(function)
+    copy = deepcopy(function)
     copy.signature.name = renamed.get(function.signature.name, function.signature.name)
     respell_body(copy, renamed)
     return copy
@@ -368,8 +368,7 @@ def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, 
     out: list[FunctionDef] = []
     for function in functions:
         if not shared.keys().isdisjoint(shared_names_of(function)):
-            copy = type(function)()
-            copy.CopyFrom(function)
+            copy = deepcopy(function)
             for node in copy.node_def:
                 if SHARED_NAME in node.attr:
                     old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
@@ -424,8 +423,7 @@ def changed_functions(functions: Iterable[FunctionDef], change: Callable[[Functi
     """Returns copies of the functions that `change` changes; it returns whether it has changed its argument."""
     out: list[FunctionDef] = []
     for function in functions:
-        copy = type(function)()
-        copy.CopyFrom(function)
+        copy = deepcopy(function)
         if change(copy):
             out.append(copy)
     return out

@@ -468,7 +468,7 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
             output = graph.add_copy(fusion.constants[output.node], output.node, after=last).output
             intent.added.append(output.node.name)
         inputs.append(output)
-    first_name = graph.unique_names()(name) if name in graph else name  # a member, which is removed, has the name
+    first_name = graph.unique_names()(name)  # a member, which is removed, has the name
     controls = [*fusion.edges.controls_in, *_tie(graph, fusion, inputs, intent)]
     signature = fusion.function.signature
     attrs = {

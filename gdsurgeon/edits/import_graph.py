@@ -16,7 +16,7 @@ from gdsurgeon.edits.parts import check_fits, check_placeholder
 from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, parse_tensor, scope_prefix
+from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Restoring, Served
@@ -49,7 +49,7 @@ def import_graph(
             tables and `graph` is part of a model. The graph is unchanged.
     """
     prefix = scope_prefix(scope)
-    if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
+    if prefix and free_scope(graph.names(), prefix[:-1]) != prefix[:-1]:
         raise EditError(f"the scope {quoted(prefix[:-1])} is in use", code="name-taken", scope=prefix[:-1])
     if other is graph:
         other = graph.pristine()
@@ -137,8 +137,7 @@ def _add_signatures(
     unique = UniqueNames(lambda key: key in mine)
     at = {old.name: new for old, new in copied.nodes.items()}
     for key, served in theirs.called.items():
-        own = f"{scope.replace('/', '_')}_{key}" if scope else key
-        own = unique(own) if own in mine else own
+        own = unique(f"{scope.replace('/', '_')}_{key}" if scope else key)
         refs = [{name: parse_tensor(text) for name, text in side.items()} for side in (served.inputs, served.outputs)]
         inputs, outputs = (
             {name: Output(at[ref.node], ref.port).name for name, ref in side.items() if ref.node in at} for side in refs

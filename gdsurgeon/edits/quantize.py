@@ -23,7 +23,7 @@ from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, U
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import constant_header, raw_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from gdsurgeon.ops.elements import numpy_dtype, require_numpy
@@ -237,12 +237,12 @@ def _consumers(node: Node) -> Iterator[Use]:
     pending, seen = [node], {node}
     while pending:
         source = pending.pop()
-        for user in source.graph.users(source):
-            if user.op not in _FORWARDING:
-                yield from (Use(user, slot) for slot, read in enumerate(user.inputs) if read.node is source)
-            elif user not in seen:
-                seen.add(user)
-                pending.append(user)
+        for use in graph_of(source).uses(source.output):
+            if use.node.op not in _FORWARDING:
+                yield use
+            elif use.node not in seen:
+                seen.add(use.node)
+                pending.append(use.node)
 
 
 def _channels(node: Node, rank: int) -> tuple[int, ...]:
@@ -280,8 +280,7 @@ def _check_fit(found: Sequence[_Found], to: str) -> None:
 def _store(found: _Found) -> None:
     """Adds the new constants, and makes the node of the old constant the Cast or Mul that restores its value."""
     node, form = found.node, found.form
-    graph = node.graph
-    assert isinstance(graph, Graph)
+    graph = graph_of(node)
     wide, controls, shape = node.output.dtype, node.controls, values_of(node).shape
     unique = graph.unique_names()
 

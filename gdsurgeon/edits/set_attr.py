@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.check import input_faults
@@ -193,7 +194,7 @@ def _changes(
             value, present = parsed[place], _present(node, attr.key)
             is_func = present is not None and value.WhichOneof("value") == present.WhichOneof("value") == "func"
             if present is not None and is_func and present.func.attr:  # a function keeps the attrs of the call
-                value = type(present).FromString(present.SerializeToString())
+                value = deepcopy(present)
                 value.func.name = parsed[place].func.name
             if value != present:
                 attrs[attr.key] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
@@ -212,8 +213,7 @@ def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], oth
         shapes: the shapes of placeholders, by name.
         otherwise: the size of every other unknown dimension.
     """
-    out = type(definition)()
-    out.CopyFrom(definition)
+    out = deepcopy(definition)
     for node in out.node:
         if node.op not in PLACEHOLDERS:
             continue

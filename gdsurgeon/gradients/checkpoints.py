@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import has_state
@@ -252,8 +253,7 @@ def _rewritten(
 ) -> GraphDef:
     """Returns the definition of the backward pass with the nodes of a plan, and with the waits of ordered nodes."""
     step = plan.made.step
-    out = type(known)()
-    out.CopyFrom(made.definition)
+    out = deepcopy(made.definition)
     nodes = {node.name: node for node in out.node}
     originals = {node.name: node for node in known.node}
     devices = {name: node.device for name, node in (originals | nodes).items()}

@@ -16,7 +16,7 @@ from gdsurgeon.errors import EditError, Json, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, check_name
+from gdsurgeon.graph.names import UniqueNames, check_name, free_scope
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOATING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
@@ -209,15 +209,11 @@ def _scope(graph: Graph, scope: str) -> str:
     """Returns an unused scope for the new nodes. TensorFlow ignores the case of names."""
     wanted = scope.strip("/") or SCOPE
     check_name(wanted)
-    used: set[str] = set()
-    for name in map(str.lower, graph.names()):
-        while name and name not in used:
-            used.add(name)
-            name = name.rpartition("/")[0]
-    if scope and wanted.lower() in used:
+    free = free_scope(map(str.lower, graph.names()), wanted.lower())
+    if scope and free != wanted.lower():
         message = f"the scope {quoted(wanted)} is in use"
         raise EditError(message, code="name-taken", advice="free-scope", name=wanted)
-    return UniqueNames(lambda name: name.lower() in used)(wanted)
+    return wanted + free[len(wanted) :]
 
 
 def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ to 9 inputs, and then eight at a time. If the first overwritten input is not kno
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -208,8 +209,7 @@ def with_early_sums(
         definition: the backward pass, which may change some of its nodes; it is not changed.
         sizes: the sizes of the outputs of its nodes.
     """
-    out = type(definition)()
-    out.CopyFrom(definition)
+    out = deepcopy(definition)
     there = {node.name for node in known.node}
     large = [
         node
