@@ -368,12 +368,11 @@ def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, 
     out: list[FunctionDef] = []
     for function in functions:
         if not shared.keys().isdisjoint(shared_names_of(function)):
-            copy = deepcopy(function)
-            for node in copy.node_def:
+            function = deepcopy(function)
+            for node in function.node_def:
                 if SHARED_NAME in node.attr:
                     old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
                     node.attr[SHARED_NAME].s = shared.get(old, old).encode("utf-8", "surrogateescape")
-            function = copy
         out.append(function)
     return out
 

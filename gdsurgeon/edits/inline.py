@@ -13,7 +13,7 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_left
-from gdsurgeon.edits.replacing import drop_nodes, hand_on, move_controls
+from gdsurgeon.edits.replacing import drop_nodes, hand_on, move_controls, remove_unread
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.body import Body
@@ -216,15 +216,7 @@ class _Inlining:
     def finish(self, names: Sequence[str]) -> Intent:
         """Removes unused inlined nodes without effects, except those with the `names` of calls. Returns the intent."""
         own, kept = frozenset(self.added), frozenset(names)
-        pending = list(self.added)
-        while pending:
-            node = pending.pop()
-            if not self._exists(node) or node.name in kept or not only_computes(node):
-                continue
-            if not self.graph.users(node) and not self.graph.colocated_with(node):
-                above = dict.fromkeys([*(read.node for read in node.inputs), *node.controls])
-                pending += [other for other in above if other in own]
-                self.graph.remove([node])
+        remove_unread(self.graph, self.added, lambda n: n in own and n.name not in kept and only_computes(n))
         intent = Intent(added=[node.name for node in self.added if self._exists(node)])
         here = set(intent.added)
         intent.removed = [name for name in names if name not in here]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
@@ -123,17 +123,19 @@ def use_value(graph: Graph, node: Node, op: str, dtype: int, inputs: Sequence[Ou
         graph.touch(user)  # its inputs contain the name of the output, which depends on the op
 
 
-def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = ()) -> list[str]:
+def remove_unread(
+    graph: Graph, nodes: Iterable[Node], is_removable: Callable[[Node], bool] = lambda _: True
+) -> list[str]:
     """Removes nodes that no node uses or is colocated with, then their producers for which the same is true.
 
-    Placeholders stay, and the `kept` nodes. Returns the names of the removed nodes.
+    Placeholders stay, and nodes that are not removable. Returns the names of the removed nodes.
     """
     out: list[str] = []
     pending = list(nodes)
     while pending:
         node = pending.pop()
-        gone = node in kept or graph.find(node.name) is not node
-        if not gone and node.op not in PLACEHOLDERS and not graph.users(node) and not graph.colocated_with(node):
+        may_go = graph.find(node.name) is node and node.op not in PLACEHOLDERS and is_removable(node)
+        if may_go and not graph.users(node) and not graph.colocated_with(node):
             out.append(node.name)
             pending += [*(read.node for read in node.inputs), *node.controls]
             graph.remove([node])
