@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import INIT, PREDICT, Served, Serving, no_signature
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
-from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, VARIABLES
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, VARIABLES, is_variable
 from gdsurgeon.text import Entry, nearest, suggestion
 
 
@@ -140,12 +140,12 @@ def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Seque
     return Served(sides[0], sides[1], served.method)
 
 
-def resolved(graph: Graph, key: str, served: Served) -> Served:
-    """Returns the signature `key` with the names of its tensors in the graph.
+def resolved(graph: Graph, key: str, served: Served, *, is_frozen: bool = False) -> Served:
+    """Returns the signature `key` with the names of its tensors in the graph. A frozen graph has no variables.
 
     Raises:
         EditError: no such tensor, or it cannot be fed or fetched; the signature has no outputs, or outputs that depend
-            on a placeholder that is not an input.
+            on a placeholder that is not an input, or in a frozen graph on a variable.
     """
     if not served.outputs:
         message = f"the signature {quoted(key)} has no outputs: name at least one"
@@ -170,6 +170,11 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
             line = f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}"
             facts = {"signature": key, "node": node.name}
             raise EditError(f"{line}, which is not an input of the signature", code="no-such-input", facts=facts)
+    for number in members(above) if is_frozen else ():
+        if is_variable(topology.op(number)):
+            name = topology.name(number)
+            message = f"{quoted(name)} is a variable, but {printable(graph.source_name)} does not hold its value"
+            raise EditError(message, code="is-variable", node=name)
     return Served(
         {name: tensor.name for name, tensor in starts.items()},
         {name: tensor.name for name, tensor in ends.items()},

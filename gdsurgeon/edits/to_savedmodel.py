@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import signature
-from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle, index_path, shard_path
 from gdsurgeon.container.files import CHECKPOINT
@@ -16,14 +15,14 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
 from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.edits.saver import add_saver
-from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import PREDICT, Key, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import FLOATING, STRING, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.text import Entry, counted, named, size
 from gdsurgeon.wire.write import size_of
@@ -78,9 +77,7 @@ def to_savedmodel(
     outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
     keys = dict.fromkeys(item.key for item in (*inputs, *outputs))
     added = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
-    signatures = {key: resolved(graph, key, served) for key, served in added.items()}
-    for served in signatures.values():
-        _check_constant(graph, served)
+    signatures = {key: resolved(graph, key, served, is_frozen=True) for key, served in added.items()}
     first = tuple(graph[name].name for name in init)
 
     initialising = Restoring(fed, first) if first or fed else None
@@ -95,18 +92,6 @@ def to_savedmodel(
         serving = serving._replace(main_op=group.name)
     graph.serving = serving
     return result
-
-
-def _check_constant(graph: Graph, served: Served) -> None:
-    """Raises EditError if a signature depends on a variable."""
-    starts, ends = ([graph.tensor(text) for text in side.values()] for side in (served.inputs, served.outputs))
-    topology = topology_of(graph)
-    needed = [topology.id_of(end.node) for end in ends if end not in starts]
-    above = topology.upstream(needed, given={topology.code(start) for start in starts})
-    variable = next((topology.node(number) for number in members(above) if is_variable(topology.op(number))), None)
-    if variable is not None:
-        message = f"{quoted(variable.name)} is a variable, but {printable(graph.source_name)} does not hold its value"
-        raise EditError(message, code="is-variable", node=variable.name)
 
 
 # -- constants that become variables -----------------------------------------------------------------------
