@@ -14,8 +14,7 @@ from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.replacing import check_outside_of_loops, put_placeholders
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, check_typed
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
@@ -86,18 +85,10 @@ def cut_down(
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")
-    unique = graph.unique_names()
-    placeholders = {}
-    for output in cut:
-        name = output.node.name
-        if output.index or kept[topology.id_of(output.node)]:
-            name = unique(f"{name}_{output.index}")
-        placeholders[output] = name, [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
-
     intent = Intent()
-    put_placeholders(graph, placeholders, going, intent)
+    uses = {output: [use for use in graph.uses(output) if kept[topology.id_of(use.node)]] for output in cut}
+    values = put_placeholders(graph, uses, going, intent)
     intent.functions.removed = drop_unused_functions(graph)
-    values = {output.name: name for output, (name, _) in placeholders.items()}
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
     statement = equation([printable(name) for name in values], " given" if values else "")
     return EditResult(intent, (SameGiven(values, pairs, statement),), [], notes)
@@ -139,9 +130,6 @@ def _waited_for(
 def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> None:
     """Raises EditError if a tensor is in a loop or branch, or an input cannot become a placeholder."""
     cut = _cuts(starts)
-    for output in cut:
-        check_typed(output)
-        check_name(output.node.name)
     check_outside_of_loops(topology.graph, (*starts, *ends), ", which cannot be cut")
     flow = control_flow_of(topology.graph)
     inputs, outputs = [(o, "input") for o in cut], [(o, "output") for o in ends if o not in starts]

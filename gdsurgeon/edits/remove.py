@@ -15,8 +15,7 @@ from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.replacing import move_uses, put_placeholders, remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, Use, check_typed
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Nodes, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.text import first_lines
@@ -71,23 +70,16 @@ def remove(
     above = [node for node in dict.fromkeys(producers) if node not in members]
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
-    placeholders: dict[Output, tuple[str, list[Use]]] = {}
-    unique = graph.unique_names()
-    for o, uses in read.items() if dangling is not None and not bypass else ():
-        check_typed(o)
-        check_name(o.node.name)  # output 0 keeps the name of its node
-        placeholders[o] = unique(f"{o.node.name}_{o.index}") if o.index else o.node.name, uses
     waiting = _new_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
     changing = {output.name: new.name for output, new in place.items() if output not in around.equal}
-    given = changing | {output.name: name for output, (name, _) in placeholders.items()}
 
     intent = Intent()
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
     move_uses(graph, read, place, intent)
-    put_placeholders(graph, placeholders, nodes, intent)
+    given = changing | put_placeholders(graph, {} if place else read, nodes, intent)
     if orphans:
         intent.removed += remove_unread(graph, above)
     intent.functions.removed = drop_unused_functions(graph)

@@ -14,7 +14,8 @@ from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, Use
+from gdsurgeon.graph.names import check_name
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, Use, check_typed
 from gdsurgeon.ops.dtypes import BOOL, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.protos import AttrValue
@@ -51,20 +52,30 @@ def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after:
 
 
 def put_placeholders(
-    graph: Graph, cut: Mapping[Output, tuple[str, Sequence[Use]]], going: Sequence[Node], intent: Intent
-) -> None:
-    """Replaces uses of tensors by placeholders, and removes nodes, whose names the placeholders can have.
+    graph: Graph, cut: Mapping[Output, Sequence[Use]], going: Sequence[Node], intent: Intent
+) -> dict[str, str]:
+    """Replaces uses of tensors by placeholders, and removes nodes. Returns the name of the placeholder of each tensor.
+
+    The placeholder for output 0 of a removed node has the name of the node.
 
     Args:
         graph: changed in place.
-        cut: the name of the placeholder for each tensor, and the uses that it replaces.
+        cut: the tensors, with the uses to replace.
         going: the nodes to remove.
         intent: gets the changes.
+
+    Raises:
+        EditError: a dtype is unknown, or a name is illegal.
     """
     shapes = known_shapes(graph, cut)
-    unique = graph.unique_names()
+    unique, removed = graph.unique_names(), {*going}
     made: dict[Node, str] = {}
-    for output, (name, uses) in cut.items():
+    for output, uses in cut.items():
+        check_typed(output)
+        name = output.node.name
+        check_name(name)
+        if output.index or output.node not in removed:
+            name = unique(f"{name}_{output.index}")
         node = add_placeholder(graph, unique(f"{name}_input"), output.dtype, shapes[output], after=output.node)
         graph.reroute(uses, node.output)
         made[node] = name
@@ -76,6 +87,7 @@ def put_placeholders(
     drop_nodes(graph, going)
     if made:
         graph.rename(made)
+    return {output.name: name for output, name in zip(cut, made.values(), strict=True)}
 
 
 def hand_on(
