@@ -11,7 +11,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.replacing import check_outside_of_loops, put_placeholders
+from gdsurgeon.edits.replacing import check_outside_of_loops, distinct_outputs, put_placeholders
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -44,8 +44,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     """
     if not outputs:
         raise EditError("no outputs: name the tensors that the extracted part computes", code="missing-argument")
-    ends = list(dict.fromkeys(graph.output(item) for item in outputs))
-    starts = list(dict.fromkeys(graph.output(item) for item in inputs))
+    ends, starts = distinct_outputs(graph, outputs), distinct_outputs(graph, inputs)
     serving = serving_of(graph)
     return cut_down(graph, starts, ends, listed=serving is not None and serving.kind == META_GRAPH)
 

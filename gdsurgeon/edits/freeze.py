@@ -12,7 +12,7 @@ from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.extract import cut_down, needed
-from gdsurgeon.edits.replacing import add_constant, move_controls, use_value
+from gdsurgeon.edits.replacing import add_constant, distinct_outputs, move_controls, use_value
 from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of, shape_value, type_value
 from gdsurgeon.graph.body import Body
@@ -68,7 +68,7 @@ def freeze(
         )
     keys = () if outputs else tuple(signatures or (_default(graph, serving),))
     if outputs:
-        starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
+        starts, ends = distinct_outputs(graph, inputs), distinct_outputs(graph, outputs)
     else:
         starts, ends = _served(graph, serving, keys)
     topology = topology_of(graph)
@@ -105,15 +105,11 @@ def freeze(
     return result
 
 
-def _tensors(graph: Graph, texts: Iterable[str]) -> list[Output]:
-    return list(dict.fromkeys(graph.output(text) for text in texts))
-
-
 def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[Output], list[Output]]:
     """Returns the inputs and the outputs of the signatures `keys`."""
     found = {key: signature_of(graph, serving, key) for key in keys}
-    starts = {key: _tensors(graph, served.inputs.values()) for key, served in found.items()}
-    ends = {key: _tensors(graph, served.outputs.values()) for key, served in found.items()}
+    starts = {key: distinct_outputs(graph, served.inputs.values()) for key, served in found.items()}
+    ends = {key: distinct_outputs(graph, served.outputs.values()) for key, served in found.items()}
     topology = topology_of(graph)
     for key, tensors in starts.items():
         for other in starts:

@@ -9,7 +9,7 @@ from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
-from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs
+from gdsurgeon.edits.replacing import remove_unused, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, type_value
 from gdsurgeon.graph.constants import Literal, constant_header, parse_literal, raw_value, tensor_value
@@ -53,7 +53,7 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
         attrs = {"shape": None, STATED_SHAPES: None, "dtype": type_value(node.output.dtype), "value": tensor}
         graph.replace_op(node, "Const", [], attrs)
     intent = Intent(changed=[node.name for node in frozen])
-    intent.removed = remove_unread(graph, defaults)  # they would become outputs
+    intent.removed = remove_unused(graph, defaults)  # they would become outputs
     names = {node.name: node.name for node in frozen}
     statement = equation([f"{printable(name)} := its value" for name in names])
     constants = {node.name: value.SerializeToString() for node, value in frozen.items()}

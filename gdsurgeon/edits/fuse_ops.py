@@ -33,7 +33,7 @@ from gdsurgeon.edits.functions import (
     plan_function_merge,
     respell_body,
 )
-from gdsurgeon.edits.replacing import drop_colocations, hand_on, move_controls, move_uses
+from gdsurgeon.edits.replacing import add_identity, drop_colocations, move_controls, move_uses
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
@@ -469,7 +469,7 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
             intent.added.append(output.node.name)
         inputs.append(output)
     first_name = graph.unique_names()(name)  # a member, which is removed, has the name
-    controls = [*fusion.edges.controls_in, *_tie(graph, fusion, inputs, intent)]
+    controls = [*fusion.edges.controls_in, *_pivot(graph, fusion, inputs, intent)]
     signature = fusion.function.signature
     attrs = {
         "Tin": types_value([arg.type for arg in signature.input_arg]),
@@ -500,7 +500,7 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
     for kept_name, node in kept.items():
         outputs = [output for output in fusion.outputs if output.node is node]
         values = [place[output] for output in outputs]
-        hand_on(graph, kept_name, values, () if values else [call], call, [output.dtype for output in outputs])
+        add_identity(graph, kept_name, values, () if values else [call], call, [output.dtype for output in outputs])
     if first_name != name:
         names = {output.name: format_input(name, output.index) for output in place.values()}
         intent.rewired = [item._replace(new=names[item.new]) for item in intent.rewired]
@@ -513,7 +513,7 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
     return intent
 
 
-def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], intent: Intent) -> list[Node]:
+def _pivot(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], intent: Intent) -> list[Node]:
     """Returns a control input that makes the call run in the loop or branch of the selection, if it needs one.
 
     A body may leave out all inputs that are in this loop or branch.
@@ -525,6 +525,6 @@ def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], intent: Intent
     held = next((output for output in fusion.edges.inputs if site.holds(output)), None)
     if held is None or any(site.holds(Output(control, -1)) for control in fusion.edges.controls_in):
         return []
-    pivot = hand_on(graph, graph.unique_names()(f"{fusion.name}/pivot"), [held], after=fusion.members[-1])
+    pivot = add_identity(graph, graph.unique_names()(f"{fusion.name}/pivot"), [held], after=fusion.members[-1])
     intent.added.append(pivot.name)
     return [pivot]

@@ -13,7 +13,7 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_left
-from gdsurgeon.edits.replacing import drop_nodes, hand_on, move_controls, remove_unread
+from gdsurgeon.edits.replacing import add_identity, drop_nodes, move_controls, remove_unused
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.body import Body
@@ -216,7 +216,7 @@ class _Inlining:
     def finish(self, names: Sequence[str]) -> Intent:
         """Removes unused inlined nodes without effects, except those with the `names` of calls. Returns the intent."""
         own, kept = frozenset(self.added), frozenset(names)
-        remove_unread(self.graph, self.added, lambda n: n in own and n.name not in kept and only_computes(n))
+        remove_unused(self.graph, self.added, lambda n: n in own and n.name not in kept and only_computes(n))
         intent = Intent(added=[node.name for node in self.added if self._exists(node)])
         here = set(intent.added)
         intent.removed = [name for name in names if name not in here]
@@ -236,7 +236,7 @@ class _Inlining:
         return self.graph.find(node.name) is node
 
     def _add(self, name: str, values: Sequence[Output], controls: Sequence[Node], after: Node) -> Node:
-        node = hand_on(self.graph, self.unique(name), values, controls, after)
+        node = add_identity(self.graph, self.unique(name), values, controls, after)
         self.added.append(node)
         return node
 

@@ -12,7 +12,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors,
 from gdsurgeon.edits.decorator import edit, of_sites
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.parts import check_fits
-from gdsurgeon.edits.replacing import check_outside_of_loops, move_uses, unrenamed_outputs
+from gdsurgeon.edits.replacing import check_outside_of_loops, distinct_outputs, move_uses, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -122,7 +122,7 @@ def _tensors(graph: Graph, wanted: str | Output | Selection | Iterable[str | Out
     if isinstance(wanted, (str, Output)):
         return [graph.output(wanted)], []
     if not isinstance(wanted, Selection):
-        return list(dict.fromkeys(graph.output(item) for item in wanted)), []
+        return distinct_outputs(graph, wanted), []
     nodes = [node for node in nodes_of(graph, wanted) if node.output_count]
     found = [node.output for node in nodes if graph.uses(node.output)]
     if not found:

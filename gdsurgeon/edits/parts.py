@@ -12,7 +12,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
 from gdsurgeon.edits.node_copies import copy_in, plan_copy
-from gdsurgeon.edits.replacing import hand_on, move_uses, remove_unread
+from gdsurgeon.edits.replacing import add_identity, move_uses, remove_unused
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -219,7 +219,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         if node.op != other.op or attrs:
             graph.replace_op(node, other.op, [] if node.op != other.op else None, attrs)
             intent.changed.append(node.name)
-    intent.removed += remove_unread(graph, defaults)  # they would become outputs
+    intent.removed += remove_unused(graph, defaults)  # they would become outputs
     given = {b.node.name: copied.output(b.result).name for b in bindings}
     pairs = [(b.result.name, given[b.node.name]) for b in bindings]
     part = same_part(pre, {b.placeholder.name: b.node.name for b in bindings}, pairs, intent.copied, "pre")
@@ -291,7 +291,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     for node, name in names.items():
         new = {b.output: copied.output(b.result) for b in bindings if b.node is node and b not in direct}
         if new:
-            hand_on(graph, name, [new.get(output, output) for output in node.outputs])
+            add_identity(graph, name, [new.get(output, output) for output in node.outputs])
             intent.added.append(name)
     pairs = [(b.result.name, b.called(names[b.node])) for b in bindings]
     inputs = {b.placeholder.name: b.called(raws[b.node]) for b in bindings}

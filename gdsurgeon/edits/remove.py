@@ -12,7 +12,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.replacing import move_uses, put_placeholders, remove_unread, unrenamed_outputs
+from gdsurgeon.edits.replacing import move_uses, put_placeholders, remove_unused, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, Use
@@ -81,7 +81,7 @@ def remove(
     move_uses(graph, read, place, intent)
     given = changing | put_placeholders(graph, {} if place else read, nodes, intent)
     if orphans:
-        intent.removed += remove_unread(graph, above)
+        intent.removed += remove_unused(graph, above)
     intent.functions.removed = drop_unused_functions(graph)
     if place and not given and not outputs:
         return EditResult(intent, (SameOutputs(),))

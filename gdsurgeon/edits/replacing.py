@@ -21,6 +21,11 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.protos import AttrValue
 
 
+def distinct_outputs(graph: Graph, items: Iterable[str | Output]) -> list[Output]:
+    """Returns tensors of `graph`, given as names or tensors, each once."""
+    return list(dict.fromkeys(map(graph.output, items)))
+
+
 def check_outside_of_loops(graph: Graph, tensors: Iterable[Output], why: str = "") -> None:
     """Raises EditError if one of the tensors is inside a while loop; `why` is added to the message."""
     frames, topology = frames_of(graph), topology_of(graph)
@@ -90,7 +95,7 @@ def put_placeholders(
     return {output.name: name for output, name in zip(cut, made.values(), strict=True)}
 
 
-def hand_on(
+def add_identity(
     graph: Graph,
     name: str,
     tensors: Sequence[Output],
@@ -135,7 +140,7 @@ def use_value(graph: Graph, node: Node, op: str, dtype: int, inputs: Sequence[Ou
         graph.touch(user)  # its inputs contain the name of the output, which depends on the op
 
 
-def remove_unread(
+def remove_unused(
     graph: Graph, nodes: Iterable[Node], is_removable: Callable[[Node], bool] = lambda _: True
 ) -> list[str]:
     """Removes nodes that no node uses or is colocated with, then their producers for which the same is true.

@@ -12,7 +12,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import shared_names_of
 from gdsurgeon.edits.node_copies import shared_name
-from gdsurgeon.edits.replacing import drop_nodes, remove_unread
+from gdsurgeon.edits.replacing import drop_nodes, remove_unused
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import constant, raw_value, tensor_value
@@ -197,4 +197,4 @@ def _replace(graph: Graph, table: _Table, intent: Intent) -> None:
         graph.replace_op(lookup, "GatherV2", new, {"Tin": None, "Tout": None, **attrs})
         intent.changed.append(lookup.name)
     intent.removed += drop_nodes(graph, going)
-    intent.removed += remove_unread(graph, dict.fromkeys(read.node for read in reads))
+    intent.removed += remove_unused(graph, dict.fromkeys(read.node for read in reads))

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
 from gdsurgeon.edits.control_edges import control_outputs
-from gdsurgeon.edits.replacing import add_placeholder, hand_on, known_shapes
+from gdsurgeon.edits.replacing import add_identity, add_placeholder, known_shapes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
@@ -493,4 +493,4 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
         line = f"{quoted(input.name)} belongs to a different graph"
         raise EditError(line, code="other-graph", tensor=input.name)
     check_typed(input)
-    return hand_on(g, _name(g, name, uniquify_name), [input])
+    return add_identity(g, _name(g, name, uniquify_name), [input])
