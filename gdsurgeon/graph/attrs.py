@@ -75,22 +75,14 @@ def format_shape(shape: Shape) -> str:
 
 def shape_value(shape: Shape) -> AttrValue:
     """Returns an AttrValue that holds `shape`."""
-    value = AttrValue()
     if shape is None:
-        value.shape.unknown_rank = True
-        return value
-    value.shape.SetInParent()
-    for size in shape:
-        value.shape.dim.add(size=size)
-    return value
+        return AttrValue(shape={"unknown_rank": True})
+    return AttrValue(shape={"dim": [{"size": size} for size in shape]})
 
 
 def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
     """Returns an AttrValue that holds a list of shapes."""
-    value = AttrValue()
-    value.list.SetInParent()
-    value.list.shape.extend(shape_value(shape).shape for shape in shapes)
-    return value
+    return AttrValue(list={"shape": [shape_value(shape).shape for shape in shapes]})
 
 
 def int_value(number: int) -> AttrValue:
@@ -100,10 +92,7 @@ def int_value(number: int) -> AttrValue:
 
 def ints_value(numbers: Sequence[int]) -> AttrValue:
     """Returns an AttrValue that holds a list of ints."""
-    value = AttrValue()
-    value.list.SetInParent()
-    value.list.i.extend(numbers)
-    return value
+    return AttrValue(list={"i": numbers})
 
 
 def bool_value(flag: bool) -> AttrValue:
@@ -123,17 +112,12 @@ def type_value(dtype: int) -> AttrValue:
 
 def types_value(dtypes: Sequence[int]) -> AttrValue:
     """Returns an AttrValue that holds a list of DataTypes."""
-    value = AttrValue()
-    value.list.SetInParent()
-    value.list.type.extend(dtypes)
-    return value
+    return AttrValue(list={"type": dtypes})
 
 
 def func_value(name: str) -> AttrValue:
     """Returns an AttrValue that holds a function without attrs."""
-    value = AttrValue()
-    value.func.name = name
-    return value
+    return AttrValue(func={"name": name})
 
 
 def bytes_value(data: bytes) -> AttrValue:
@@ -148,10 +132,7 @@ def string_value(text: str) -> AttrValue:
 
 def strings_value(texts: Sequence[str]) -> AttrValue:
     """Returns an AttrValue that holds a list of strings."""
-    value = AttrValue()
-    value.list.SetInParent()
-    value.list.s.extend(text.encode("utf-8", "surrogateescape") for text in texts)
-    return value
+    return AttrValue(list={"s": [text.encode("utf-8", "surrogateescape") for text in texts]})
 
 
 def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:

@@ -272,13 +272,8 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
 
 def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrValue:
     """Returns an AttrValue with a tensor whose elements are the bytes `content`, in their layout in memory."""
-    value = AttrValue()
-    value.tensor.dtype = dtype
-    value.tensor.tensor_shape.SetInParent()
-    for size in shape:
-        value.tensor.tensor_shape.dim.add(size=size)
-    value.tensor.tensor_content = content
-    return value
+    dims = {"dim": [{"size": size} for size in shape]}
+    return AttrValue(tensor={"dtype": dtype, "tensor_shape": dims, "tensor_content": content})
 
 
 def decode_tensor(tensor: TensorProto) -> Constant | None:

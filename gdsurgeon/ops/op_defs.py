@@ -73,15 +73,29 @@ AttrReader = Callable[[str], object]
 
 
 @cache
-def _table() -> str:
-    with open(os.path.join(DATA, "ops.txt"), encoding="utf-8") as file:
-        return file.read()
+def table(name: str) -> str:
+    """Returns the text of a table in the package data; the file is compressed if its name ends in ``.z``."""
+    with open(os.path.join(DATA, name), "rb") as file:
+        data = file.read()
+    if name.endswith(".z"):
+        import zlib
+
+        data = zlib.decompress(data)
+    return data.decode()
+
+
+def row_of(name: str, op: str) -> str | None:
+    """Returns the row of `op` in a table, without the op; None if the table does not have it."""
+    text = table(name)
+    start = text.find(f"\n{op}\t") if not {"\t", "\n"}.intersection(op) else -1
+    begin = start + len(op) + 2
+    return None if start < 0 else text[begin : text.index("\n", begin)]
 
 
 @cache
 def _rows() -> dict[str, str]:
     """Returns the line of each op in the table, by op name."""
-    return {line[: line.index("\t")]: line for line in _table().split("\n")[1:-1]}
+    return {line[: line.index("\t")]: line for line in table("ops.txt").split("\n")[1:-1]}
 
 
 @cache
@@ -129,7 +143,7 @@ def op_names() -> list[str]:
 
 @cache
 def _head() -> list[str]:
-    return _table().partition("\n")[0].split("\t")
+    return table("ops.txt").partition("\n")[0].split("\t")
 
 
 def table_version() -> str:

@@ -7,12 +7,11 @@ and checks the table.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from gdsurgeon.wire.protos import DATA
+from gdsurgeon.ops.op_defs import row_of, table
 
 NONE, UNKNOWN = "none", "unknown"
 FILE_READ = "file read"
@@ -36,25 +35,15 @@ class OpReach(NamedTuple):
 
 
 @cache
-def _table() -> str:
-    with open(os.path.join(DATA, "reach.txt"), encoding="utf-8") as file:
-        return file.read()
-
-
-@cache
 def reach_of(op: str) -> OpReach:
     """Returns the external effect of nodes of `op`."""
-    table = _table()
-    start = table.find(f"\n{op}\t") if "\t" not in op and "\n" not in op else -1
-    if start < 0:
-        return OpReach(UNKNOWN)
-    begin = start + len(op) + 2
-    return _parsed(table[begin : table.index("\n", begin)])
+    row = row_of("reach.txt", op)
+    return OpReach(UNKNOWN) if row is None else _parsed(row)
 
 
 def reaches() -> Iterator[tuple[str, OpReach]]:
     """Yields each op of the table with its external effect."""
-    for line in _table().splitlines()[1:]:
+    for line in table("reach.txt").splitlines()[1:]:
         op, _, rest = line.partition("\t")
         yield op, _parsed(rest)
 

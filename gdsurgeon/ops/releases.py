@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import zlib
 from functools import cache
 from typing import Any, NamedTuple
 
-from gdsurgeon.ops.op_defs import OpDef, definition
-from gdsurgeon.wire.protos import DATA
+from gdsurgeon.ops.op_defs import OpDef, definition, row_of, table
 
 
 class Release(NamedTuple):
@@ -76,7 +73,7 @@ def release(name: str) -> Release | None:
 @cache
 def releases() -> tuple[Release, ...]:
     """Returns all releases of the table, the oldest first."""
-    head = json.loads(_table().partition("\n")[0][1:])
+    head = json.loads(table("releases.z").partition("\n")[0][1:])
     return tuple(Release(name, place, *rest) for place, (name, *rest) in enumerate(head))
 
 
@@ -86,22 +83,11 @@ def names_with(op: str) -> list[str]:
 
 
 @cache
-def _table() -> str:
-    with open(os.path.join(DATA, "releases.z"), "rb") as file:
-        return zlib.decompress(file.read()).decode()
-
-
-@cache
 def _eras(op: str) -> tuple[tuple[int, int, dict[str, Any]], ...]:
     """Returns the signatures of `op` over time: (first release, last release, complete row of the table)."""
-    table = _table()
-    start = table.find(f"\n{op}\t") if not {"\t", "\n"}.intersection(op) else -1
-    if start < 0:
-        return ()
-    begin = start + len(op) + 2
     out: list[tuple[int, int, dict[str, Any]]] = []
     row: dict[str, Any] = {}
-    for first, last, changes in json.loads(table[begin : table.index("\n", begin)]):
+    for first, last, changes in json.loads(row_of("releases.z", op) or "[]"):
         row = {key: value for key, value in (row | changes).items() if value is not None}
         out.append((first, last, row))
     return tuple(out)
@@ -151,8 +137,7 @@ class Engine(NamedTuple):
 @cache
 def engine(name: str) -> Engine:
     """Returns the engine `name`, which must be one of `TITLES`."""
-    with open(os.path.join(DATA, "engines.txt"), encoding="utf-8") as file:
-        text = file.read()
+    text = table("engines.txt")
     head, _, rest = text[text.index(f">{name}\t") :].partition("\n")
     lines = rest.partition(">")[0].splitlines()
     version = head.partition("\t")[2]

@@ -10,6 +10,7 @@ the same interface, which the optimizer substitutes; and names in strings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from gdsurgeon.analysis.queries.usage import functions_of, may_call
 from gdsurgeon.analysis.traversal.control_flow import decided, untaken_branches
@@ -217,15 +218,10 @@ def external_effect_line(node: Node, op: str) -> Line:
 
 def external_effects_of(graph: Graph, *, trusts_unknown: bool = False) -> ExternalEffects:
     """Returns the external effects of the nodes of the present graph."""
-    return graph.derived(_trusting if trusts_unknown else _strict)
+    return graph.derived(_EFFECTS[trusts_unknown])
 
 
-def _trusting(graph: Graph) -> ExternalEffects:
-    return ExternalEffects(graph, True)
-
-
-def _strict(graph: Graph) -> ExternalEffects:
-    return ExternalEffects(graph, False)
+_EFFECTS = {trusts: partial(ExternalEffects, trusts_unknown=trusts) for trusts in (False, True)}
 
 
 def _is_looked_at(number: int, topology: Topology, readers: list[list[int]]) -> bool:

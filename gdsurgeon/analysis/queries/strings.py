@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
-from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
+from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.protos import NodeDef
 
 LONGEST = 4096
@@ -192,7 +192,8 @@ def _add_attr(found: Strings, items: Iterable[bytes]) -> None:
 
 def _add_tensor(found: Strings, buf: Buffer, start: int, end: int) -> None:
     """Adds the strings of the TensorProto in the bytes `start` to `end`, one at a time."""
-    if _dtype(buf, start, end) % dtypes.REF != dtypes.STRING:
+    header = read_tensor_header(buf, start, end)
+    if dtypes.base_dtype(header.dtype) != dtypes.STRING:
         return
     for field_ in fields(buf, start, end):
         if field_.number == dtypes.ELEMENT_FIELDS["string_val"] and field_.wire_type == LEN:
@@ -201,13 +202,5 @@ def _add_tensor(found: Strings, buf: Buffer, start: int, end: int) -> None:
             if field_.end - field_.value > SMALL:
                 found.unread_bytes += field_.end - field_.value
             else:
-                count = read_tensor_header(buf, start, end).elements
-                for item in packed_strings(buf[field_.value : field_.end], count):
+                for item in packed_strings(buf[field_.value : field_.end], header.elements):
                     found.add(item)
-
-
-def _dtype(buf: Buffer, start: int, end: int) -> int:
-    for field_ in fields(buf, start, end):
-        if field_.number == 1 and field_.wire_type == 0:
-            return read_varint(buf, field_.value, field_.end)[0]
-    return 0
