@@ -53,7 +53,7 @@ class Rows:
     """Dictionaries searched per name in separate dictionaries; above this ratio they are merged."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, int]] = []
+        self._parts: list[dict[str, int]] = [{}]
         self._apart = self._looked = 0
         self._distinct: int | None = None
 
@@ -72,11 +72,11 @@ class Rows:
         """Returns the row of `name`, or `default` if no row has the name."""
         self._looked += len(self._parts)
         if self._looked > self._PAYS * self._apart:
-            merged: dict[str, int] = {}
-            for names in self._parts:
-                merged.update(names)
-            self._parts, self._apart, self._looked = [merged], 0, 0
-            self.get = merged.get  # type: ignore[assignment]  # with one dictionary, no search is needed
+            first, *others = self._parts
+            for names in others:
+                first.update(names)
+            self._parts, self._apart, self._looked = [first], 0, 0
+            self.get = first.get  # type: ignore[assignment]  # with one dictionary, no search is needed
         return next((row for names in reversed(self._parts) if (row := names.get(name)) is not None), default)
 
     def __getitem__(self, name: str) -> int:

@@ -25,7 +25,7 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.protos import AttrValue, TensorProto
 
-ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
+ALL = [line.split("\t")[0] for line in op_defs.table("ops.txt").splitlines()[1:]]
 
 GONE = {"BigQueryReader", "FusedConv2DBiasActivation", "GenerateBigQueryReaderPartitions", "TryRpc"}
 """Ops that TensorFlow has no more: old graphs have them."""

@@ -10,7 +10,7 @@ from gdsurgeon.ops import op_defs
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, base_dtype, dtype_name, element_size, is_dtype
 from gdsurgeon.ops.op_defs import Arg, arg_dtypes, op_def, table_version
 
-ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
+ALL = [line.split("\t")[0] for line in op_defs.table("ops.txt").splitlines()[1:]]
 
 
 def test_every_op_of_the_table_is_found_and_sound() -> None:
