@@ -17,7 +17,7 @@ from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import Overlay, replaced_beside, replaced_nodes, spliced
+from gdsurgeon.graph.writing import Overlay, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
@@ -745,10 +745,10 @@ class Graph:
     def chunks(self) -> list[Chunk]:
         """Returns the serialised graph: spans of the source, and new bytes for the changed parts."""
         overlay = self._overlay
-        nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added, overlay.records)
+        nodes = overlay.replaced_nodes(self.store)
         if self._borrowed is not None:
             return spliced(self.store, nodes) + self._borrowed.chunks()
-        return spliced(self.store, nodes + replaced_beside(self.store, self.functions, overlay.versions))
+        return spliced(self.store, nodes + overlay.replaced_others(self.store, self.functions))
 
     @public
     def save(self, path: StrPath, *, check: bool = True) -> None:

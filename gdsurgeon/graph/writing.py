@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -145,6 +145,46 @@ class Overlay:
             self._journal.set_item(self.respelt, node.base_name, node.name)
         self._journal.set_item(self.current, node.name, node)
 
+    def replaced_nodes(self, store: Store) -> list[Replacement]:
+        """Returns the replacements for changed nodes of the file `store`, and the nodes added after them."""
+        records = self.records
+
+        def record(node: Node) -> list[Chunk]:
+            found = records.get(node)
+            if found is None:
+                found = records[node] = encoded(node)
+            return found
+
+        out: list[Replacement] = []
+        for node in self.touched:
+            place = node.record
+            assert place is not None
+            out.append((place.start, place.end, record(node)))
+        for start, end in sorted(extent for node in self.removed if (extent := node.extent) is not None):
+            if out and out[-1][1] == start and not out[-1][2]:
+                start = out.pop()[0]
+            out.append((start, end, []))
+        following: dict[Node | None, list[Node]] = {}
+        for node, after in self.added.items():
+            following.setdefault(after, []).append(node)
+        for after, nodes in following.items():
+            end = store.layout.end_of_nodes if after is None or after.record is None else after.record.end
+            out.append((end, end, [chunk for node in nodes for chunk in record(node)]))
+        return out
+
+    def replaced_others(self, store: Store, functions: FunctionLibrary) -> list[Replacement]:
+        """Returns the replacements for the function library and the versions of the file `store`."""
+        out: list[Replacement] = []
+        end = store.layout.end_of_nodes
+        if functions.is_changed:
+            out += [(span.start if span else end, span.end if span else end, now) for span, now in functions.written()]
+        if self.versions is not None:
+            spans = store.fields(VERSIONS)
+            out += [(span.start, span.end, []) for span in spans[1:]]
+            start, stop = (spans[0].start, spans[0].end) if spans else (end, end)
+            out.append((start, stop, [encode_len(VERSIONS, self.versions)]))
+        return out
+
     def respelt_input(self, text: str) -> str:
         """Returns `text`, an input as the file spells it, with the current name of its node."""
         ref = parse_input(text) if self.respelt else None
@@ -172,60 +212,6 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
         pos = max(pos, end)  # additions can lie within removed records
     if pos < source.size:
         out.append(SourceSpan(source, pos, source.size))
-    return out
-
-
-def replaced_nodes(
-    store: Store,
-    touched: Iterable[Node],
-    removed: Iterable[Node],
-    added: Mapping[Node, Node | None],
-    records: dict[Node, list[Chunk]],
-) -> list[Replacement]:
-    """Returns the replacements for changed nodes, and the nodes added after them.
-
-    Args:
-        store: the file.
-        touched, removed: nodes of the file.
-        added: new nodes, each with the node of the file that it follows; None: at the end.
-        records: the records of nodes that are already encoded; newly encoded records are added to it.
-    """
-
-    def record(node: Node) -> list[Chunk]:
-        found = records.get(node)
-        if found is None:
-            found = records[node] = encoded(node)
-        return found
-
-    out: list[Replacement] = []
-    for node in touched:
-        place = node.record
-        assert place is not None
-        out.append((place.start, place.end, record(node)))
-    for start, end in sorted(extent for node in removed if (extent := node.extent) is not None):
-        if out and out[-1][1] == start and not out[-1][2]:
-            start = out.pop()[0]
-        out.append((start, end, []))
-    following: dict[Node | None, list[Node]] = {}
-    for node, after in added.items():
-        following.setdefault(after, []).append(node)
-    for after, nodes in following.items():
-        end = store.layout.end_of_nodes if after is None or after.record is None else after.record.end
-        out.append((end, end, [chunk for node in nodes for chunk in record(node)]))
-    return out
-
-
-def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | None) -> list[Replacement]:
-    """Returns the replacements for the function library and the versions; `versions` is None if unchanged."""
-    out: list[Replacement] = []
-    end = store.layout.end_of_nodes
-    if functions.is_changed:
-        out += [(span.start if span else end, span.end if span else end, now) for span, now in functions.written()]
-    if versions is not None:
-        spans = store.fields(VERSIONS)
-        out += [(span.start, span.end, []) for span in spans[1:]]
-        start, stop = (spans[0].start, spans[0].end) if spans else (end, end)
-        out.append((start, stop, [encode_len(VERSIONS, versions)]))
     return out
 
 

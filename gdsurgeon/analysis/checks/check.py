@@ -25,7 +25,7 @@ from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, graph_def_versi
 from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.node_record import Header, read_header
-from gdsurgeon.wire.protos import FunctionDef, GraphDebugInfo, VersionDef, decode_error
+from gdsurgeon.wire.protos import FunctionDef, GraphDebugInfo, decode_error
 from gdsurgeon.wire.source import BytesSource
 
 MOST_NODES = 12
@@ -168,27 +168,22 @@ def input_faults(node: Node) -> list[Remark]:
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
     """Checks the top-level fields other than nodes."""
-    _check_versions(graph.store.versions, findings)
+    versions = graph.store.versions
+    version, ours = graph_def_version(), f"TensorFlow {table_version()} has version {graph_def_version()}"
+    if versions.producer < 0:
+        text = f"its producer version {versions.producer} does not exist"
+        findings.fault(text, "wrong-version", found=versions.producer)
+    if versions.min_consumer > version:  # the TensorFlow of the op tables could not read it
+        text = f"it requires GraphDef version {versions.min_consumer} or later, but {ours}"
+        findings.fault(text, "wrong-version", found=versions.min_consumer)
+    if version in versions.bad_consumers:
+        findings.fault(f"it excludes GraphDef version {version}, but {ours}", "wrong-version", found=version)
     for _ in debug_infos(graph):
         pass  # raises InputError if it is corrupt
     for other in graph.store.layout.others:
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
             text = f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept"
             findings.warn(text, "unknown-field", field=other.number)
-
-
-def _check_versions(versions: VersionDef, findings: Findings) -> None:
-    """Checks that the versions in the file allow the TensorFlow of the op tables to read it."""
-    version, ours = graph_def_version(), f"TensorFlow {table_version()} has version {graph_def_version()}"
-    if versions.producer < 0:
-        text = f"its producer version {versions.producer} does not exist"
-        findings.fault(text, "wrong-version", found=versions.producer)
-    if versions.min_consumer > version:
-        text = f"it requires GraphDef version {versions.min_consumer} or later, but {ours}"
-        findings.fault(text, "wrong-version", found=versions.min_consumer)
-    if version in versions.bad_consumers:
-        text = f"it excludes GraphDef version {version}, but {ours}"
-        findings.fault(text, "wrong-version", found=version)
 
 
 def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:

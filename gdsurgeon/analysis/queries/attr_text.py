@@ -16,7 +16,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.text import and_more, nearest, suggestion
-from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto, decode_error
+from gdsurgeon.wire.protos import AttrValue, NameAttrList, decode_error
 from gdsurgeon.wire.source import Source
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
@@ -191,14 +191,6 @@ def parse_shape(text: str) -> Shape:
     return tuple(dims)
 
 
-def _shape(text: str) -> TensorShapeProto:
-    return shape_value(parse_shape(text)).shape
-
-
-def _string(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _func(text: str) -> NameAttrList:
     if not text:
         raise _wrong("func", text)
@@ -210,8 +202,8 @@ _PARSERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "float": ("f", _float),
     "bool": ("b", _bool),
     "type": ("type", _type),
-    "shape": ("shape", _shape),
-    "string": ("s", _string),
+    "shape": ("shape", lambda text: shape_value(parse_shape(text)).shape),
+    "string": ("s", lambda text: text.encode("utf-8", "surrogateescape")),
     "func": ("func", _func),
 }
 """For each kind, the field of an AttrValue and the function that parses its value."""

@@ -371,7 +371,7 @@ def _references(graph: Graph) -> Iterator[LegacyProblem]:
     while pending:
         node = pending.pop()
         read = next((read for read in node.inputs[:1] if read.node in plain or not _is_variable(read.dtype)), None)
-        if node in found or read is None or (node.op == "RefMerge" and not _merges_values(node, plain)):
+        if node in found or read is None:
             continue
         becomes = _instead(node)
         what = dtype_name(read.dtype % REF) if read.dtype else "not a variable"
@@ -390,11 +390,6 @@ def _instead(node: Node) -> str:
         is_read = any(read.node is node for user in node.graph.users(node) for read in user.inputs)
         return "" if is_read else "NoOp"
     return WITHOUT_REFERENCES.get(node.op, "")
-
-
-def _merges_values(node: Node, plain: set[Node]) -> bool:
-    """Returns whether one of the inputs of a RefMerge is not a reference."""
-    return any(read.node in plain or not _is_variable(read.dtype) for read in node.inputs)
 
 
 def _wants_variable(node: Node) -> bool:

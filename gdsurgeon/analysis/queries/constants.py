@@ -270,16 +270,12 @@ class ConstantValues:
         import numpy as np
 
         with np.errstate(all="ignore"):  # a signaling NaN counts as NaN; sums may overflow
-            for block in self._blocks(self._data):
-                summed.add(block)
+            step = BLOCK * self.dtype.size
+            for start in range(0, self._data.size, step):
+                summed.add(self._array(self._data.read(start, step)))
             if filled:
                 summed.add(self._array(self._filler), filled)
             return summed.statistics()
-
-    def _blocks(self, data: ChunkSource) -> Iterator[Array]:
-        step = BLOCK * self.dtype.size
-        for start in range(0, data.size, step):
-            yield self._array(data.read(start, step))
 
     def _array(self, data: bytes) -> Array:
         import numpy as np
@@ -375,14 +371,9 @@ class _Summed:
         if wide.size and not self._dtype.is_complex:
             self._lows.append(wide.min().item())
             self._highs.append(wide.max().item())
-            self._join(wide, times)
-
-    def _join(self, block: Array, times: int) -> None:
-        import numpy as np
-
-        numbers = block.astype(np.float64)
-        mean = float(numbers.mean())
-        self._join_moments(numbers.size * times, mean, float(np.square(numbers - mean).sum()) * times)
+            numbers = wide.astype(np.float64)
+            mean = float(numbers.mean())
+            self._join_moments(numbers.size * times, mean, float(np.square(numbers - mean).sum()) * times)
 
     def add_plain(self, block: list[float]) -> None:
         """Adds the elements of `block`, without NumPy. Does not count them."""

@@ -10,12 +10,11 @@ from typing import NamedTuple
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import functions_in
-from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import REF, dtype_name
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.protos import ArgDef, FunctionDef
+from gdsurgeon.wire.protos import ArgDef
 
 
 class OpUsage(NamedTuple):
@@ -139,7 +138,11 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
     library = graph.functions
     found: dict[str, FunctionSummary] = {}
     for function in library:
-        found.setdefault(function.signature.name, _summary(function, library))
+        signature = function.signature
+        inputs, outputs = ([(arg.name, _type(arg)) for arg in s] for s in (signature.input_arg, signature.output_arg))
+        calls = list(library.calls(signature.name))
+        summary = FunctionSummary(signature.name, inputs, outputs, len(function.node_def), signature.is_stateful, calls)
+        found.setdefault(signature.name, summary)
     for summary in found.values():
         for callee in summary.calls:
             if callee in found:
@@ -154,18 +157,6 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
     for name in used_functions(graph) & found.keys() if found else ():
         found[name].is_used = True
     return list(found.values())
-
-
-def _summary(function: FunctionDef, library: FunctionLibrary) -> FunctionSummary:
-    signature = function.signature
-    return FunctionSummary(
-        signature.name,
-        [(arg.name, _type(arg)) for arg in signature.input_arg],
-        [(arg.name, _type(arg)) for arg in signature.output_arg],
-        len(function.node_def),
-        signature.is_stateful,
-        list(library.calls(signature.name)),
-    )
 
 
 def _type(arg: ArgDef) -> str:

@@ -64,17 +64,6 @@ def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int]
     return order
 
 
-def _without_loops(topology: Topology) -> Callable[[int], list[int]]:
-    """Returns a function that returns the producers of a node, without those of edges that close a loop."""
-    heads = frozenset(topology.with_ops(MERGE))
-
-    def producers(number: int) -> list[int]:
-        found = topology.producers(number)
-        return [p for p in found if not topology.is_loop_back(p, number)] if number in heads else found
-
-    return producers
-
-
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
     """Returns the nodes in levels: the nodes of a level can run at the same time, after all earlier levels.
 
@@ -87,11 +76,13 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
     if cycle and (inside is None or all(inside[number] for number in cycle)):
         raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {spelt_cycle(topology, cycle)}")
     numbers = [number for number in topology.numbers() if inside is None or inside[number]]
-
-    above = _without_loops(topology)
+    heads = frozenset(topology.with_ops(MERGE))
 
     def producers(number: int) -> list[int]:
-        return above(number) if inside is None else [p for p in above(number) if inside[p]]
+        found = topology.producers(number)
+        if number in heads:
+            found = [p for p in found if not topology.is_loop_back(p, number)]
+        return found if inside is None else [p for p in found if inside[p]]
 
     level: dict[int, int] = {}
     for number in producers_first(numbers, topology.size, producers):
@@ -110,25 +101,19 @@ def find_cycle(topology: Topology) -> list[int]:
     unordered = bytearray(b"\1") * topology.size
     for number in order:
         unordered[number] = 0
-    return _walk_back(topology, unordered)
+    # Follow producers that are not in the order, from any such node, until a node repeats.
+    number = next(n for n in topology.numbers() if unordered[n])
+    place: dict[int, int] = {}
+    while number not in place:
+        place[number] = len(place)
+        number = next(p for p in topology.producers(number) if unordered[p] and not topology.is_loop_back(p, number))
+    return [*place][place[number] :][::-1]
 
 
 def spelt_cycle(topology: Topology, cycle: Sequence[int]) -> str:
     """Returns the names of the nodes of a cycle, with the first repeated at the end; shortened if over 12 names."""
     names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
     return " -> ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-5:]])
-
-
-def _walk_back(topology: Topology, unordered: bytearray) -> list[int]:
-    """Returns a cycle: follows producers that are not in the order, from any such node, until a node repeats."""
-    number = next(n for n in topology.numbers() if unordered[n])
-    place: dict[int, int] = {}
-    path: list[int] = []
-    while number not in place:
-        place[number] = len(path)
-        path.append(number)
-        number = next(p for p in topology.producers(number) if unordered[p] and not topology.is_loop_back(p, number))
-    return path[place[number] :][::-1]
 
 
 def has_forward_edges(topology: Topology) -> bool:
@@ -171,16 +156,13 @@ def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
             if edge < len(following):
                 pending += ((node, edge + 1), (following[edge], 0))
             elif low[node] == index[node]:
-                out.append(_ended(path, node, is_open))
-    return out
-
-
-def _ended(path: list[int], first: int, is_open: bytearray) -> list[int]:
-    """Removes the component that begins with `first` from `path`, and returns it."""
-    out: list[int] = []
-    while not out or out[-1] != first:
-        out.append(path.pop())
-        is_open[out[-1]] = 0
+                place = len(path) - 1
+                while path[place] != node:
+                    place -= 1
+                out.append(path[place:][::-1])
+                del path[place:]
+                for member in out[-1]:
+                    is_open[member] = 0
     return out
 
 
