@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.errors import ArgumentError, EditError, GdsurgeonError, InputError, UsageError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
-from gdsurgeon.graph.journal import Entry, Journal, Mark
+from gdsurgeon.graph.journal import Entry, Journal, Savepoint
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.serving import Serving
@@ -600,24 +600,24 @@ class Graph:
         if journal.depth == 0 and self._known_version != self._version_then:
             self._edits.clear()  # the last changes were made outside an edit: earlier states are lost
             journal.entries.clear()
-        return Savepoint(journal.mark(), len(self._edits))
+        return Savepoint(len(journal.entries), journal.depth, journal.whole, len(self._edits))
 
     def begin_edit(self, savepoint: Savepoint) -> None:
         """Begins an edit at `savepoint`."""
-        self._journal.begin(savepoint.mark)
+        self._journal.begin(savepoint)
 
     def end_edit(self, savepoint: Savepoint, result: object) -> None:
         """Ends the edit that began at `savepoint`; `result` is the return value of the edit."""
         journal = self._journal
         if journal.depth == 1:
             self._version_then = self._known_version
-            if len(journal.entries) > savepoint.mark.entries:
-                self._edits.append(DoneEdit(result, savepoint.mark.entries, len(journal.entries)))
-        journal.end(savepoint.mark)
+            if len(journal.entries) > savepoint.entries:
+                self._edits.append(DoneEdit(result, savepoint.entries, len(journal.entries)))
+        journal.end(savepoint)
 
     def take_back_edit(self, savepoint: Savepoint) -> None:
         """Restores the graph, including its function library, to its state at `savepoint`."""
-        self._journal.take_back(savepoint.mark)
+        self._journal.take_back(savepoint)
         del self._edits[savepoint.edits :]
         self._version_then = self._known_version
 
@@ -818,13 +818,6 @@ def _serialised(value: bytes | AttrValue, function: str, argument: str) -> bytes
 def _check_text(text: object, function: str, argument: str) -> None:
     if not isinstance(text, str):
         raise ArgumentError(function, argument, "str", found=text)
-
-
-class Savepoint(NamedTuple):
-    """The start of an edit: the mark in the journal, and the number of edits before it."""
-
-    mark: Mark
-    edits: int
 
 
 class DoneEdit(NamedTuple):

@@ -274,7 +274,7 @@ class Table:
         data = pack(f"<{len(found)}i", *found)
         kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
-            for record in batch.records(self.source):
+            for record in batch.run.records(self.source):
                 self.add(record)
             return
         self.rows.add(own)

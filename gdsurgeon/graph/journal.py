@@ -15,12 +15,20 @@ Entry = tuple[Value, Value, Value]
 """(a dict, a key, its value before) or (an object, the name of an attribute, its value before)."""
 
 
-class Mark(NamedTuple):
-    """The start of an edit: the number of journal entries, the number of enclosing edits, and the journal's `whole`."""
+class Savepoint(NamedTuple):
+    """The start of an edit.
+
+    Attributes:
+        entries: the number of journal entries.
+        depth: the number of enclosing edits.
+        whole: the journal's `whole`.
+        edits: the number of edits of the graph before it.
+    """
 
     entries: int
     depth: int
     whole: dict[int, dict[Value, Value]]
+    edits: int
 
 
 class Journal:
@@ -69,21 +77,17 @@ class Journal:
             self.whole[id(found)] = found
         return found
 
-    def mark(self) -> Mark:
-        """Returns the mark of an edit that begins here, perhaps inside a running edit."""
-        return Mark(len(self.entries), self.depth, self.whole)
-
-    def begin(self, mark: Mark) -> None:
+    def begin(self, mark: Savepoint) -> None:
         """Begins an edit at `mark`."""
         self.whole = {}
         self.depth = mark.depth + 1
 
-    def end(self, mark: Mark) -> None:
+    def end(self, mark: Savepoint) -> None:
         """Ends the edit that began at `mark`."""
         self.depth = mark.depth
         self.whole = mark.whole if mark.depth else {}
 
-    def take_back(self, mark: Mark) -> None:
+    def take_back(self, mark: Savepoint) -> None:
         """Undoes the changes since `mark`, and ends the edit that began there."""
         while True:
             try:

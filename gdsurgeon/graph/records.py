@@ -108,10 +108,6 @@ class Batch(NamedTuple):
     ops: list[str]
     form_of: list[int]
 
-    def records(self, source: Source) -> Iterator[Record]:
-        """Returns an iterator over the records."""
-        return _records(source, self.run)
-
 
 DATA_INPUT, CONTROL_INPUT = b"\1", b"^"
 
@@ -132,7 +128,7 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
         if isinstance(item, Run):
             batch = _batch(item, forms=forms)
             if batch is None:
-                yield from _records(source, item)
+                yield from item.records(source)
             else:
                 yield batch
         elif is_node(item):
@@ -165,14 +161,9 @@ def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
             try:
                 yield from GraphDef.FromString(item.buf[: item.size]).node
             except decode_error():
-                yield from _records(source, item)
+                yield from item.records(source)
         elif is_node(item):
             yield Record(source, item.start, item.value, item.end)
-
-
-def _records(source: Source, run: Run) -> Iterator[Record]:
-    for start, end in pairwise(run.bounds):
-        yield record_at(source, run.base + start, run.base + end)
 
 
 def _batch(run: Run, *, forms: bool) -> Batch | None:
@@ -279,6 +270,11 @@ class Run:
         if not self._bounds:
             self._bounds = list(accumulate(self.sizes, initial=0))
         return self._bounds
+
+    def records(self, source: Source) -> Iterator[Record]:
+        """Yields the records."""
+        for start, end in pairwise(self.bounds):
+            yield record_at(source, self.base + start, self.base + end)
 
     def bodies(self) -> list[bytes]:
         """Returns the NodeDefs, each without its tag and length."""

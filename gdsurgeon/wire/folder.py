@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, OutputError, printable, unreadable
@@ -106,12 +107,8 @@ class Folder(Closing):
             InputError: it is not a regular file, or differs from `before`.
             OSError: it cannot be opened.
         """
-        folder, name = os.path.split(path)
-        fd = self._folder(folder)
-        try:
-            return self._source(fd, name, path, before)
-        finally:
-            os.close(fd)
+        with self._within(path) as fd:
+            return self._source(fd, path, before)
 
     def place(self, path: str, target: str, before: State | None = None) -> None:
         """Creates `target` as a hard link to the file `path` in this folder, or as a copy if links are not possible.
@@ -120,13 +117,8 @@ class Folder(Closing):
             InputError: see `source`; or it was replaced meanwhile.
             OSError: it cannot be read or written.
         """
-        folder, name = os.path.split(path)
-        fd = self._folder(folder)
-        try:
-            with self._source(fd, name, path, before) as source:
-                place(source, name, target, folder=fd)
-        finally:
-            os.close(fd)
+        with self._within(path) as fd, self._source(fd, path, before) as source:
+            place(source, os.path.basename(path), target, folder=fd)
 
     def copy_to(self, other: str, left_out: Iterable[str] = (), before: State | None = None) -> None:
         """Links (or copies) all files into the folder `other`, except the top-level names in `left_out`.
@@ -161,8 +153,17 @@ class Folder(Closing):
             raise
         return fd
 
-    def _source(self, fd: int, name: str, path: str, before: State | None) -> FileSource:
-        file = self._open(fd, name, path, 0)
+    @contextmanager
+    def _within(self, path: str) -> Iterator[int]:
+        """Opens the folder that holds `path`."""
+        fd = self._folder(os.path.dirname(path))
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _source(self, fd: int, path: str, before: State | None) -> FileSource:
+        file = self._open(fd, os.path.basename(path), path, 0)
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or (before is not None and before.get(path) != identity(found)):
             os.close(file)

@@ -67,12 +67,11 @@ class _Writer:
         self.fd = fd
         self.written = 0
         self._held = bytearray()
-        ways: list[Callable[[int, int, int], int]] = []
+        self._ways: list[Callable[[int, int, int], int]] = []
         if hasattr(os, "copy_file_range"):
-            ways.append(self._copy_file_range)
+            self._ways.append(lambda source, at, size: os.copy_file_range(source, fd, min(size, LONGEST_COPY), at))
         if hasattr(os, "sendfile"):
-            ways.append(self._sendfile)
-        self._ways = ways
+            self._ways.append(lambda source, at, size: os.sendfile(fd, source, at, min(size, 1 << 30)))
 
     def add(self, data: bytes) -> None:
         self._held += data
@@ -117,12 +116,6 @@ class _Writer:
         if offset < span.end:
             self.add_short(span._replace(start=offset))
             self.flush()
-
-    def _copy_file_range(self, source: int, offset: int, count: int) -> int:
-        return os.copy_file_range(source, self.fd, min(count, LONGEST_COPY), offset)
-
-    def _sendfile(self, source: int, offset: int, count: int) -> int:
-        return os.sendfile(self.fd, source, offset, min(count, 1 << 30))
 
 
 def spells(chunks: Sequence[Chunk], source: Source) -> bool:

@@ -287,7 +287,7 @@ class _Body:
         self.nodes = NodeChecks(self.table, attrs, self._name)
         self._args = {arg.name: not (arg.number_attr or arg.type_list_attr) for arg in function.signature.input_arg}
         self._args_of: dict[str, dict[str, range] | None] = {}  # of each node, the outputs of each argument of its op
-        self._inputs = _Inputs(self._resolved)
+        self._inputs = cache(self._resolved)
         self._missing: set[str] = set()  # inputs that do not exist in the function
 
     def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
@@ -304,11 +304,11 @@ class _Body:
         look_of: list[int] = []
         texts_of: list[list[str]] = [[] for _ in signature.input_arg]
         for form, inputs in zip(rows.form_of, rows.inputs, strict=True):
-            named = [self._inputs[text] for text in inputs]
+            named = [self._inputs(text) for text in inputs]
             texts = [text for tensors in named for text in tensors or ()]
             is_known = None not in named and self._missing.isdisjoint(inputs)
             if None in named:  # a control input stands for an unknown number of tensors
-                texts += [self._control(text.partition(":")[0]) for text in inputs if self._inputs[text] is None]
+                texts += [self._control(text.partition(":")[0]) for text in inputs if self._inputs(text) is None]
             look = form, b"".join(map(input_kind, texts)), is_known
             look_of.append(looks.setdefault(look, len(looks)))
             texts_of.append(texts)
@@ -361,7 +361,7 @@ class _Body:
         function = self._function
         stated = {arg.name: arg for arg in function.signature.output_arg}
         for key, target in sorted(function.ret.items()):
-            inputs, arg = self._inputs[target], stated.get(key)
+            inputs, arg = self._inputs(target), stated.get(key)
             codes = [self.table.code(text) for text in inputs or ()]
             facts = {"function": self._name, "output": key, "tensor": target}
             ret = f"ret {quoted(key)} of {self._where}"
@@ -397,18 +397,6 @@ class _Body:
         if all(is_loop(producer, consumer) for producer, consumer in table.forward_edges()):
             return False
         return len(producers_first(range(count), count, producers)) < count
-
-
-class _Inputs(dict[str, Inputs]):
-    """The results of a function by spelling, each computed once."""
-
-    def __init__(self, resolve: Callable[[str], Inputs]) -> None:
-        super().__init__()
-        self._resolve = resolve
-
-    def __missing__(self, text: str) -> Inputs:
-        self[text] = found = self._resolve(text)
-        return found
 
 
 def _outputs(definition: OpDef | None, header: Header, form: bytes) -> dict[str, range] | None:
