@@ -29,7 +29,7 @@ from gdsurgeon.graph.records import (
     is_node,
     record_at,
     records_with,
-    scanned,
+    scan,
 )
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
@@ -434,7 +434,7 @@ class Table:
         """The rows that are colocated with each name; code that reads all attrs anyway may set this."""
         out: dict[str, list[int]] = {}
         row = 0
-        for item in scanned(self.source):
+        for item in scan(self.source):
             if isinstance(item, Run):
                 if item.buf.find(COLOCATION, 0, item.size) >= 0:
                     for start, end in records_with(item, [COLOCATION]):

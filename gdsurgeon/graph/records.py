@@ -68,14 +68,6 @@ class Layout(NamedTuple):
     others: tuple[Field, ...]
 
 
-def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
-    """Yields the items of `scan`. Raises InputError, with the name of the file, if the file is corrupt."""
-    try:
-        yield from scan(source, cut=cut)
-    except WireError as error:
-        raise corrupt(source, error) from error
-
-
 def record_at(source: Source, start: int, end: int, data: bytes | None = None) -> Record:
     """Returns the record from `start` to `end` of `source`; `data` are its bytes, if already read."""
     if data is None:
@@ -124,7 +116,7 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
     Raises:
         InputError: the file is corrupt.
     """
-    for item in scanned(source, cut=True):
+    for item in scan(source, cut=True):
         if isinstance(item, Run):
             batch = _batch(item, forms=forms)
             if batch is None:
@@ -156,7 +148,7 @@ def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
     Raises:
         InputError: the file is corrupt.
     """
-    for item in scanned(source):
+    for item in scan(source):
         if isinstance(item, Run):
             try:
                 yield from GraphDef.FromString(item.buf[: item.size]).node
@@ -295,7 +287,7 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
     them). Large nodes and all other fields are yielded one by one, as offsets into the source.
 
     Raises:
-        WireError: the bytes are not a sequence of protobuf fields; its offset is that of the invalid field.
+        InputError: the bytes are not a sequence of protobuf fields; the error has the offset of the invalid field.
     """
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
@@ -312,7 +304,7 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
             try:
                 found = read_field(Window(source, offset, size), 0, size - offset)
             except WireError as error:
-                raise WireError(error.reason, offset + error.offset) from None
+                raise corrupt(source, error, offset) from error
             field = Field(found.number, found.wire_type, offset, offset + found.value, offset + found.end)
             yield field
             offset = field.end

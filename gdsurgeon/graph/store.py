@@ -14,7 +14,7 @@ from typing import Protocol
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.index import Table, colocated_names
 from gdsurgeon.graph.names import parse_input
-from gdsurgeon.graph.records import LIBRARY, VERSIONS, Layout, Record, Run, is_node, record_at, records_with, scanned
+from gdsurgeon.graph.records import LIBRARY, VERSIONS, Layout, Record, Run, is_node, record_at, records_with, scan
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.protos import VersionDef, decode_error
@@ -67,7 +67,7 @@ class Search:
         needles = [name.encode() for name in names]
         count = end_of_nodes = hits = 0
         others: list[Field] = []
-        for item in scanned(source):
+        for item in scan(source):
             if isinstance(item, Run):
                 count += len(item.sizes)
                 end_of_nodes = item.base + item.size

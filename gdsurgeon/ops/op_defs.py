@@ -109,7 +109,11 @@ def op_def(name: str) -> OpDef | None:
     return definition(name, json.loads(row[len(name) + 1 :]))
 
 
-def definition(name: str, row: Mapping[str, Any]) -> OpDef:
+Row = Mapping[str, Any]
+"""The row of an op in a table, as JSON."""
+
+
+def definition(name: str, row: Row) -> OpDef:
     """Returns the signature of the op `name` from its `row` in a table; see `scripts/make_tensorflow_tables.py`."""
     allowed, minima = row.get("t", {}), row.get("m", {})
     attrs = (_attr(allowed.get(item[0], ()), minima.get(item[0]), *item) for item in row.get("a", ()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gdsurgeon.ops.op_defs import OpDef, definition, row_of, table
+from gdsurgeon.ops.op_defs import OpDef, Row, definition, row_of, table
 
 
 class Release(NamedTuple):
@@ -83,12 +83,12 @@ def names_with(op: str) -> list[str]:
 
 
 @cache
-def _eras(op: str) -> tuple[tuple[int, int, dict[str, Any]], ...]:
+def _eras(op: str) -> tuple[tuple[int, int, Row], ...]:
     """Returns the signatures of `op` over time: (first release, last release, complete row of the table)."""
-    out: list[tuple[int, int, dict[str, Any]]] = []
-    row: dict[str, Any] = {}
+    out: list[tuple[int, int, Row]] = []
+    row: Row = {}
     for first, last, changes in json.loads(row_of("releases.z", op) or "[]"):
-        row = {key: value for key, value in (row | changes).items() if value is not None}
+        row = {key: value for key, value in ({**row, **changes}).items() if value is not None}
         out.append((first, last, row))
     return tuple(out)
 
@@ -105,7 +105,7 @@ def _is_same(op: str, place: int, other: int) -> bool:
     return row is not None and row == _row(op, other)
 
 
-def _row(op: str, place: int) -> dict[str, Any] | None:
+def _row(op: str, place: int) -> Row | None:
     return next((row for first, last, row in _eras(op) if first <= place <= last), None)
 
 
