@@ -196,8 +196,8 @@ class TestAgainstProtobuf:
         except InputError as error:
             assert 0 <= offset_of(error) <= len(mutated)
             # Python's protobuf skips a field 0 inside a group; that of C++, which TensorFlow reads with, does not.
-            in_group = any(byte & 7 == 3 for byte in mutated[: error.offset + 1])
-            assert not is_message(mutated) or (in_group and error.reason == "field number 0")
+            in_group = any(byte & 7 == 3 for byte in mutated[: offset_of(error) + 1])
+            assert not is_message(mutated) or (in_group and error.facts["reason"] == "field number 0")
             return
         if is_message(mutated):
             assert nodes == bodies(mutated)
