@@ -44,11 +44,6 @@ class Comparison(Data):
     inside: dict[str, Comparison] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is different."""
-        return self.facts.is_empty
-
 
 def compare_written(
     before: Graph,

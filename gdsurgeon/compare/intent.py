@@ -57,11 +57,6 @@ class Facts(Data):
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
     graph_fields: dict[str, tuple[Value, Value]] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is different."""
-        return self == Facts()
-
 
 class Altered(NamedTuple):
     """A property of a node after an edit.

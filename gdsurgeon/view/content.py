@@ -18,6 +18,7 @@ from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.records import Batch, Record, batches
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT64, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
@@ -114,11 +115,31 @@ def short_tensor(text: str) -> str:
 
 
 class _Facts(NamedTuple):
-    """Facts that follow from the op and the attrs of a node: attrs as text, functions called, dtypes of outputs."""
+    """Facts of a node without its name and inputs: attrs as text, functions called, dtypes of outputs, its device."""
 
-    attrs: tuple[tuple[str, str], ...]
-    calls: tuple[str, ...]
-    dtypes: tuple[int, ...]
+    attrs: tuple[tuple[str, str], ...] = ()
+    calls: tuple[str, ...] = ()
+    dtypes: tuple[int, ...] = ()
+    device: str = ""
+
+
+def _forms(graph: Graph) -> list[int]:
+    """Returns a number for each node, equal for nodes that differ only in names and inputs; -1 for irregular nodes.
+
+    An empty list if the file is corrupt.
+    """
+    numbers: dict[bytes, int] = {}
+    out: list[int] = []
+    try:
+        for item in batches(graph.source, forms=True):
+            if isinstance(item, Batch):
+                found = [numbers.setdefault(form, len(numbers)) for form in item.forms]
+                out += map(found.__getitem__, item.form_of)
+            elif isinstance(item, Record):
+                out.append(-1)
+    except InputError:
+        return []
+    return out
 
 
 class _Reader:
@@ -128,6 +149,8 @@ class _Reader:
         self._library = graph.functions
         self._top = topology_of(graph)
         self._shapes = infer_shapes(graph)
+        forms = _forms(graph)
+        self._form_of = forms if len(forms) == self._top.size and not graph.is_edited else [-1] * self._top.size
         self._facts: dict[object, _Facts] = {}
         self._outputs: dict[object, Sequence[str]] = {}
         self._is_served = _served(graph, self._top)
@@ -164,34 +187,34 @@ class _Reader:
 
     def _describe(self, row: int, number: int, node: Node, out: Content) -> None:
         """Adds the columns of a node that need only the node."""
-        facts, outputs, device = _Facts((), (), ()), (), ""  # type: tuple[_Facts, Sequence[str], str]
+        facts, outputs = _Facts(), ()  # type: tuple[_Facts, Sequence[str]]
         op = self._top.op(number)  # a node with an illegal name is not found by its name
         try:
-            facts, device = self._facts_of(node), node.device
+            facts = self._facts_of(node, self._form_of[number])
             shaped = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(facts.dtypes)])
             if shaped not in self._outputs:
                 self._outputs[shaped] = tuple([tensor_text(dtype, shape) for dtype, shape in shaped])
             outputs = self._outputs[shaped]
         except GdsurgeonError as error:
             out.faults[row] = str(error)
-            facts, device = _Facts((), (), ()), ""
+            facts = _Facts()
         out.ops.append(op)
-        out.devices.append(device)
+        out.devices.append(facts.device)
         out.outputs.append(outputs)
         out.attrs.append(facts.attrs)
         out.calls.append(facts.calls)
         out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
 
-    def _facts_of(self, node: Node) -> _Facts:
-        attrs = tuple([(key, node.attr_bytes(key) or b"") for key in sorted(node.attr_keys) if key not in HIDDEN])
-        found = self._facts.get((node.op, attrs))
-        if found is None:
-            values = [(key, _decoded(data)) for key, data in attrs]
-            named = [func.name for _, value in values for func in functions_in(value)] if self._library else ()
-            calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in self._library)
-            texts = tuple([(key, format_attr(value)) for key, value in values])
-            found = self._facts[node.op, attrs] = _Facts(texts, calls, tuple(node.output_dtypes or ()))
-        return found
+    def _facts_of(self, node: Node, form: int) -> _Facts:
+        found = self._facts.get(form)
+        if found is not None:
+            return found
+        values = [(key, _decoded(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in HIDDEN]
+        named = [func.name for _, value in values for func in functions_in(value)] if self._library else ()
+        calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in self._library)
+        texts = tuple([(key, format_attr(value)) for key, value in values])
+        found = _Facts(texts, calls, tuple(node.output_dtypes or ()), node.device)
+        return found if form < 0 else self._facts.setdefault(form, found)
 
 
 def _parameters(node: Node, constant: TensorHeader | None) -> int:

@@ -151,16 +151,16 @@ class Kinds:
 
     def labels(self, content: Content) -> list[int]:
         """Returns for each node a number for its op and settings."""
-        return [self._label(content, row) for row in range(len(content))]
-
-    def _label(self, content: Content, row: int) -> int:
-        op, calls = content.ops[row], content.calls[row]
-        if calls:
-            return self.number((op, *(self._kind_of_function(name) for name in calls)))
-        if op == "Const":
-            return self.number(op)
-        settings = (item for item in content.attrs[row] if item[0] not in _NAMES and item[0][:1] != "_")
-        return self.number((op, *settings))
+        known: dict[object, int] = {}
+        out = []
+        for op, calls, attrs in zip(content.ops, content.calls, content.attrs, strict=True):
+            key = op, calls, id(attrs)  # equal nodes share their attrs
+            if key not in known:
+                settings = (item for item in attrs if item[0] not in _NAMES and item[0][:1] != "_")
+                called = map(self._kind_of_function, calls)
+                known[key] = self.number((op, *called) if calls else op if op == "Const" else (op, *settings))
+            out.append(known[key])
+        return out
 
     def interior(self, rows: Sequence[int], labels: Sequence[int], content: Content) -> int:
         """Returns the number of the structure of `rows`, which are in the order of the graph."""
@@ -184,13 +184,13 @@ class Kinds:
         ports: dict[tuple[int, int], int],
     ) -> dict[int, int]:
         """Returns for each row the number of its computation; `ports` numbers the outside inputs."""
-        found = dict(inside)
+        found, numbers = dict(inside), self._numbers
         for row in rows:
-            sources = (
+            sources = [
                 (found[source[0]], source[1]) if source[0] in found else (-2, ports.get(source, -1))
                 for source in content.inputs[row]
-            )
-            found[row] = self.number((labels[row], *sources))
+            ]
+            found[row] = numbers.setdefault((labels[row], *sources), len(numbers))
         return found
 
 
