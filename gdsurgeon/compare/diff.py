@@ -17,7 +17,6 @@ from gdsurgeon.compare.matching import FREE, Matching
 from gdsurgeon.compare.surroundings import Difference as Surrounding
 from gdsurgeon.compare.surroundings import compare_surroundings
 from gdsurgeon.container.load import Model
-from gdsurgeon.container.surroundings import Place
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -137,13 +136,12 @@ def diff_models(one: Model, other: Model, ignore: Collection[str] = ()) -> Diffe
     if one.container is not None and other.container is not None:
         names = {old: new for i, j in out.matching.pairs() for old, new in [out.names(i, j)]} if out.matching else {}
         found = compare_surroundings(one.container, other.container, names)
-        out.around = [item for item in found if not _is_told(item.place)]
+        out.around = [
+            item
+            for item in found
+            if not (item.place[0] == "signature" and (len(item.place) == 2 or item.place[-1] == "tensor"))
+        ]  # without differences that `signatures` contains
     return out
-
-
-def _is_told(place: Place) -> bool:
-    """Returns whether the differences of signatures report `place`."""
-    return place[0] == "signature" and (len(place) == 2 or place[-1] == "tensor")
 
 
 @public

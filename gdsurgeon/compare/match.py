@@ -75,10 +75,6 @@ def _is_done(matching: Matching) -> bool:
     return not free_a or not free_b
 
 
-def _places(side: Side) -> dict[str, int]:
-    return {name: number for number, name in enumerate(side.names)}
-
-
 # -- interface and names ---------------------------------------------------------------------------------------
 
 
@@ -99,7 +95,7 @@ def _by_interface(matching: Matching) -> None:
 def _by_name(matching: Matching) -> None:
     """Pairs nodes with the same name and the same structure."""
     a, b = matching.a, matching.b
-    places = _places(b)
+    places = {name: j for j, name in enumerate(b.names)}
     for i in matching.free()[0]:
         j = places.get(a.names[i], FREE)
         if j != FREE and a.shaped[i] == b.shaped[j] and matching.is_free(i, j) and not matching.is_contradicted(i, j):
@@ -114,7 +110,7 @@ def _by_name_and_op(matching: Matching) -> None:
     callers fetch, is the same node if it has inputs.
     """
     a, b, mates = matching.a, matching.b, matching.mates
-    places = _places(b)
+    places = {name: j for j, name in enumerate(b.names)}
     for i in matching.free()[0]:
         j = places.get(a.names[i], FREE)
         if j == FREE or not matching.is_free(i, j):

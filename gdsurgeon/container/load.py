@@ -157,7 +157,7 @@ def check_whole(path: str) -> None:
     """Checks that `path` is neither a folder nor only a part of a model.
 
     Raises:
-        InputError: it is one of these; the message suggests the model to use.
+        InputError: `path` is a folder or a part of a model; the message suggests the model to use.
     """
     state = _named_by(path)
     checkpoint = _checkpoint(path) if state is None else state

@@ -132,7 +132,7 @@ class ObjectGraph:
         self._forget_unnamed()
 
     def _map(self) -> SavedObject:
-        """Returns the object whose children are the signatures, or a new object if there is none."""
+        """Returns the object whose children are the signatures; an empty object if it does not exist."""
         for item in self.proto.nodes:
             if item.user_object.identifier == SIGNATURE_MAP:
                 return item

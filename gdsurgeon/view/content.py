@@ -147,6 +147,7 @@ class _Reader:
 
     def __init__(self, graph: Graph) -> None:
         self._library = graph.functions
+        self._has_functions = next(iter(graph.functions), None) is not None
         self._top = topology_of(graph)
         self._shapes = infer_shapes(graph)
         forms = _forms(graph)
@@ -210,7 +211,7 @@ class _Reader:
         if found is not None:
             return found
         values = [(key, _decoded(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in HIDDEN]
-        named = [func.name for _, value in values for func in functions_in(value)] if self._library else ()
+        named = [func.name for _, value in values for func in functions_in(value)] if self._has_functions else ()
         calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in self._library)
         texts = tuple([(key, format_attr(value)) for key, value in values])
         found = _Facts(texts, calls, tuple(node.output_dtypes or ()), node.device)

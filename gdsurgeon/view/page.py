@@ -251,12 +251,12 @@ def union(difference: Difference, before: Content, after: Content) -> Union:
     out = Content(
         title=f"{before.title} → {after.title}",
         names=after.names + _names(before, after, removed),
-        ops=after.ops + [before.ops[i] for i in removed],
+        **{
+            column: getattr(after, column) + [getattr(before, column)[i] for i in removed]
+            for column in ("ops", "outputs", "attrs", "devices")
+        },
         inputs=after.inputs + [tuple((rows[u], port) for u, port in before.inputs[i]) for i in removed],
         controls=after.controls + [tuple(rows[u] for u in before.controls[i]) for i in removed],
-        outputs=after.outputs + [before.outputs[i] for i in removed],
-        attrs=after.attrs + [before.attrs[i] for i in removed],
-        devices=after.devices + [before.devices[i] for i in removed],
         calls=after.calls + [tuple(f for f in before.calls[i] if f in difference.b.functions) for i in removed],
         parameters=after.parameters + [0] * len(removed),  # removed nodes do not count
         flops=after.flops + [0] * len(removed),

@@ -253,21 +253,14 @@ def _inside(box: Box, number_of: Mapping[int, int], indent: str) -> Iterator[str
         attrs += [] if edge.tensors else ["style=dashed"]
         attrs += [f"ltail=cluster_{number_of[id(source)]}"] if source.boxes else []
         attrs += [f"lhead=cluster_{number_of[id(target)]}"] if target.boxes else []
-        ends = f"b{number_of[id(last(source))]} -> b{number_of[id(first(target))]}"
+        ends = f"b{number_of[id(_end(source, -1))]} -> b{number_of[id(_end(target, 0))]}"
         yield f"{indent}{ends}" + (f" [{', '.join(attrs)}];" if attrs else ";")
 
 
-def first(box: Box) -> Box:
-    """Returns the first closed box in an open one, to which edges are attached."""
+def _end(box: Box, place: int) -> Box:
+    """Returns the first (`place` 0) or last (-1) closed box in an open one, to which edges are attached."""
     while box.boxes:
-        box = box.boxes[0]
-    return box
-
-
-def last(box: Box) -> Box:
-    """Returns the last closed box in an open one, to which edges are attached."""
-    while box.boxes:
-        box = box.boxes[-1]
+        box = box.boxes[place]
     return box
 
 

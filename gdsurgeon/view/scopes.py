@@ -87,24 +87,17 @@ def scope_tree(names: Sequence[str]) -> Scope:
     root = Scope("", None)
     known: dict[str, Scope] = {"": root}
     for name in names:
-        _enter(name.rpartition("/")[0], known)
+        path, missing = name.rpartition("/")[0], []
+        while path not in known:
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        for path in reversed(missing):
+            above, _, last = path.rpartition("/")
+            known[path] = scope = Scope(last, known[above])
+            known[above].scopes.append(scope)
     for row, name in enumerate(names):
-        scope = known.get(name)
-        (scope or known[name.rpartition("/")[0]]).rows.append(row)
+        (known.get(name) or known[name.rpartition("/")[0]]).rows.append(row)
     return root
-
-
-def _enter(path: str, known: dict[str, Scope]) -> None:
-    """Makes the scope `path` and its outer scopes if they do not exist."""
-    missing: list[str] = []
-    while path not in known:
-        missing.append(path)
-        path = path.rpartition("/")[0]
-    for path in reversed(missing):
-        above, _, name = path.rpartition("/")
-        parent = known[above]
-        known[path] = scope = Scope(name, parent)
-        parent.scopes.append(scope)
 
 
 def set_sizes(root: Scope) -> None:
