@@ -81,7 +81,11 @@ def after(done: Affine, node: Node, slot: int, layout: Layout) -> Affine | None:
         if node.op in FUSED_BATCH_NORMS or node.op == GLOBAL:
             return _normalised(done, node, layout) if slot == 0 else None
         if node.op == "BiasAdd":
-            value = _vector(node.inputs[1], layout) if slot == 0 and _is_laid_out(node, layout) else None
+            value = (
+                _vector(node.inputs[1], layout)
+                if slot == 0 and _channel_axis(node, layout.rank) == layout.axis
+                else None
+            )
             return None if value is None else _added(done, value)
         if len(node.inputs) != 2:
             return None
@@ -123,7 +127,7 @@ def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
         gamma, beta, mean, variance = (_vector(read, layout) for read in node.inputs[1:5])
     if gamma is None or beta is None or mean is None or variance is None or not isinstance(epsilon, float):
         raise Unfit("its statistics are not constants with one number per channel", "value-unknown")
-    if not _is_laid_out(node, layout):
+    if _channel_axis(node, layout.rank) != layout.axis:
         raise Unfit("its channels differ from those of the convolution", "other-channels")
     if not (variance + epsilon > 0).all():
         raise Unfit("a variance plus epsilon is not above 0", "bad-variance")
@@ -131,10 +135,9 @@ def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
     return _added(_multiplied(scaled, gamma) if is_scaled else scaled, beta)
 
 
-def _is_laid_out(node: Node, layout: Layout) -> bool:
-    """Returns whether the channel axis of a node with a data format is that of `layout`."""
-    is_second = node.text_attr("data_format") in ("NCHW", "NCDHW")
-    return layout.axis == (1 if is_second else layout.rank - 1) or layout.rank == 2
+def _channel_axis(node: Node, rank: int) -> int:
+    """Returns the channel axis of a node with a data format."""
+    return 1 if rank == 2 or node.text_attr("data_format") in ("NCHW", "NCDHW") else rank - 1
 
 
 def _vector(read: Output, layout: Layout) -> Array | None:
@@ -353,8 +356,13 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
             break
         does, node = found, use.node
         links.append(node)
-        if node.op in FUSED_BATCH_NORMS:
-            _check_first_alone(sites, node)
+        if node.op not in FUSED_BATCH_NORMS:
+            continue
+        if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
+            raise Unfit("its statistics are used", "statistics-read")
+        if node in sites.whole:
+            why = "all its outputs are outputs of the graph: name only the first one with outputs"
+            raise Unfit(why, "is-output")
     if not does.gains:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
             raise Unfit("it has control dependencies, or is on a different device", "has-controls")
@@ -362,14 +370,6 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
     if conv.controls or sites.runs_in_a_loop((conv, *links)):
         raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
     return _Chain(conv, weights, links, layout, does)
-
-
-def _check_first_alone(sites: Sites, node: Node) -> None:
-    """Raises Unfit if other outputs than the first of a batch norm are used."""
-    if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
-        raise Unfit("its statistics are used", "statistics-read")
-    if node in sites.whole:
-        raise Unfit("all its outputs are outputs of the graph: name only the first one with outputs", "is-output")
 
 
 # -- weights --------------------------------------------------------------------------------------------------
@@ -398,8 +398,7 @@ def _layout(conv: Node, weights: Node) -> Layout:
     if header.dtype not in (FLOAT32, FLOAT64):
         raise Unfit(f"its weights are {dtype_name(header.dtype)}", "dtype-mismatch")
     count = prod(header.dims[axis] for axis in _counted(conv))
-    is_second = conv.text_attr("data_format") in ("NCHW", "NCDHW")
-    return Layout(count, rank, 1 if is_second else rank - 1)
+    return Layout(count, rank, _channel_axis(conv, rank))
 
 
 def _counted(conv: Node) -> tuple[int, ...]:
