@@ -180,6 +180,10 @@ class FunctionLibrary:
     def _read(self, span: Field, data: bytes, entries: dict[_Entry, None]) -> None:
         """Adds the fields of a library field to `entries`."""
         for field in fields(data, 0, len(data)):
+            if len(entries) == MOST_FUNCTIONS:
+                line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
+                facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
+                raise InputError(line, code="too-large", facts=facts)
             number = field.number if field.wire_type == LEN else 0
             body = data[field.value : field.end]
             entry = _Entry(
@@ -191,10 +195,6 @@ class FunctionLibrary:
             entries[entry] = None
             if entry.function is not None:
                 self._by_name.setdefault(entry.function.signature.name, entry)
-        if len(entries) > MOST_FUNCTIONS:
-            line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
-            facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
-            raise InputError(line, code="too-large", facts=facts)
 
     def add(self, function: FunctionDef) -> None:
         """Adds a FunctionDef; its name must be free."""
