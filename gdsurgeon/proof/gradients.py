@@ -81,7 +81,7 @@ def prove_gradients(session: Session, claim: Gradients) -> Trial:
             check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)
             if claim.budget is not None:
                 _check_memory(claim, claim.budget, read_chunks(change.after.chunks()), change.called, trial)
-    something_compared(trial.proof, by_sites=True)
+    something_compared(trial.proof)
     _check_compared(claim, dict(plan_with(session.executor.settings, before, list(claim.names)).reasons), trial.proof)
     return trial
 

@@ -3,12 +3,13 @@
 The way of a proof, for example of `add-preprocessing`, whose claim is a `SameGiven` with an added graph:
 
 1. `prove` calls the function of each claim, here `prove_same_given` (`substituted.py`).
-2. This function builds a `Trial`: the edited graph runs on generated feeds. The original runs on the preprocessed
-   values of the edited graph. The preprocessing graph runs in isolation on the same feeds. The pairs of tensors that
-   must be equal are compared.
+2. This function builds a `Trial` (`_trial`): the edited graph runs on generated feeds. The original runs on the
+   preprocessed values of the edited graph. The preprocessing graph runs in isolation on the same feeds. The pairs of
+   tensors that must be equal are compared.
 3. `Trial.run` (`trial.py`) loads the graphs, and runs and compares each sample. `Subject` (`subject.py`) generates the
    feeds of a graph; `plan_with` (`plan.py`) decides which outputs can run.
 4. `Trial` applies the tolerance of the claim to each pair (`rtol`, `atol`, `of_largest`), and raises `DiffersError`.
+   `agrees` (`proof.py`) decides whether a pair is within the tolerance.
 5. The function of the claim checks that something was compared. `merged` combines the proofs of all claims.
 
 Exact claims are tested on the graphs as they are written, with TensorFlow's default kernels. The choice of a oneDNN
