@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import graphs
+from support import graphs, workers
 from support.paths import ROOT, TESTS
 from support.patience import LONG_ENOUGH, begun, gone, until
 
@@ -76,6 +76,22 @@ def test_crash(runtime: str) -> None:
         failure(worker.info(), "crashed")  # and so does whatever comes after
         if runtime == "capi":
             failure(beside, "crashed")
+
+
+@pytest.mark.tensorflow
+def test_few_and_small_processes_wait_for_a_next_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_workers", {})
+    monkeypatch.setattr(workers, "MOST_IDLE", 1)
+    lent = []
+    for number in "12":
+        monkeypatch.setenv("TF_OF_A_TEST", number)
+        with workers.lent_worker(runtime="capi") as worker:
+            lent.append(worker)
+    assert [worker._pid is None for worker in lent] == [True, False]
+    monkeypatch.setattr(workers, "MOST_MEMORY", 0)
+    with workers.lent_worker(runtime="capi") as worker:
+        assert worker is lent[1]
+    assert worker._pid is None
 
 
 @pytest.mark.tensorflow

@@ -15,6 +15,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import from_numpy
 from support import graphs
 from support.patience import LONG_ENOUGH
+from support.workers import is_large
 
 
 class Runner:
@@ -23,6 +24,7 @@ class Runner:
     def __init__(self) -> None:
         self._executor: Executor | None = None
         self._count = 0
+        self._open = 0  # sessions
 
     def __call__(
         self,
@@ -51,6 +53,7 @@ class Runner:
             self._executor = Executor(Settings(timeout=LONG_ENOUGH)).start()
         executor = self._executor
         self._count += 1
+        self._open += 1
         key = f"graph {self._count}"
         try:
             executor.load_bytes(key, graphs.written(what))
@@ -62,6 +65,10 @@ class Runner:
             raise
         finally:
             executor.unload(key)
+            self._open -= 1
+            if not self._open and is_large(executor._worker):
+                executor.close()
+                self._executor = None
 
 
 def fitting(value: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,10 @@ from support.paths import MODELS
 
 MOST_USES = 500
 """After this many a worker ends, since TensorFlow keeps some memory of each graph."""
+MOST_IDLE = 4
+"""Idle workers of this process. If there are more, the least recently used worker ends."""
+MOST_MEMORY = 900 << 20
+"""Bytes of a worker that is kept. TensorFlow does not return the memory of a large graph to the system."""
 
 
 class LentWorker(Worker):
@@ -29,6 +35,7 @@ class LentWorker(Worker):
         super().__init__(runtime=runtime, reads=reads, onednn=onednn)
         self.lent = False
         self.uses = 0
+        self.given_back = 0
         self._talking = False  # left so where an exception has come in between
         self._graphs: set[str] = set()
         self._results: set[str] = set()
@@ -53,7 +60,7 @@ class LentWorker(Worker):
         return self._failure is not None
 
     def close(self) -> None:
-        if self.lent and self.uses < MOST_USES and not self.ended and not self._talking:
+        if self.lent and self.uses < MOST_USES and not self.ended and not self._talking and not is_large(self):
             for key in self._graphs:
                 self.unload(key)
             for result in self._results:
@@ -68,8 +75,21 @@ class LentWorker(Worker):
         else:
             super().close()
         self.lent = False
+        self.given_back = next(_COUNT)
+        for worker in sorted(_idle(), key=lambda worker: worker.given_back)[:-MOST_IDLE]:
+            Worker.close(worker)
 
 
+def is_large(worker: Worker) -> bool:
+    """Returns whether the process of `worker` uses more memory than a process that is kept."""
+    try:
+        pages = int(Path(f"/proc/{worker._pid}/statm").read_text().split()[1])
+    except OSError:
+        return False
+    return pages * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY
+
+
+_COUNT = itertools.count(1)
 _workers: dict[tuple[object, ...], list[LentWorker]] = {}
 """By their differences: runtime, readable files, and environment variables."""
 RUNTIME = "GDSURGEON_RUNTIME"
@@ -114,9 +134,13 @@ def lent_worker(
     return worker
 
 
+def _idle() -> list[LentWorker]:
+    return [worker for kind in _workers.values() for worker in kind if worker._pid and not worker.lent]
+
+
 def idle_workers() -> set[int]:
     """The processes of returned workers, which wait for the next user."""
-    return {worker._pid for kind in _workers.values() for worker in kind if worker._pid and not worker.lent}
+    return {worker._pid for worker in _idle() if worker._pid}
 
 
 def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
