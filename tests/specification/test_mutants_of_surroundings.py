@@ -66,7 +66,7 @@ MODULES = [
     f"{package}.{name}"
     for package, names in {
         "container": "container mentions meta_graph objects output restoring",
-        "edits": "change_signatures cloning freeze handles import_graph saver slim to_savedmodel",
+        "edits": "change_signatures clone_scope freeze import_graph saver slim to_savedmodel",
         "operation": "checkpoint saved_models",
     }.items()
     for name in names.split()
