@@ -315,7 +315,7 @@ class _Body:
         names = [*(f" {arg.name}" for arg in signature.input_arg), *rows.names]
         forms = [len(headers)] * len(signature.input_arg) + rows.form_of
         ops = [*(header.op for header in headers), "_Arg"]
-        if all(names) and not {":", "^"} & set("".join(names)):
+        if names and all(names) and not {":", "^"} & set("".join(names)):
             flat = [text for texts in texts_of for text in (*texts, "")]
             self.table.add(Batch(Run(0, b"", [0] * len(names)), names, flat, [], ops, forms))
         else:
