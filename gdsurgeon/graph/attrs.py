@@ -46,7 +46,7 @@ _KINDS = {
 
 
 def plain(value: AttrValue) -> Plain | None:
-    """Returns the value of an AttrValue of kind int, bool, float, string, type or a list of these kinds; else None."""
+    """Returns the value of an AttrValue of kind int, bool, float, string, type or a list of such a kind; else None."""
     which = value.WhichOneof("value")
     if which in ("i", "b", "f", "s", "type"):
         single: Plain = getattr(value, which)

@@ -62,7 +62,7 @@ class Body:
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
         arguments: the placeholders, in the order in which a call passes tensors.
-        results: the nodes that read the returned tensors, in the order of these tensors.
+        results: the nodes that read the returned tensors, in the order of the tensors.
         control_results: the nodes that must run before a call ends, by their names in the signature.
 
     Raises:

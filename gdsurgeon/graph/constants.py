@@ -82,7 +82,7 @@ def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
 
 
 def _has_texts(buf: Buffer, start: int, end: int, count: int) -> bool:
-    """Returns whether `buf` holds, from `start` to `end`, `count` lengths and then strings of these lengths.
+    """Returns whether `buf` holds, from `start` to `end`, `count` lengths and then strings with such lengths.
 
     For more than `SMALL` strings only the first `SMALL` lengths are read.
     """

@@ -216,7 +216,7 @@ class Graph:
         return node if node.exists else None
 
     def base_node(self, name: str) -> Node:
-        """Returns the node with the name `name` in the file; if there is none, a node whose `exists` is False."""
+        """Returns the node with the name `name` in the file; without such a node, a node whose `exists` is False."""
         node = self._nodes.get(name)
         if node is None:
             node = Node(self, name, UNLOCATED, base_name=name)
@@ -423,10 +423,10 @@ class Graph:
             given[name] = node
             self.check_free(name, names)
 
-    def check_free(self, name: str, besides: Container[Node] = ()) -> None:
-        """Raises EditError if a node other than those in `besides` has the name `name`."""
+    def check_free(self, name: str, allowed: Container[Node] = ()) -> None:
+        """Raises EditError if a node that is not in `allowed` has the name `name`."""
         holder = self.find(name)
-        if holder is not None and holder not in besides:
+        if holder is not None and holder not in allowed:
             raise EditError(
                 f"the name {quoted(name)} is taken by {an(holder.op)} node", code="name-taken", name=name, op=holder.op
             )

@@ -34,7 +34,7 @@ class Overlay:
         touched: nodes of the file that must be encoded again, in the order of their changes.
         removed: removed nodes of the file.
         added: new nodes, in order, each with the node of the file that it follows; None: at the end.
-        users: for each node its present and former consumers, by data or control inputs, as far as edits set them.
+        users: for each node its present and former consumers, by data or control inputs, if edits set them.
         colocated: likewise the nodes that are or were colocated with it.
         versions: the new versions of the file, a serialized VersionDef; None if unchanged.
     """

@@ -20,7 +20,7 @@ from gdsurgeon.wire.protos import AttrValue, NameAttrList, decode_error
 from gdsurgeon.wire.source import Source
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
-"""The kinds that can be written as text; ``list(kind)`` of each can, too."""
+"""The kinds that can be written as text, alone or as ``list(kind)``."""
 
 MOST_SHOWN = 12
 """The maximum number of items of a list that are shown."""

@@ -59,7 +59,7 @@ class OpsOfGraph(NamedTuple):
     Attributes:
         lacking: the lacking ops, the most frequent first.
         nodes: the number of nodes in the graph and in the functions that it uses.
-        ops: the number of different ops of these nodes.
+        ops: the number of different ops of the counted nodes.
     """
 
     lacking: list[LackingOp]
@@ -383,7 +383,7 @@ def _references(graph: Graph) -> Iterator[LegacyProblem]:
 
 
 def _instead(node: Node) -> str:
-    """Returns the op that computes the same from a value instead of a variable; '' if there is none."""
+    """Returns the op that computes the same from a value instead of a variable; '' if no op does."""
     if node.op == "ResourceGather" and node.setting("batch_dims"):
         return ""
     if _UPDATES.search(node.op) and node.op not in WITHOUT_REFERENCES:

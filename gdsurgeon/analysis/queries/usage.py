@@ -78,7 +78,7 @@ def functions_of(node: Node) -> list[str]:
 
 
 def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
-    """Yields the nodes that call or pass on functions, with the names of these functions."""
+    """Yields the nodes that call or pass on functions, with the names of the functions."""
     topology = topology_of(graph)
     for number in topology.with_ops(op for op in topology.ops() if may_call(graph, op)):
         node = topology.node(number)
