@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from copy import copy
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import InputError, Json, printable
@@ -180,11 +179,6 @@ class FunctionLibrary:
 
     def _read(self, span: Field, data: bytes, entries: dict[_Entry, None]) -> None:
         """Adds the fields of a library field to `entries`. Raises InputError: it has too many functions."""
-        functions = (field for field in fields(data, 0, len(data)) if field.number == _FUNCTION)
-        if len(entries) + sum(1 for _ in islice(functions, MOST_FUNCTIONS + 1)) > MOST_FUNCTIONS:
-            line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
-            facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
-            raise InputError(line, code="too-large", facts=facts)
         for field in fields(data, 0, len(data)):
             if len(entries) == MOST_FUNCTIONS:
                 line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
