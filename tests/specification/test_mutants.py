@@ -37,7 +37,7 @@ NOT_IN_CASES = """
 """Modules of `edits` that the cases hardly run, or that other tests with mistakes cover."""
 OTHERS = {
     "analysis.queries": "attr_text compatibility effects training usage",
-    "analysis.traversal": "walks",
+    "analysis.traversal": "topology",
     "graph": "functions graph names writing",
     "wire": "node_record",
     "": "select",
