@@ -8,6 +8,7 @@ same for the same seed, on every machine.
 from __future__ import annotations
 
 import base64
+import json
 import random
 import struct
 import zlib
@@ -16,7 +17,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from gdsurgeon.errors import quoted
@@ -60,8 +61,7 @@ _NOT_GENERATED = {
     "InitializeTableFromTextFileV2": "the name of a file", "DecodeProtoV2": "messages of a type of its own",
     **dict.fromkeys((*RESTORES, *CHECKPOINT_WRITERS, "ShardedFilename"), "the prefix of a checkpoint"),
     "DeserializeSparse": "serialised sparse tensors", "DeserializeManySparse": "serialised sparse tensors",
-    "DecodeJSONExample": "tf.Examples as JSON", "DecodeVideo": "a film",
-    "DecodeAudio": "a recording of a format of its own",
+    "DecodeVideo": "a film", "DecodeAudio": "a recording of a format of its own",
 }  # fmt: skip
 """The inputs of some ops that cannot be generated, in words."""
 
@@ -292,6 +292,26 @@ def _wrapped(step: Consumer, depth: int) -> Content:
     return Content("wrapped", made, make=lambda seed, size: wrap(inner.make(seed, size)))
 
 
+def _json(step: Consumer, depth: int) -> Content:
+    features = _content(step, 0, dtypes.STRING, depth + 1).features
+    made = for_step(f"tf.Example with {_keys(features)}, as JSON", step)
+
+    def make(seed: int, _: Picture) -> bytes:
+        values = {key: _json_feature(found) for key, found in sorted(_values_of(features, seed).items())}
+        return json.dumps({"features": {"feature": values}}).encode()
+
+    return Content("json", made, features=features, make=make)
+
+
+def _json_feature(values: Values) -> dict[str, dict[str, list[Any]]]:
+    if values and isinstance(values[0], bytes):
+        texts = [base64.b64encode(v).decode() for v in values if isinstance(v, bytes)]
+        return {"bytesList": {"value": texts}}
+    if values and isinstance(values[0], int):
+        return {"int64List": {"value": list(map(str, values))}}
+    return {"floatList": {"value": list(values)}}
+
+
 # -- examples --------------------------------------------------------------------------------------------
 
 
@@ -337,6 +357,11 @@ def _example(step: Consumer, depth: int) -> Content:
     made = for_step(f"tf.{'Sequence' * is_sequence}Example with {first}", step)
     make = sequence if is_sequence else lambda seed, _: example(_values_of(single, seed))
     return Content("sequence" if is_sequence else "example", made, features=tuple(features), make=make)
+
+
+def _keys(features: Sequence[Feature]) -> str:
+    """Returns the first few keys of `features`."""
+    return listed((feature.key for feature in features), 5) or "nothing"
 
 
 def _values_of(features: Sequence[Feature], seed: int, step: int = 0) -> dict[str, Values]:
@@ -510,7 +535,7 @@ _MAKERS: dict[str, Callable[[Consumer, int], Content]] = {
                     "DecodeBmp".split(), _image),
     **dict.fromkeys(_PARSERS.split(), _example), **dict.fromkeys(("DecodeRaw", "DecodePaddedRaw"), _raw),
     **dict.fromkeys(("DecodeBase64", "DecodeCompressed"), _wrapped),
-    "DecodeWav": _recording, "ParseTensor": _tensor, "StringToNumber": _digits,
+    "DecodeWav": _recording, "DecodeJSONExample": _json, "ParseTensor": _tensor, "StringToNumber": _digits,
     "DecodeCSV": _csv,
 }  # fmt: skip
 """For each op that decodes texts, the function that returns their content."""

@@ -446,12 +446,19 @@ def test_dense_and_sparse_features(op: str, executor: Executor) -> None:
     assert features == {"words": (7, 1), "ids": (9, 1), "width": (1, 2), "label": (7, 3)}
 
 
-def test_an_example_as_json_is_not_generated() -> None:
-    m = parse_single(("weight", "float32", (2,)))
+@pytest.mark.tensorflow
+def test_an_example_as_json(executor: Executor) -> None:
+    m = parse_single(("weight", "float32", (2,)), ("count", "int64", (3,)), ("label", "string", ()), batch=2)
     m.node("binary", "DecodeJSONExample", ["x"])
     parsed = next(node for node in m.graph_def.node if node.name == "parsed")
     parsed.input[0] = "binary"
-    assert made(m) == "tf.Examples as JSON, for DecodeJSONExample 'binary', cannot be generated"
+    for i, dtype in enumerate(("float32", "int64", "string")):
+        m.node(f"y{i}", "Identity", [output(i)], T=dtype)
+    found = returned(executor, m)
+    assert [found[f"y{i}"].shape for i in range(3)] == [(2, 2), (2, 3), (2,)]
+    assert (found["y0"].numpy() > 0).all()
+    assert all(text.startswith(b"text ") for text in found["y2"].numpy())
+    assert made(m) == "tf.Example with weight, count, label, as JSON, for DecodeJSONExample 'binary'"
 
 
 @pytest.mark.tensorflow
