@@ -142,7 +142,7 @@ class ExactRule(NamedTuple):
         pattern: the op whose result is replaced.
         kept: the name of the variable, or the label of the node, that replaces it.
         condition: a condition on a match; None if there is no further one.
-        first: the ops of which one input must have one, to rule out a match quickly; empty if any op will do.
+        first: an input must have one of these ops, which rules out most matches quickly; empty if any op will do.
         depth: the number of edges between the result and the lowest op.
         is_forward: whether the op has one input, which replaces its result in any case.
     """

@@ -220,7 +220,7 @@ class Equivalence:
                 free[row] = is_free and self.is_quiet(row)
 
     def _trigger(self, number: int) -> frozenset[int]:
-        """Returns the numbers of the ops of which a row must read one to be equal to an earlier tensor.
+        """Returns the numbers of some ops: a row that reads none of them is not equal to an earlier tensor.
 
         _ANY if it may be any op, or if further facts are derived.
         """
