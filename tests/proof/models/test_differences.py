@@ -11,6 +11,7 @@ from support.small_changes import unnamed
 
 import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_files
+from gdsurgeon.compare.intent import Facts
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.differences import node_differences
@@ -26,10 +27,13 @@ def test_a_small_change_is_named(path: Path) -> None:
 
 def test_the_same_graph_differs_in_nothing() -> None:
     data = FIXTURES[0].read_bytes()
-    assert compare_files(
-        from_bytes(data),
-        from_bytes(GraphDef.FromString(data).SerializeToString(deterministic=True)),
-    ).is_empty
+    assert (
+        compare_files(
+            from_bytes(data),
+            from_bytes(GraphDef.FromString(data).SerializeToString(deterministic=True)),
+        ).facts
+        == Facts()
+    )
 
 
 # -- with TensorFlow ----------------------------------------------------------------------------------------------
