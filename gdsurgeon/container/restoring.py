@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import parse_slice_spec
 from gdsurgeon.container.checkpoint.stored import Checkpoint
@@ -128,6 +127,8 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
         if not objects:
             return {}
         with open_checkpoint(checkpoint) as opened:
+            from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
+
             keys = variable_keys(opened.tensor(OBJECT_GRAPH).strings()[0])
     except InputError:
         return {}

@@ -6,7 +6,6 @@ their errors.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -187,6 +186,8 @@ def _files(folder: str) -> dict[str, Value]:
 @cache
 def _digest(identity: Identity, path: str) -> str:
     del identity  # only a key of the cache: a changed file is read again
+    import hashlib
+
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):

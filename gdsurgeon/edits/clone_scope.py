@@ -89,7 +89,7 @@ def clone_scope(
     if not cloned:
         message = f"nothing would be cloned: every node in {quoted(source)} is shared or left out"
         raise EditError(message, code="nothing-left", name=source)
-    _check_arrays(cloned)
+    _check_arrays(graph, cloned)
     replace, warnings = _replacements(graph, cloned, pairs_of(inputs))
     outside, notes = variables_outside(topology, cloned, variables, source, replace)
     own = [*cloned, *outside]
@@ -185,8 +185,10 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
     return out
 
 
-def _check_arrays(nodes: Sequence[Node]) -> None:
+def _check_arrays(graph: Graph, nodes: Sequence[Node]) -> None:
     """Raises EditError if a user of a TensorArray is cloned without it: each element can be written only once."""
+    if not any(op.startswith("TensorArray") for op in topology_of(graph).ops()):
+        return
     inside = set(nodes)
     for node in nodes:
         if not node.op.startswith("TensorArray") or not node.inputs or node.op in TENSOR_ARRAYS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import is_device
@@ -24,6 +25,9 @@ from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue, TensorShapeProto, decode_error
 
 MOST_TENSORS = (1 << 31) - 1
+
+TEXT = 2
+"""Field number of a string in an AttrValue."""
 
 
 class AttrFindings(NamedTuple):
@@ -65,6 +69,7 @@ class AttrFindings(NamedTuple):
         return self.takes is not None and not any(self[2:-1])
 
 
+@lru_cache
 def _count(runs: tuple[Run, ...] | None) -> int:
     # A larger number is a fault of the file, and must fit into a column.
     return -1 if runs is None else min(sum(count for _, count in runs), MOST_TENSORS)
@@ -72,6 +77,8 @@ def _count(runs: tuple[Run, ...] | None) -> int:
 
 class AttrChecks:
     """Checks the attrs of nodes; equal nodes are checked once.
+
+    The content of a string attr is ignored, unless the op allows only some texts.
 
     Args:
         define: returns the signature of an op, or None.
@@ -92,7 +99,13 @@ class AttrChecks:
         definition = self._define(header.op)
         if len(buf) > self._LARGE:
             return self._check(definition, header, buf)
-        same = header.op, header.device, tuple((key, buf[start:end]) for key, (start, end) in header.attrs.items())
+        attrs = {} if definition is None else definition.attrs
+        limited = {key for key in header.attrs if key in attrs and attrs[key].texts}
+        values = [
+            None if key not in limited and _is_text(buf, start, end) else buf[start:end]
+            for key, (start, end) in header.attrs.items()
+        ]
+        same = header.op, header.device, tuple(zip(header.attrs, values, strict=True))
         found = self._known.get(same)
         if found is None:
             found = self._check(definition, header, buf)
@@ -113,6 +126,11 @@ class AttrChecks:
             "/job:worker/task:0/device:GPU:0, or a part of it"
         )
         return found._replace(faults=(*found.faults, Remark(text, "bad-device", device=header.device)))
+
+
+def _is_text(buf: Buffer, start: int, end: int) -> bool:
+    """Returns whether the AttrValue from `start` to `end` of `buf` is only a string of less than 128 bytes."""
+    return end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128
 
 
 def check_values(definition: OpDef, attrs: Mapping[str, bytes], keys: Collection[str] | None = None) -> list[Remark]:

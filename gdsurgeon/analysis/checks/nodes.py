@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, repeat
+from itertools import accumulate, chain, count, repeat
 from operator import itemgetter
 from re import search
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import NAME_RULE, format_input, is_valid_name, parse_input
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, LARGE, Batch, Item, Record, input_kind
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
-from gdsurgeon.ops.op_defs import Run
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.values import Data
 from gdsurgeon.wire.node_record import read_header
@@ -122,7 +122,8 @@ class NodeChecks:
         self._where = f" of function {quoted(function)}" if function else ""
         self._is_valid: Callable[[str], bool] = is_valid_in_function if function else is_valid_name
         self._first = bytearray()  # for each row the dtype of output 0; 0 if it is unknown
-        self._outputs: dict[int, tuple[Run, ...]] = {}  # of rows with several outputs, or one of an unknown dtype
+        # Of rows with several outputs, or one of an unknown dtype: the dtypes of runs, and where each run ends.
+        self._outputs: dict[int, tuple[list[int], list[int]]] = {}
         self._wanted = bytearray()  # for each input the required dtype; 0 if it is unknown
         self._expected: dict[int, int] = {}  # the required number of data inputs, of rows with a different number
         self._undefined: list[tuple[int, AttrFindings]] = []  # the function library is after the nodes in a file
@@ -206,7 +207,8 @@ class NodeChecks:
         if look.is_miscounted:
             self._expected[row] = look.found.inputs
         if look.lists_outputs:
-            self._outputs[row] = look.found.gives or ()
+            runs = look.found.gives or ()
+            self._outputs[row] = [dtype for dtype, _ in runs], [*accumulate(number for _, number in runs)]
 
     def _add_findings(self, row: int, found: AttrFindings) -> None:
         for remarks, lines in ((found.faults, self.faults), (found.warnings, self.warnings)):
@@ -250,11 +252,9 @@ class NodeChecks:
             return 0
         if not port:
             return self._first[row]
-        for dtype, number in self._outputs.get(row, ()):
-            if port < number:
-                return dtype
-            port -= number
-        return 0
+        dtypes, ends = self._outputs.get(row, ((), ()))
+        run = bisect_right(ends, port)
+        return dtypes[run] if run < len(dtypes) else 0
 
     def _has(self, code: int) -> bool:
         """Returns whether a node has the output that an edge with `code` reads, or may have it."""
@@ -265,7 +265,8 @@ class NodeChecks:
 
     def _output_count(self, row: int) -> int:
         if row in self._outputs:
-            return sum(number for _, number in self._outputs[row])
+            _, ends = self._outputs[row]
+            return ends[-1] if ends else 0
         return 0 if self._first[row] == NO_OUTPUT else 1
 
     def _check_inputs(self) -> None:
@@ -385,7 +386,8 @@ class Look(NamedTuple):
     @property
     def lists_outputs(self) -> bool:
         """Whether `first` does not describe all outputs."""
-        return self.found.outputs > 1 or (self.found.outputs == 1 and not self.first)
+        count = self.found.outputs
+        return count > 1 or (count == 1 and not self.first)
 
     @property
     def first(self) -> int:

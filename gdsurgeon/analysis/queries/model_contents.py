@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.usage import op_usage
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
-from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.container.checkpoint.bundle import Bundle, shard_path
 from gdsurgeon.container.checkpoint.open import open_checkpoint
@@ -432,6 +431,8 @@ def _type(name: Tensor, dtype: Value | None, shape: Value | None, graph: Graph, 
     own = base_dtype(tensor.dtype)
     if dtype and dtype != own:  # some models do not state it
         yield "dtype-mismatch", f"{quoted(name)} is {dtype_name(own)}", name
+    from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+
     known = shape_of_tensor(graph, tensor) if infer else stated_shape(tensor)
     if isinstance(shape, tuple) and not compatible(shape, known):  # type: ignore[arg-type]
         yield "shape-mismatch", f"{quoted(name)} is {format_shape(known)}", name
