@@ -106,10 +106,10 @@ class Equivalence:
         """Returns whether two tensors, or two sources of control edges, are equal or computed equally from equal
         tensors.
         """
-        pending = [(first, second)]
+        pending, found = [(first, second)], set[tuple[int, int]]()
         while pending:
             a, b = (self.normal(code) for code in pending.pop())
-            if a == b or (a, b) in self._proven:
+            if a == b or (a, b) in self._proven or (a, b) in found:
                 continue
             if "equal-nodes" not in self.rules or a & PORT != b & PORT:
                 return False
@@ -122,8 +122,9 @@ class Equivalence:
                 return False
             if "pairs" in self.rules and self.table.op(a >> BITS) == "Reshape" and mine and its:
                 mine[0], its[0] = self.elements(mine[0]), self.elements(its[0])
-            self._proven.add((a, b))
+            found.add((a, b))
             pending += [*zip(mine, its, strict=True), *zip(*lone, strict=True)]
+        self._proven |= found
         return True
 
     def is_dead(self, code: int) -> bool:
@@ -368,8 +369,8 @@ class Equivalence:
         )
 
     def _is_one(self, first: int, second: int) -> bool:
-        """Returns whether two tensors are the same, or constants with the same bits."""
-        if first == second:
+        """Returns whether two tensors are equal, or constants with the same bits."""
+        if self.is_same(first, second):
             return True
         a, b = self._value(first), self._value(second)
         return (

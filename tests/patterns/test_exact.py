@@ -112,3 +112,14 @@ def test_a_rule_keeps_all_bits_and_is_applied(name: str, rule: ExactRule, ops: t
         assert repr(result) == repr(kept)
     found, _ = simplified(made.builder.graph(), passes=[name])
     assert graphs.inputs(found)["last"] == [made.kept]
+
+
+def test_one_tensor_is_found_behind_equal_nodes() -> None:
+    m = Builder()
+    m.placeholder("x", "int32", (-1, 4))
+    for name in ("a", "b"):
+        m.node(name, "Cast", ["x"], SrcT="int32", DstT="float32")
+    m.node("least", "Minimum", ["a", "b"], T="float32")
+    m.node("last", "Neg", ["least"], T="float32")
+    found, _ = simplified(m.graph())
+    assert graphs.inputs(found)["last"] == ["a"]
