@@ -17,7 +17,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
-from gdsurgeon.ops.kinds import ASIDE
+from gdsurgeon.ops.kinds import ASIDE, COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.specification.constants import Array, elements
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
@@ -26,6 +26,8 @@ _BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
 _UNARY = frozenset(("Identity", "Inv", "Neg", "Reciprocal", "Reshape", "Rsqrt", "Sqrt", "Square"))
 _NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _GLOBAL = "BatchNormWithGlobalNormalization"
+_STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
+"""Attrs that describe the outputs or the gradient of the old op."""
 _WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
 _LONGEST = 64
 _ROUNDINGS = 8 * 2.0**-52
@@ -109,9 +111,9 @@ class Fold:
                 intent.added.append(node.name)
                 dtype = {"dtype": was.attr_bytes("T"), "value": None}
                 intent.altered += made(node.name, "Const", device=old.device, attrs=dtype)
-        kept = {key: old.attr_bytes(key) for key in old.attr_keys if key[:1] == "_" and key != "_gradient_op_type"}
+        kept = {key: old.attr_bytes(key) for key in old.attr_keys if key[:1] == "_" and key not in _STALE}
         expected = {**dict.fromkeys((*old.attr_keys, *new.attr_keys)), **kept, **attrs}
-        values = {f"attr {key}": value for key, value in expected.items() if key not in ASIDE}
+        values = {f"attr {key}": value for key, value in expected.items() if key != COLOCATION_ATTR}
         intent.alter(new.name, {"op": op, "inputs": tuple(inputs), **values})
 
     def going(self) -> Iterator[str]:

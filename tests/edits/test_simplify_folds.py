@@ -71,7 +71,7 @@ def test_a_fold_by_hand() -> None:
         node("d", "BiasAdd", ["c", "b"], T=FLOAT), const("gamma", [3.0]), const("beta", [0.5]), const("mean", [1.0]),
         const("variance", [3.0]),
         node("n", "FusedBatchNormV3", ["d", "gamma", "beta", "mean", "variance"], T=FLOAT, U=FLOAT, epsilon=1.0,
-             is_training=False, _kept=True), relu("n"),
+             is_training=False, _kept=True, _output_shapes=[(-1, -1, -1, 1)]), relu("n"),
     )  # fmt: skip
     result = folded(found)
     wanted = [
