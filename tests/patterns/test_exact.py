@@ -11,7 +11,7 @@ import pytest
 from support import graphs
 from support.graphs import Builder
 from support.running import run
-from support.simplifying import simplified
+from support.simplifying import simplified, stays
 
 from gdsurgeon.graph.attrs import said_by_inputs
 from gdsurgeon.ops.dtypes import NUMBERS
@@ -123,3 +123,64 @@ def test_one_tensor_is_found_behind_equal_nodes() -> None:
     m.node("last", "Neg", ["least"], T="float32")
     found, _ = simplified(m.graph())
     assert graphs.inputs(found)["last"] == ["a"]
+
+
+FLOATS: dict[str, Any] = {"T": "float32"}
+CAST_INT64 = {"SrcT": "int64", "DstT": "float32"}
+STAYS: dict[str, tuple[str, list[tuple[str, list[tuple[Any, str]], dict[str, Any]]]]] = {
+    "another order": ("float32", [("Transpose", [([1, 0], "int32")], {"T": "float32", "Tperm": "int32"})]),
+    "an order that is not restored": ("float32", [
+        ("Transpose", [([1, 2, 0], "int32")], {"T": "float32", "Tperm": "int32"}),
+        ("Transpose", [([1, 2, 0], "int32")], {"T": "float32", "Tperm": "int32"})]),
+    "an order of more dims": ("float32", [
+        ("Transpose", [([1, 0], "int32")], {"T": "float32", "Tperm": "int32"}),
+        ("Transpose", [([1, 0, 2], "int32")], {"T": "float32", "Tperm": "int32"})]),
+    "a dtype that holds less": ("float32", [
+        ("Cast", [], {"SrcT": "float32", "DstT": "float16"}), ("Cast", [], {"SrcT": "float16", "DstT": "float32"})]),
+    "integers that a float does not hold": ("int64", [
+        ("Cast", [], CAST_INT64), ("Cast", [], {"SrcT": "float32", "DstT": "int64"})]),
+    "integers that a smaller type does not hold": ("int32", [
+        ("Cast", [], {"SrcT": "int32", "DstT": "uint32"}), ("Cast", [], {"SrcT": "uint32", "DstT": "int32"})]),
+    "floats and half precision": ("bfloat16", [
+        ("Cast", [], {"SrcT": "bfloat16", "DstT": "float16"}), ("Cast", [], {"SrcT": "float16", "DstT": "bfloat16"})]),
+    "another axis": ("float32", [
+        ("ExpandDims", [(0, "int32")], {"T": "float32", "Tdim": "int32"}),
+        ("Squeeze", [], {"T": "float32", "squeeze_dims": [1]})]),
+    "a floor of a float": ("float32", [("FloorDiv", [(1.0, "float32")], FLOATS)]),
+    "a quotient that is broadcast": ("int32", [("FloorDiv", [([1, 1, 1], "int32")], {"T": "int32"})]),
+    "the other zero": ("float32", [("AddV2", [(0.0, "float32")], FLOATS)]),
+    "a product that is broadcast": ("float32", [("Mul", [([1.0, 1.0], "float32")], FLOATS)]),
+    "a bound in the other order": ("float32", [("Relu", [], FLOATS), ("Relu6", [], FLOATS)]),
+    "a number that is not a bool": ("float32", [("Maximum", [(1.0, "float32")], FLOATS)]),
+    "axes that differ": ("float32", [
+        ("ReverseV2", [([0], "int32")], {"T": "float32", "Tidx": "int32"}),
+        ("ReverseV2", [([1], "int32")], {"T": "float32", "Tidx": "int32"})]),
+}  # fmt: skip
+
+
+def chain_of(dtype: str, steps: list[tuple[str, list[tuple[Any, str]], dict[str, Any]]]) -> Builder:
+    m = Builder()
+    name = m.placeholder("x", dtype)
+    for number, (op, constants, attrs) in enumerate(steps):
+        inputs = [m.const(f"c{number}_{at}", *constant) for at, constant in enumerate(constants)]
+        name = m.node(f"n{number}", op, [name, *inputs], **attrs)
+    m.node("last", "Pack", [name], T=dtype, N=1)
+    return m
+
+
+@pytest.mark.parametrize("why", STAYS)
+def test_a_rule_does_not_match(why: str) -> None:
+    stays(chain_of(*STAYS[why]).graph(), passes=["neutral", "pairs"])
+
+
+WIDER = {
+    "bool": "int8 uint8 float32", "int8": "int16 int32 float16 bfloat16", "uint8": "int16 bfloat16", "int16": "float32",
+    "int32": "int64 float64", "float16": "float32 float64", "bfloat16": "float32", "float32": "float64",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "wide"), [(given, wide) for given in WIDER for wide in WIDER[given].split()])
+def test_a_dtype_that_holds_all_values_and_back(given: str, wide: str) -> None:
+    casts = [("Cast", [], {"SrcT": given, "DstT": wide}), ("Cast", [], {"SrcT": wide, "DstT": given})]
+    found, _ = simplified(chain_of(given, casts).graph(), passes=["pairs", "unread"])
+    assert graphs.inputs(found)["last"] == ["x"]
