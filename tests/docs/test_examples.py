@@ -26,6 +26,8 @@ class Reader:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         shutil.copytree(FIXTURES, desk.folder / "fixtures")
+        if "keras" in sys.modules:
+            sys.modules["keras"].utils.clear_session()  # so that Keras numbers its layers from the beginning
 
     def do(self, step: Step) -> None:
         """Does STEP, and checks what it prints."""
