@@ -377,7 +377,7 @@ def _plain(found: Message) -> dict[str, Value]:
     out: dict[str, Value] = {}
     for field, value in found.ListFields():
         whole = field.full_name.removeprefix("tensorflow.")
-        if hasattr(value, "items"):  # a map; its descriptor knows, too, but would load all of protobuf
+        if hasattr(value, "items"):  # a map; asking its descriptor loads all of protobuf
             names = name_of if whole in _NODE_NAMES else str
             pairs = [(names(key), _plain_value(item, whole)) for key, item in sorted(value.items())]
             out[field.name] = tuple({"key": key, "value": item} for key, item in pairs)

@@ -50,7 +50,7 @@ RULES = {
         Relu6(once=Relu6($x)) -> once
         Ceil|Floor|Rint|Round(once=Ceil|Floor|Rint|Round($x)) -> once
         ReverseV2(ReverseV2($x, $axes:const), $axes) -> $x
-                cast-back: Cast{DstT=$type}(wide=Cast{SrcT=$type}($x)) -> $x
+        cast-back: Cast{DstT=$type}(wide=Cast{SrcT=$type}($x)) -> $x
         squeezed: Squeeze{squeeze_dims=$dims}(ExpandDims($x, $axis:scalar)) -> $x
         ordered-back: Transpose(Transpose($x, $first:const), $then:const) -> $x
         """,
@@ -98,7 +98,7 @@ def _squeezed(bound: Bound) -> bool:
     return axis is not None and bound.attrs["dims"] == [*axis.values]
 
 
-_DIGITS = {"half": 11, "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """The number of bits of integers that a float dtype represents exactly."""
 
 
@@ -141,8 +141,8 @@ class ExactRule(NamedTuple):
     Attributes:
         pattern: the op whose result is replaced.
         kept: the name of the variable, or the label of the node, that replaces it.
-        condition: a condition on a match; None if there is no further one.
-        first: an input must have one of these ops, which rules out most matches quickly; empty if any op will do.
+        condition: a further condition on a match, or None.
+        needed: ops; a node without an input with such an op does not match. Empty if this rules out nothing.
         depth: the number of edges between the result and the lowest op.
         is_forward: whether the op has one input, which replaces its result in any case.
     """
@@ -150,7 +150,7 @@ class ExactRule(NamedTuple):
     pattern: Op
     kept: str
     condition: Callable[[Bound], bool] | None
-    first: frozenset[str]
+    needed: frozenset[str]
     depth: int
     is_forward: bool
 

@@ -231,9 +231,9 @@ class Equivalence:
         if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
             return _ANY
         exact = self._exact.get(op, [])
-        if not all(rule.first for rule in exact):
+        if not all(rule.needed for rule in exact):
             return _ANY
-        wanted = {op for rule in exact for op in rule.first}
+        wanted = {op for rule in exact for op in rule.needed}
         wanted |= {_PACKING[op]} if "pairs" in rules and op in _PACKING else set()
         return frozenset(self.numbered(wanted))
 

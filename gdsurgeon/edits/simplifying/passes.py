@@ -195,7 +195,7 @@ def _apply_rules(view: GraphView, name: str) -> None:
             if rule.is_forward:
                 if len(reads) == 1:
                     view.replace_all_uses(number, reads[0])
-            elif not (rule.first and rule.first.isdisjoint(ops)):
+            elif not (rule.needed and rule.needed.isdisjoint(ops)):
                 match = _Match(view, rule)
                 source = match.kept(number)
                 if source is not None and view.replace_all_uses(number, source, match.others):
