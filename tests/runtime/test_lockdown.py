@@ -23,10 +23,10 @@ from support.workers import LentWorker
 
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.operation.validate import validate
-from gdsurgeon.runtime import client
+from gdsurgeon.runtime import client, lockdown
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.lockdown import Opening, landlock, seccomp
+from gdsurgeon.runtime.lockdown import AUDIT_ARCH, Opening, call_filter, call_numbers, landlock_version
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.view.verdict import verdict_summary
 
@@ -35,7 +35,7 @@ UNLOCKED = client._BOOT.replace(
     "main(", "import gdsurgeon.runtime.worker as w; w.lock_in = lambda _: {missing}\nmain(", 1
 )
 
-needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 HELD_BY_TENSORFLOW = ("an attr of a call inside",)
 """Requests that TensorFlow refuses."""
 
@@ -146,7 +146,7 @@ def test_what_is_right_runs_as_ever(runtime: str, tmp_path: Path) -> None:
             worker.load(key, data=data[key])
             worker.run(key, "r", {"x": X}, ["y"])
             assert worker.tensor("r", 0).result(LONG_ENOUGH).numpy().tolist() == [[value] * 4]
-        assert (worker.info().result(LONG_ENOUGH).not_locked_in == "") is bool(landlock.version())
+        assert (worker.info().result(LONG_ENOUGH).not_locked_in == "") is bool(landlock_version())
 
 
 @pytest.mark.tensorflow
@@ -165,11 +165,10 @@ def attempts(opening: str, *statements: str) -> list[str]:
     """The result of each of STATEMENTS in an isolated process: 'done', or the name of the error."""
     script = textwrap.dedent("""
         import ctypes, errno, fcntl, mmap, os, resource, signal, socket, sys, threading
-        from gdsurgeon.runtime.lockdown import Opening, lock_in, seccomp
-        from gdsurgeon.runtime.lockdown.landlock import system_call
+        from gdsurgeon.runtime.lockdown import Opening, call_numbers, kernel_call, lock_in
         def call(name, *arguments):
-            return system_call(NUMBERS[name], *arguments)
-        NUMBERS = {{**seccomp._NEW_CALLS, **seccomp._CALLS[os.uname().machine][1]}}
+            return kernel_call("syscall", NUMBERS[name], *arguments)
+        NUMBERS = {{name: number for _, name, number in call_numbers(os.uname().machine)}}
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         room, parent = ctypes.create_string_buffer(4096), os.getppid()
         assert lock_in({opening}) == []
@@ -331,12 +330,12 @@ def test_each_version_of_landlock_gets_what_it_knows(
 ) -> None:
     calls: list[tuple[object, ...]] = []
 
-    def record(number: int, *arguments: object) -> int:
+    def record(_: str, number: int, *arguments: object) -> int:
         calls.append((number, *arguments))
         return 3
 
-    monkeypatch.setattr(landlock, "system_call", record)
-    landlock._new_ruleset(version)
+    monkeypatch.setattr(lockdown, "kernel_call", record)
+    lockdown.new_ruleset(version)
     ((number, attr, given, flags),) = calls
     assert (number, given, flags) == (444, size, 0)
     assert struct.unpack("=QQQ", bytes(attr)[:24])[0] == (1 << access) - 1  # type: ignore[call-overload]
@@ -344,8 +343,8 @@ def test_each_version_of_landlock_gets_what_it_knows(
 
 def decided(machine: str, opening: Opening, call: int, *arguments: int, architecture: int | None = None) -> str:
     """The decision of the filter for MACHINE about a system call, computed as the kernel does."""
-    program = seccomp._program(machine, opening)
-    arch = seccomp._CALLS[machine][0] if architecture is None else architecture
+    program = call_filter(machine, opening)
+    arch = AUDIT_ARCH[machine] if architecture is None else architecture
     data = struct.pack("<IIQ6Q", call, arch, 0, *[*arguments, *[0] * 6][:6])
     at = value = 0
     while True:
@@ -367,7 +366,7 @@ def decided(machine: str, opening: Opening, call: int, *arguments: int, architec
 )
 def test_the_filter_of_each_machine(machine: str, left: dict[str, int]) -> None:
     def told(name: str, *arguments: int, **opening: object) -> str:
-        number = {**seccomp._NEW_CALLS, **seccomp._CALLS[machine][1], **left}[name]
+        number = {**{each: number for _, each, number in call_numbers(machine)}, **left}[name]
         return decided(machine, Opening(**opening), number, *arguments)  # type: ignore[arg-type]
 
     pid, high = os.getpid(), 1 << 32
