@@ -366,12 +366,13 @@ class Node(Handle):
         """Returns the serialised AttrValue of the attr `key`, or None."""
         if key in self._attrs:
             return self._attrs[key]
-        if self.record is None or key not in self.header.attrs:
+        record = self.record
+        if record is None or key not in (attrs := self.header.attrs):
             return None
-        start, end = self.header.attrs[key]
-        if self.record.data is not None:
-            return self.record.data[start:end]
-        return self.record.source.read(self.record.body + start, end - start)
+        start, end = attrs[key]
+        if record.data is not None:
+            return record.data[start:end]
+        return record.source.read(record.body + start, end - start)
 
     def attr_size(self, key: str) -> int:
         """Returns the size in bytes of the serialized AttrValue of the attr `key`; 0 without such an attr."""

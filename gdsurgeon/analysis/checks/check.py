@@ -304,7 +304,7 @@ class _Body:
         look_of: list[int] = []
         texts_of: list[list[str]] = [[] for _ in signature.input_arg]
         for form, inputs in zip(rows.form_of, rows.inputs, strict=True):
-            named = [self._inputs(text) for text in inputs]
+            named = [*map(self._inputs, inputs)]
             texts = [text for tensors in named for text in tensors or ()]
             is_known = None not in named and self._missing.isdisjoint(inputs)
             if None in named:  # a control input stands for an unknown number of tensors
@@ -331,9 +331,9 @@ class _Body:
 
     def _resolved(self, text: str) -> Inputs:
         """Returns the tensors that an input or a result stands for. A missing tensor gets a colon."""
-        name, *parts = text.removeprefix("^").split(":")
         if text[:1] == "^":
-            return (f"^:{text[1:]}" if parts else self._control(name),)
+            return (self._control(text[1:]),)
+        name, *parts = text.split(":")
         if name in self._args and (not parts or (len(parts) == 1 and parts[0].isdecimal())):
             if not self._args[name]:
                 return None
@@ -389,11 +389,11 @@ class _Body:
         def is_loop(producer: int, consumer: int) -> bool:
             return table.op(producer) in NEXT_ITERATION and table.op(consumer) in MERGE
 
-        def producers(row: int) -> Iterator[int]:
-            for producer in {code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0}:
-                if not is_loop(producer, row):
-                    yield producer
+        def producers(row: int) -> Iterable[int]:
+            rows = [code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0]
+            return (producer for producer in rows if not is_loop(producer, row)) if may_loop else rows
 
+        may_loop = not NEXT_ITERATION.isdisjoint(table.op_names)
         if all(is_loop(producer, consumer) for producer, consumer in table.forward_edges()):
             return False
         return len(producers_first(range(count), count, producers)) < count

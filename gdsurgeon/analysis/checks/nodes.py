@@ -144,10 +144,10 @@ class NodeChecks:
         first = len(self._first)
         self._first += bytes(picked([look.first for look in looks], look_of))
         self._wanted += b"".join(picked([look.wanted for look in looks], look_of))
-        if not all(look.is_plain for look in looks):
-            for row, look in enumerate(picked(looks, look_of), first):
-                if not look.is_plain:
-                    self._add_look(row, look)
+        odd = {number for number, look in enumerate(looks) if not look.is_plain}
+        for row, number in enumerate(look_of, first) if odd else ():
+            if number in odd:
+                self._add_look(row, looks[number])
         if not _all_valid(names):
             for row, name in enumerate(names, first):
                 if not self._is_valid(name):
