@@ -592,9 +592,13 @@ def _reference_run(
 ) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
     """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared."""
     claim, graph, places = reference.claim, reference.graph, edited.subject.places()
+    copy = Intent(renamed={**claim.copies}).counterpart
     tensors = [tensor for tensor, after in (*claim.outputs, *reference.deciding) if after in places]
     plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     given = _fetched(session, reference, edited.subject)
+    read = [name for name in plan.inputs_of_draws if copy(name) in places and name not in {*given, *tensors}]
+    reference = reference._replace(deciding=[*reference.deciding, *((name, copy(name)) for name in read)])
+    tensors += read
     topology = topology_of(graph)
     flags = topology.upstream(
         [topology.id_of(graph[node]) for node in nodes_of(tensors)],
@@ -606,7 +610,7 @@ def _reference_run(
     bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
     subject = Subject(session.executor, reference.key, graph, plan=plan, bound=bound, salt="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
-    feeds, copy = {*edited.subject.feedable, *edited.fed}, Intent(renamed={**claim.copies}).counterpart
+    feeds = {*edited.subject.feedable, *edited.fed}
     fed: dict[str, FeedSource] = {
         name: SameFeed(edited.name, after) for name in subject.feedable if (after := copy(name)) in feeds
     }

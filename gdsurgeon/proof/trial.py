@@ -416,8 +416,8 @@ class Trial:
         )
         self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
         self._places = {name: run.subject.places() for name, run in self._runs.items()}
-        if self.lead == ORIGINAL and self.runs:
-            proof.note_chance(self.runs[0].subject.plan)
+        if self.runs:
+            proof.note_chance(self.subject(self.lead).plan)
 
     def _check_something_to_run(self) -> None:
         lead = self.subject(self.lead)

@@ -502,6 +502,39 @@ def test_wrong_edits_of_random_graphs_are_caught(name: str, spoil: Spoil, execut
     assert error.exit_code == 5, error.message
 
 
+SAMPLING_EDITS: dict[str, tuple[Edit, str]] = {
+    "add-preprocessing": (
+        lambda g: gds.add_preprocessing(g, negative("x", "x_preprocessed", 2).graph("pre.pb")),
+        "t/rate",
+    ),
+    "freeze-input": (lambda g: freeze_input(g, {"x": "[1, 2]"}), "t/rate"),
+    "clone": (lambda g: clone_scope(g, "t", "u"), "u/rate"),
+    "import": (lambda g: import_graph(g, sampling().graph("part.pb"), scope="p"), "p/t/rate"),
+}
+
+
+def sampling() -> Builder:
+    """A random op that reads a computed tensor."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("t/one", [1.0, 1.0])
+    m.node("t/rate", "Sub", ["x", "t/one"], T="float32")
+    m.const("size", [3], "int32")
+    m.node("t/sample", "RandomGamma", ["size", "t/rate"], S="int32", T="float32")
+    m.node("y", "Neg", ["t/sample"], T="float32")
+    return m
+
+
+@pytest.mark.parametrize("name", SAMPLING_EDITS)
+def test_inputs_of_random_ops_are_compared(name: str, executor: Executor) -> None:
+    """Both graphs get the same random values, so that no output shows a wrong input of the random op."""
+    edit, rate = SAMPLING_EDITS[name]
+    proof = proven(executor, sampling(), edit)
+    assert rate in {o.after for o in proof.compared}
+    assert proof.drawn
+    assert caught(executor, sampling(), spoilt(edit, exchanged(rate))).exit_code == 5
+
+
 def test_a_clone_that_shares_the_draw_of_the_original_is_caught(executor: Executor) -> None:
     """The clone of a random op is one of its own."""
     error = caught(executor, dice(), spoilt(DICE_EDITS["clone"], reads("u/sum", 1, "t/draw")))
