@@ -44,6 +44,7 @@ def graph_descriptors() -> list[Any]:
 
 def model_descriptors() -> list[Any]:
     """The files of what stands around a graph, without those of GraphDefs; see `graph_descriptors`."""
+    from tensorflow.core.example import example_pb2
     from tensorflow.core.framework import variable_pb2
     from tensorflow.core.protobuf import (
         control_flow_pb2,
@@ -57,7 +58,7 @@ def model_descriptors() -> list[Any]:
 
     modules = (
         meta_graph_pb2, saved_model_pb2, variable_pb2, control_flow_pb2, trackable_object_graph_pb2, tensor_bundle_pb2,
-        saved_tensor_slice_pb2, queue_runner_pb2,
+        saved_tensor_slice_pb2, queue_runner_pb2, example_pb2,
     )  # fmt: skip
     known = {file.name for file in graph_descriptors()}
     return [file for file in files([module.DESCRIPTOR for module in modules]) if file.name not in known]
