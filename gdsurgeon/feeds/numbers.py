@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import prod
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
@@ -129,20 +129,18 @@ _THRESHOLD = 0.001
 
 
 class _Role(NamedTuple):
-    """Inputs that expect particular values.
+    """The content of inputs that expect particular values.
 
     Attributes:
         kind: of the content.
-        what: the values in words; for indices the bound is added.
-        inputs: the inputs, as ``Op:slot``.
-        values: the choices of the content, or for ``index`` and ``sorted`` the bound; or a function of the consumer.
+        values: its choices, or for ``index`` and ``sorted`` the bound; or a function of the consumer.
+        what: the values in words; '' for an index or a setting.
         grows: whether a setting can be one larger.
     """
 
     kind: str
-    what: str
-    inputs: str
     values: tuple[float, ...] | Callable[[Consumer], Sequence[int]] = ()
+    what: str = ""
     grows: bool = False
 
 
@@ -166,12 +164,7 @@ def _smallest(dims: Shape, indices: Shape) -> tuple[int]:
 
 def _sides(slot: int) -> Callable[[Consumer], Sequence[int]]:
     """Returns a function that returns the dimensions of a sparse tensor, if its shape in input `slot` is constant."""
-
-    def sides(step: Consumer) -> Sequence[int]:
-        found = step.ints(slot)
-        return found if found and min(found) > 0 else (_SPARSE_SIDE,)
-
-    return sides
+    return lambda step: found if (found := step.ints(slot)) and min(found) > 0 else (_SPARSE_SIDE,)
 
 
 def _reshaped(step: Consumer) -> Sequence[int]:
@@ -185,76 +178,77 @@ def _reshaped(step: Consumer) -> Sequence[int]:
     return dims if dims and min(dims) >= 0 else ()
 
 
-_ROLES = (
-    _Role("index", "", "Gather:1 GatherV2:1 ResourceGather:1", lambda step: _size(step, _scalar(step, 2, 0))),
-    _Role("index", "", "GatherNd:1 ResourceGatherNd:1 TensorScatterUpdate:1 TensorScatterAdd:1",
-          lambda step: _smallest(step.dims(0), step.dims(1))),
-    _Role("index", "", "ScatterNd:0",
-          lambda step: _smallest(step.ints(2), step.dims(0)) if step.ints(2) else (2,)),
-    _Role("index", "", "SparseSegmentSum:1 SparseSegmentMean:1 SparseSegmentSqrtN:1 SparseSegmentSumWithNumSegments:1 "
-          "SparseSegmentMeanWithNumSegments:1 SparseSegmentSqrtNWithNumSegments:1 CropAndResize:2",
-          lambda step: _size(step, 0)),
-    _Role("index", "", "OneHot:0", lambda step: (_scalar(step, 1, _SPARSE_SIDE) or _SPARSE_SIDE,)),
-    _Role("index", "", "UnsortedSegmentSum:1 UnsortedSegmentMax:1 UnsortedSegmentMin:1 UnsortedSegmentProd:1",
-          lambda step: (_scalar(step, 2, _SPARSE_SIDE) or _SPARSE_SIDE,)),
-    _Role("index", "", "SparseSoftmaxCrossEntropyWithLogits:1", lambda step: _size(step, -1)),
-    _Role("index", "", "DynamicPartition:1", lambda step: (step.setting("num_partitions", 1),)),
-    _Role("index", "", "Case:0 StatelessCase:0",
-          lambda step: (len(value.list.func) if (value := step.node.attr("branches")) is not None else 1,)),
-    _Role("sorted", "ascending segments", "SparseSegmentSum:2 SparseSegmentMean:2 SparseSegmentSqrtN:2 SegmentSum:1 "
-          "SegmentMean:1 SegmentProd:1 SegmentMin:1 SegmentMax:1", (_SPARSE_SIDE,)),
-    _Role("sorted", "ascending segments", "SparseSegmentSumWithNumSegments:2 SparseSegmentMeanWithNumSegments:2 "
-          "SparseSegmentSqrtNWithNumSegments:2", lambda step: (_scalar(step, 3, 0) or _SPARSE_SIDE,)),
-    _Role("coordinates", "ascending positions", "SparseToDense:0 SparseReshape:0 SparseSlice:0", _sides(1)),
-    _Role("coordinates", "ascending positions", "SparseTensorDenseMatMul:0 SparseReorder:0 SparseFillEmptyRows:0 "
-          "SparseSoftmax:0 SparseReduceSum:0 SparseReduceMax:0 SparseDenseCwiseMul:0 SparseDenseCwiseDiv:0 "
-          "SparseDenseCwiseAdd:0 SparseTensorDenseAdd:0 SerializeSparse:0 SerializeManySparse:0 SparseAdd:0 "
-          "SparseAdd:3", _sides(2)),
-    _Role("positions", "all axes in order", "Transpose:1 ConjugateTranspose:1 Sum:1 Mean:1 Prod:1 Max:1 Min:1 All:1 "
-          "Any:1 EuclideanNorm:1 ReverseV2:1"),
-    _Role("unit", "boxes between 0 and 1", "CropAndResize:1"),
-    _Role("target", "a shape", "Reshape:1", _reshaped),
-    _Role("shape", "a shape", "BroadcastTo:1", _reshaped),
-    _Role("setting", "a shape", "Fill:0 Empty:0 RandomUniform:0 RandomStandardNormal:0 RandomUniformInt:0 "
-          "TruncatedNormal:0 RandomGamma:0 StatelessRandomUniform:0 StatelessRandomNormal:0 StatelessTruncatedNormal:0 "
-          "StatelessRandomUniformV2:0 StatelessRandomNormalV2:0 StatelessRandomUniformInt:0 "
-          "ParameterizedTruncatedNormal:0 ScatterNd:2", (2,), grows=True),
-    _Role("setting", "the shape of a sparse tensor", "SparseToDense:1 SparseReshape:1 SparseSlice:1 SparseReorder:2 "
-          "SparseTensorDenseMatMul:2 SparseFillEmptyRows:2 SparseSoftmax:2 SparseReduceSum:2 SparseReduceMax:2 "
-          "SparseDenseCwiseMul:2 SparseDenseCwiseDiv:2 SparseDenseCwiseAdd:2 SparseTensorDenseAdd:2 SerializeSparse:2 "
-          "SerializeManySparse:2 SparseAdd:2 SparseAdd:5", (_SPARSE_SIDE,)),
-    _Role("setting", "multiples", "Tile:1", (2,), grows=True),
-    _Role("setting", "an axis", "ExpandDims:1 ArgMax:1 ArgMin:1 Cumsum:1 Cumprod:1 Concat:0 Split:0 GatherV2:2 "
-          "SplitV:2", (0,)),
-    _Role("setting", "where to begin", "Slice:1 StridedSlice:1 Substr:1 Range:0", (0,)),
-    _Role("setting", "a size of 1", "Slice:2 Substr:2", (1,)),
-    _Role("setting", "where to end", "StridedSlice:2", (1,)),
-    _Role("setting", "where to end", "Range:1", (5,), grows=True),
-    _Role("setting", "steps of 1", "StridedSlice:3 Range:2", (1,)),
-    _Role("setting", "a margin of 1", "Pad:1 PadV2:1", (1,)),
-    _Role("setting", "no margin", "MirrorPad:1 SpaceToBatchND:2 BatchToSpaceND:2", (0,)),
-    _Role("setting", "blocks of 1", "SpaceToBatchND:1 BatchToSpaceND:1", (1,)),
-    _Role("setting", "height and width", "ResizeBilinear:1 ResizeNearestNeighbor:1 ResizeBicubic:1 ResizeArea:1 "
-          "ScaleAndTranslate:1 CropAndResize:3", (64,)),
-    _Role("setting", "how many", "TopKV2:1 InTopKV2:2", (1,)),
-    _Role("setting", "how many", "NonMaxSuppression:2 NonMaxSuppressionV2:2 NonMaxSuppressionV3:2 "
-          "NonMaxSuppressionV4:2 NonMaxSuppressionV5:2 CombinedNonMaxSuppression:2 CombinedNonMaxSuppression:3", (10,),
-          grows=True),
-    _Role("setting", "how many", "Multinomial:1 RandomCategorical:1 TensorListReserve:1 TensorArrayV3:0", (3,)),
-    _Role("setting", "how many", "LinSpace:2", (5,)),
-    _Role("setting", "how many", "Bincount:1", (10,)),
-    _Role("setting", "how many", "SparseSegmentSumWithNumSegments:3 SparseSegmentMeanWithNumSegments:3 "
-          "SparseSegmentSqrtNWithNumSegments:3 UnsortedSegmentSum:2 UnsortedSegmentMax:2 UnsortedSegmentMin:2 "
-          "UnsortedSegmentProd:2 OneHot:1", (_SPARSE_SIDE,)),
-    _Role("setting", "an overlap of 0.5", "NonMaxSuppressionV2:3 NonMaxSuppressionV3:3 NonMaxSuppressionV4:3 "
-          "NonMaxSuppressionV5:3 CombinedNonMaxSuppression:4", (0.5,)),
-    _Role("setting", f"a threshold of {_THRESHOLD}", "NonMaxSuppressionV3:4 NonMaxSuppressionV4:4 "
-          "NonMaxSuppressionV5:4 CombinedNonMaxSuppression:5", (_THRESHOLD,)),
-    _Role("setting", "a lowest value of 0.25", "ClipByValue:1", (0.25,)),
-    _Role("setting", "a highest value of 0.75", "ClipByValue:2", (0.75,)),
-)  # fmt: skip
-_AXIS = _Role("setting", "an axis", "", (0,))
-_ROLE_OF = {each: role for role in _ROLES for each in role.inputs.split()}
+_SETTINGS: Mapping[float, str] = {
+    0: "ExpandDims:1 ArgMax:1 ArgMin:1 Cumsum:1 Cumprod:1 Concat:0 Split:0 GatherV2:2 SplitV:2 Slice:1 StridedSlice:1 "
+    "Substr:1 Range:0 MirrorPad:1 SpaceToBatchND:2 BatchToSpaceND:2",
+    1: "Slice:2 Substr:2 StridedSlice:2 StridedSlice:3 Range:2 Pad:1 PadV2:1 SpaceToBatchND:1 BatchToSpaceND:1 "
+    "TopKV2:1 InTopKV2:2",
+    3: "Multinomial:1 RandomCategorical:1 TensorListReserve:1 TensorArrayV3:0",
+    5: "LinSpace:2",
+    10: "Bincount:1",
+    64: "ResizeBilinear:1 ResizeNearestNeighbor:1 ResizeBicubic:1 ResizeArea:1 ScaleAndTranslate:1 CropAndResize:3",
+    _SPARSE_SIDE: "SparseToDense:1 SparseReshape:1 SparseSlice:1 SparseReorder:2 SparseTensorDenseMatMul:2 "
+    "SparseFillEmptyRows:2 SparseSoftmax:2 SparseReduceSum:2 SparseReduceMax:2 SparseDenseCwiseMul:2 "
+    "SparseDenseCwiseDiv:2 SparseDenseCwiseAdd:2 SparseTensorDenseAdd:2 SerializeSparse:2 SerializeManySparse:2 "
+    "SparseAdd:2 SparseAdd:5 SparseSegmentSumWithNumSegments:3 SparseSegmentMeanWithNumSegments:3 "
+    "SparseSegmentSqrtNWithNumSegments:3 UnsortedSegmentSum:2 UnsortedSegmentMax:2 UnsortedSegmentMin:2 "
+    "UnsortedSegmentProd:2 OneHot:1",
+    0.5: "NonMaxSuppressionV2:3 NonMaxSuppressionV3:3 NonMaxSuppressionV4:3 NonMaxSuppressionV5:3 "
+    "CombinedNonMaxSuppression:4",
+    _THRESHOLD: "NonMaxSuppressionV3:4 NonMaxSuppressionV4:4 NonMaxSuppressionV5:4 CombinedNonMaxSuppression:5",
+    0.25: "ClipByValue:1",
+    0.75: "ClipByValue:2",
+}
+"""Values of settings, such as an axis, a size or a number of results, with the inputs as ``Op:slot``."""
+_GROWING_SETTINGS: Mapping[float, str] = {
+    2: "Fill:0 Empty:0 RandomUniform:0 RandomStandardNormal:0 RandomUniformInt:0 TruncatedNormal:0 RandomGamma:0 "
+    "StatelessRandomUniform:0 StatelessRandomNormal:0 StatelessTruncatedNormal:0 StatelessRandomUniformV2:0 "
+    "StatelessRandomNormalV2:0 StatelessRandomUniformInt:0 ParameterizedTruncatedNormal:0 ScatterNd:2 Tile:1",
+    5: "Range:1",
+    10: "NonMaxSuppression:2 NonMaxSuppressionV2:2 NonMaxSuppressionV3:2 NonMaxSuppressionV4:2 NonMaxSuppressionV5:2 "
+    "CombinedNonMaxSuppression:2 CombinedNonMaxSuppression:3",
+}
+"""Values of settings that can be one larger."""
+_ROLES: dict[str, _Role] = {
+    "Gather:1 GatherV2:1 ResourceGather:1": _Role("index", lambda step: _size(step, _scalar(step, 2, 0))),
+    "GatherNd:1 ResourceGatherNd:1 TensorScatterUpdate:1 TensorScatterAdd:1": _Role(
+        "index", lambda step: _smallest(step.dims(0), step.dims(1))
+    ),
+    "ScatterNd:0": _Role("index", lambda step: _smallest(step.ints(2), step.dims(0)) if step.ints(2) else (2,)),
+    "SparseSegmentSum:1 SparseSegmentMean:1 SparseSegmentSqrtN:1 SparseSegmentSumWithNumSegments:1 "
+    "SparseSegmentMeanWithNumSegments:1 SparseSegmentSqrtNWithNumSegments:1 CropAndResize:2": _Role(
+        "index", lambda step: _size(step, 0)
+    ),
+    "OneHot:0": _Role("index", lambda step: (_scalar(step, 1, 0) or _SPARSE_SIDE,)),
+    "UnsortedSegmentSum:1 UnsortedSegmentMax:1 UnsortedSegmentMin:1 UnsortedSegmentProd:1": _Role(
+        "index", lambda step: (_scalar(step, 2, 0) or _SPARSE_SIDE,)
+    ),
+    "SparseSoftmaxCrossEntropyWithLogits:1": _Role("index", lambda step: _size(step, -1)),
+    "DynamicPartition:1": _Role("index", lambda step: (step.setting("num_partitions", 1),)),
+    "Case:0 StatelessCase:0": _Role(
+        "index", lambda step: (len(value.list.func) if (value := step.node.attr("branches")) is not None else 1,)
+    ),
+    "SparseSegmentSum:2 SparseSegmentMean:2 SparseSegmentSqrtN:2 SegmentSum:1 SegmentMean:1 SegmentProd:1 SegmentMin:1 "
+    "SegmentMax:1": _Role("sorted", (_SPARSE_SIDE,), "ascending segments"),
+    "SparseSegmentSumWithNumSegments:2 SparseSegmentMeanWithNumSegments:2 SparseSegmentSqrtNWithNumSegments:2": _Role(
+        "sorted", lambda step: (_scalar(step, 3, 0) or _SPARSE_SIDE,), "ascending segments"
+    ),
+    "SparseToDense:0 SparseReshape:0 SparseSlice:0": _Role("coordinates", _sides(1), "ascending positions"),
+    "SparseTensorDenseMatMul:0 SparseReorder:0 SparseFillEmptyRows:0 SparseSoftmax:0 SparseReduceSum:0 "
+    "SparseReduceMax:0 SparseDenseCwiseMul:0 SparseDenseCwiseDiv:0 SparseDenseCwiseAdd:0 SparseTensorDenseAdd:0 "
+    "SerializeSparse:0 SerializeManySparse:0 SparseAdd:0 SparseAdd:3": _Role(
+        "coordinates", _sides(2), "ascending positions"
+    ),
+    "Transpose:1 ConjugateTranspose:1 Sum:1 Mean:1 Prod:1 Max:1 Min:1 All:1 Any:1 EuclideanNorm:1 ReverseV2:1": _Role(
+        "positions", what="all axes in order"
+    ),
+    "CropAndResize:1": _Role("unit", what="boxes between 0 and 1"),
+    "Reshape:1": _Role("target", _reshaped, "a shape"),
+    "BroadcastTo:1": _Role("shape", _reshaped, "a shape"),
+    **{inputs: _Role("setting", (value,)) for value, inputs in _SETTINGS.items()},
+    **{inputs: _Role("setting", (value,), grows=True) for value, inputs in _GROWING_SETTINGS.items()},
+}
+_ROLE_OF = {each: role for inputs, role in _ROLES.items() for each in inputs.split()}
 
 
 def _role(start: Consumer, port: int) -> Content | None:
@@ -262,19 +256,17 @@ def _role(start: Consumer, port: int) -> Content | None:
     found: Content | None = None
     for step in following(start, port, _SELECTING):
         is_axis = step.op == "ConcatV2" and 0 < step.slot == step.setting("N", 0)
-        role = _AXIS if is_axis else _ROLE_OF.get(f"{step.op}:{step.slot}")
+        role = _Role("setting", (0,)) if is_axis else _ROLE_OF.get(f"{step.op}:{step.slot}")
         if role is None:
             continue
         values = tuple(role.values(step) if callable(role.values) else role.values)
         bound = max(int(values[0]), 1) if role.kind in ("index", "sorted") else 0
-        what = role.what or (f"indices below {bound}" if bound > 1 else "index 0")
-        content = Content(role.kind, for_step(what, step), bound, values, role.grows)
-        if found is None:
-            found = content
-            if found.kind != "index":
-                break
-        elif content.kind == "index" and bound < found.bound:
+        what = f"{values[0]:g}" if role.kind == "setting" else f"indices below {bound}" if bound > 1 else "index 0"
+        content = Content(role.kind, for_step(role.what or what, step), bound, values, role.grows)
+        if found is None or (content.kind == "index" and bound < found.bound):
             found = content  # of several tables the smallest
+        if found.kind != "index":
+            break
     return found
 
 
@@ -346,13 +338,13 @@ def _highest_at(step: Consumer) -> int:
     """Returns 255 or 1 if `step` shows that this is the value of the brightest pixel; otherwise 0."""
     if step.op in _COLORS and step.slot == 0:
         return 1
-    if step.op not in _CONSTANTS or step.slot not in ((0, 1) if step.op in COMMUTATIVE else (0,)):
-        return 0
-    found = step.constant(1 - step.slot if step.op in COMMUTATIVE else _CONSTANTS[step.op])
+    slot = 1 - step.slot if step.op in COMMUTATIVE else _CONSTANTS.get(step.op, -1)
+    is_read = step.op in _CONSTANTS and (step.slot == 0 or step.op in COMMUTATIVE)
+    found = step.constant(slot) if is_read else None
     values = [item for item in found.values if not isinstance(item, bytes)] if found is not None else []
     if not values:
         return 0
-    mean = sum(values) / len(values)
+    mean = fmean(values)
     size = abs(mean)
     if step.op in ("RealDiv", "Div"):
         return 255 if 50 <= size <= 260 else 0
@@ -365,36 +357,21 @@ def _highest_at(step: Consumer) -> int:
 
 # -- settings --------------------------------------------------------------------------------------------
 
-
-class _Name(NamedTuple):
-    """The value that a name suggests for a setting, as a float and as an integer.
-
-    Attributes:
-        words: parts of the name.
-        value: as a float.
-        whole: as an integer; a bool is such a setting if this is 0.
-        why: the reason in words.
-        most: the number of elements up to which a vector is also such a setting.
-        grows: whether the integer can be one larger.
-    """
-
-    words: tuple[str, ...]
-    value: float
-    whole: int
-    why: str
-    most: int = 0
-    grows: bool = False
-
-
-_NAMES = (
-    _Name(("thresh",), _THRESHOLD, 1, "a threshold", 16),
-    _Name(("batch",), 1.0, 1, "one, as batches are made,"),
-    _Name(("size",), 40.0, 40, "a size", grows=True),
-    _Name(("keep",), 1.0, 1, "keeps all,", 1),
-    _Name(("drop",), 0.0, 0, "drops nothing,", 1),
-    _Name(("phase", "train"), 0.0, 0, "no training,", 1),
-    _Name(("factor", "scale", "prob", "rate"), 0.7, 3, "a factor", grows=True),
+_NAMES: Sequence[tuple[tuple[str, ...], float, int, str, int, bool]] = (
+    (("thresh",), _THRESHOLD, 1, "a threshold", 16, False),
+    (("batch",), 1.0, 1, "one, as batches are made,", 0, False),
+    (("size",), 40.0, 40, "a size", 0, True),
+    (("keep",), 1.0, 1, "keeps all,", 1, False),
+    (("drop",), 0.0, 0, "drops nothing,", 1, False),
+    (("phase", "train"), 0.0, 0, "no training,", 1, False),
+    (("factor", "scale", "prob", "rate"), 0.7, 3, "a factor", 0, True),
 )
+"""The values that names suggest for settings.
+
+Each row has parts of the name, the value as a float and as an integer, the reason in words, the number of elements up
+to which a vector is also such a setting, and whether the integer can be one larger. A bool is a setting if its integer
+is 0.
+"""
 
 
 def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) -> Content | None:
@@ -402,17 +379,15 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
 
     None if the input is data, or if its consumers determine its values.
     """
-    if content.kind not in ("number", "pixels", "unit") or content.bound or len(shape) > 1:
-        return None
     is_float = dtype in dtypes.FLOATING
-    if not is_float and dtype not in (dtypes.INT32, dtypes.INT64, dtypes.BOOL):
+    is_known = content.kind not in ("number", "pixels", "unit") or content.bound
+    if is_known or len(shape) > 1 or not (is_float or dtype in (dtypes.INT32, dtypes.INT64, dtypes.BOOL)):
         return None
-    for rule in _NAMES:
-        if any(word in name.lower() for word in rule.words) and prod(shape) <= (rule.most if shape else 1):
-            value = rule.value if is_float else rule.whole
-            if dtype != dtypes.BOOL or not rule.whole:
-                spelt = "false" if dtype == dtypes.BOOL else f"{value:g}"
-                return Content("setting", f"{spelt}: {rule.why} by its name", choices=(value,), grows=rule.grows)
+    for words, number, whole, why, most, grows in _NAMES:
+        if any(word in name.lower() for word in words) and sum(shape) <= most and (dtype != dtypes.BOOL or not whole):
+            value = number if is_float else whole
+            spelt = "false" if dtype == dtypes.BOOL else f"{value:g}"
+            return Content("setting", f"{spelt}: {why} by its name", choices=(value,), grows=grows)
     if shape:
         return None
     if is_float:
@@ -447,33 +422,37 @@ def generated(
         sample: its number, which chooses the side of a condition.
     """
     count, kind, choices = prod(shape), content.kind, content.choices
+    values: Sequence[Any]
     if kind == "choice":
-        return clipped(dtype, [choices[(seed + i) % len(choices)] for i in range(count)])
-    if dtype == dtypes.STRING:
+        values = [choices[(seed + i) % len(choices)] for i in range(count)]
+    elif dtype == dtypes.STRING:
         distinct = [content.make(seed + i, picture) for i in range(min(count, MOST_TEXTS))]
-        return [distinct[i % MOST_TEXTS] for i in range(count)]
-    if kind == "pixels":
-        if dtype in dtypes.FLOATING:
-            words = memoryview(random.Random(seed).randbytes(2 * count)).cast("H")
-            return b"".join(map(_levels(dtype).__getitem__, words))
-        return numbers(dtype, count, 0 if dtype == dtypes.UINT8 else 256, seed)
-    if kind == "random":
-        return clipped(dtype, [round(random.Random(seed).uniform(0.25, 0.75), 3)])
-    if kind == "side":
-        return bytes([sample & 1])
-    if kind == "setting":
+        values = [distinct[i % MOST_TEXTS] for i in range(count)]
+    elif kind == "pixels" and dtype in dtypes.FLOATING:
+        values = [word / 257 for word in memoryview(random.Random(seed).randbytes(2 * count)).cast("H")]
+    elif kind == "random":
+        values = [round(random.Random(seed).uniform(0.25, 0.75), 3)]
+    elif kind == "side":
+        values = [sample & 1]
+    elif kind == "setting":
         grown = int(wide and content.grows and dtype not in dtypes.FLOATING)
-        return clipped(dtype, [value + grown for value in _repeated(choices, count)])
-    if kind in ("target", "shape"):
-        filled = (-1, *[1] * (count - 1)) if kind == "target" else (*[1] * (count - len(choices)), *choices)[-count:]
-        return clipped(dtype, choices[:count] if len(choices) == count or not count else filled)
-    if kind == "positions":
-        return clipped(dtype, range(count))
-    if kind == "sorted":
-        return clipped(dtype, [min(i * content.bound // count, i) for i in range(count)])
-    if kind == "coordinates":
-        return clipped(dtype, _coordinates(shape, choices))
-    return numbers(dtype, count, content.bound, seed, wide=wide and kind != "unit")
+        values = [value + grown for value in _repeated(choices, count)]
+    elif kind in ("target", "shape") and len(choices) == count:
+        values = choices
+    elif kind == "target":
+        values = (-1, *[1] * (count - 1))[:count]
+    elif kind == "shape":
+        values = (*[1] * (count - len(choices)), *choices)[-count:] if count else ()
+    elif kind == "positions":
+        values = range(count)
+    elif kind == "sorted":
+        values = [min(i * content.bound // count, i) for i in range(count)]
+    elif kind == "coordinates":
+        values = _coordinates(shape, choices)
+    else:
+        bound = 256 if kind == "pixels" else content.bound
+        return numbers(dtype, count, bound, seed, wide=wide and kind != "unit")
+    return clipped(dtype, values)
 
 
 def _repeated(choices: Sequence[float], count: int) -> list[float]:
@@ -482,18 +461,12 @@ def _repeated(choices: Sequence[float], count: int) -> list[float]:
 
 def _coordinates(shape: tuple[int, ...], dims: Sequence[float]) -> list[int]:
     """Returns rows of indices in ascending order, spread over a tensor whose dimensions are `dims`."""
-    width = shape[-1] if len(shape) > 1 else 1
+    *outer, width = shape if len(shape) > 1 else (*shape, 1)
     sides = [int(side) for side in _repeated(dims, width)]
-    rows = prod(shape[:-1]) if len(shape) > 1 else prod(shape)
+    rows = prod(outer)
     step = max(prod(sides) // max(rows, 1), 1)
-    out: list[int] = []
-    for row in range(rows):
-        rest, digits = min(row * step, prod(sides) - 1), []
-        for side in reversed(sides):
-            rest, digit = divmod(rest, side)
-            digits.append(digit)
-        out.extend(reversed(digits))
-    return out
+    places = [min(row * step, prod(sides) - 1) for row in range(rows)]
+    return [place // prod(sides[i + 1 :]) % side for place in places for i, side in enumerate(sides)]
 
 
 def packed(dtype: int, values: Sequence[Any]) -> bytes | list[bytes]:
@@ -529,30 +502,15 @@ def unpacked(dtype: int, data: bytes) -> tuple[Any, ...]:
 
 
 _LARGEST_HALF = 65504.0
-# By the size of their words (two for a complex number), floats as bits: random ones under the mask, the others fixed,
-# so that all floats are positive and below 1.
-_FLOAT_BITS: dict[int, tuple[int, int]] = {
-    **dict.fromkeys((dtypes.FLOAT32, dtypes.COMPLEX64), (0x017FFFFF, 0x3E000000)),
-    **dict.fromkeys((dtypes.FLOAT64, dtypes.COMPLEX128), (0x000FFFFFFFFFFFFF, 0x3FE0000000000000)),
-    dtypes.FLOAT16: (0x03FF, 0x3800), dtypes.BFLOAT16: (0x007F, 0x3F00),
-    **dict.fromkeys((dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E5M2FNUZ), (0x03, 0x38)),
-    **dict.fromkeys((dtypes.FLOAT8_E4M3FN, dtypes.FLOAT8_E4M3FNUZ, dtypes.FLOAT8_E4M3B11FNUZ), (0x07, 0x30)),
+_FLOATS: Mapping[int, tuple[int, int]] = {
+    **dict.fromkeys((dtypes.FLOAT32, dtypes.COMPLEX64), (23, 127)), dtypes.BFLOAT16: (7, 127),
+    **dict.fromkeys((dtypes.FLOAT64, dtypes.COMPLEX128), (52, 1023)), dtypes.FLOAT16: (10, 15),
+    dtypes.FLOAT8_E5M2: (2, 15), dtypes.FLOAT8_E5M2FNUZ: (2, 16), dtypes.FLOAT8_E4M3FN: (3, 7),
+    dtypes.FLOAT8_E4M3FNUZ: (3, 8), dtypes.FLOAT8_E4M3B11FNUZ: (3, 11),
 }  # fmt: skip
-# The same for common positive and negative floats, some above 1, which shows a cut below 0 or above 6.
-_WIDE_BITS: dict[int, tuple[int, int]] = {
-    dtypes.FLOAT32: (0x81FFFFFF, 0x40000000), dtypes.FLOAT64: (0x801FFFFFFFFFFFFF, 0x3FE0000000000000),
-    dtypes.FLOAT16: (0x87FF, 0x3800), dtypes.BFLOAT16: (0x80FF, 0x3F00),
-}  # fmt: skip
-# The same for positive and negative floats between 2 and 32, and between 1/8 and 2.
-_SIZES: dict[int, tuple[int, tuple[int, int]]] = {
-    dtypes.FLOAT32: (0x81FFFFFF, (0x40000000, 0x3E000000)),
-    dtypes.FLOAT64: (0x803FFFFFFFFFFFFF, (0x4000000000000000, 0x3FC0000000000000)),
-    dtypes.FLOAT16: (0x8FFF, (0x4000, 0x3000)),
-}
-_LARGE: dict[int, int] = {dtypes.FLOAT32: 20 << 23, dtypes.FLOAT64: 20 << 52}
-"""The number to add to the bits of a float to multiply it by 2 to the power of 20."""
-_BLOCK = 1 << 16
-"""Bytes that are generated at once; a multiple of the size of each element."""
+"""The number of bits of the mantissa of a float, or of the parts of a complex number, and the bias of the exponent."""
+_BLOCK, _ALIGNED = 1 << 16, 16
+"""The most bytes that are generated at once, and a multiple of the size of each element."""
 _MOST_INDEX = 100_000
 """Indices are below this number, even if there are more elements to choose from."""
 
@@ -567,21 +525,18 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
         seed: for the random numbers.
         wide: whether floats are positive and negative, up to 32 (float32) or 2.
     """
+    if dtype in _FLOATS and not bound:
+        if not wide or dtype not in dtypes.FLOATING:
+            return _floats(dtype, count, seed, 2, -3, is_signed=False)
+        return _floats(dtype, count, seed, *((3, 1) if dtype == dtypes.FLOAT32 else (1, -1)))
     rng = random.Random(seed)
-    size = dtypes.element_size(dtype)
-    if bound and dtype in dtypes.FLOATING:
-        return _bytes(clipped(dtype, [rng.randrange(min(bound, _MOST_INDEX)) for _ in range(count)]))
-    if dtype in _FLOAT_BITS:
-        mask, fixed = (_WIDE_BITS if wide and dtype in _WIDE_BITS else _FLOAT_BITS)[dtype]
-        parts = 2 if dtypes.DTYPES[dtype].is_complex else 1
-        return _patterned(rng, count * parts, size // parts, mask, fixed)
-    if dtype in BYTES and not bound:
-        return rng.randbytes(count)
-    if dtype in INTEGERS:
+    if dtype in INTEGERS or (bound and dtype in (*BYTES, *dtypes.FLOATING)):
         most = min(bound or 10, dtypes.DTYPES[dtype].bounds[1], _MOST_INDEX)
-        return _bytes(packed(dtype, [rng.randrange(most) for _ in range(count)]))
-    limit = 2 if dtype == dtypes.BOOL else bound or 4
-    return bytes(byte % limit for byte in rng.randbytes(count * size))
+        data = clipped(dtype, [rng.randrange(most) for _ in range(count)])
+        assert isinstance(data, bytes)
+        return data
+    data = rng.randbytes(count * dtypes.element_size(dtype))
+    return data if dtype in BYTES else bytes(byte % (2 if dtype == dtypes.BOOL else 4) for byte in data)
 
 
 def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = False) -> bytes:
@@ -589,38 +544,27 @@ def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = Fal
 
     `large` multiplies these by 2 to the power of 20, except float16.
     """
-    mask, fixed = _SIZES[dtype]
-    more = _LARGE.get(dtype, 0) if large else 0
-    return _patterned(random.Random(seed), count, dtypes.element_size(dtype), mask, *(bits + more for bits in fixed))
+    more = 20 if large and dtype != dtypes.FLOAT16 else 0
+    return _floats(dtype, count, seed, 3, 1 + more, more - 3)
 
 
-def _bytes(data: bytes | list[bytes]) -> bytes:
-    assert isinstance(data, bytes)
-    return data
+def _floats(dtype: int, count: int, seed: int, free: int, *exponents: int, is_signed: bool = True) -> bytes:
+    """Returns random floats with each of `exponents` in turn, in which the bits `free` are random, like the mantissa.
 
-
-def _patterned(rng: random.Random, count: int, size: int, mask: int, *fixed: int) -> bytes:
-    """Returns words of `size` bytes: random bits under the mask, combined with each of `fixed` in turn.
-
-    By arithmetic on long integers, which is fast.
+    The bits are combined by arithmetic on long integers, which is fast.
     """
-    out = bytearray()
-    for start in range(0, count * size, _BLOCK):
-        length = min(_BLOCK, count * size - start)
-        bits = rng.getrandbits(8 * length) & _block_of(size, mask) | _block_of(size, *fixed)
-        out += bits.to_bytes(_BLOCK, "little")[:length]
-    return bytes(out)
+    mantissa, bias = _FLOATS[dtype]
+    size = dtypes.element_size(dtype) // (2 if dtypes.DTYPES[dtype].is_complex else 1)
+    mask = (free + 1 << mantissa) - 1 | is_signed << 8 * size - 1
+    length = count * dtypes.element_size(dtype)
+    block = min(_BLOCK, length + -length % _ALIGNED)
 
+    def repeated(*words: int) -> int:
+        pattern = b"".join(word.to_bytes(size, "little") for word in words)
+        return int.from_bytes(pattern * (block // len(pattern)), "little")
 
-@lru_cache(maxsize=32)
-def _block_of(size: int, *words: int) -> int:
-    """Returns words of `size` bytes, in turn, for the length of a block."""
-    pattern = b"".join(word.to_bytes(size, "little") for word in words)
-    return int.from_bytes(pattern * (_BLOCK // len(pattern)), "little")
-
-
-@lru_cache(maxsize=8)
-def _levels(dtype: int) -> list[bytes]:
-    """Returns the floats from 0 to 255 in 65536 equal steps."""
-    data, size = _bytes(clipped(dtype, [step * 255 / 65535 for step in range(65536)])), dtypes.element_size(dtype)
-    return [data[at : at + size] for at in range(0, len(data), size)]
+    masks, fixed = repeated(mask), repeated(*(bias + exponent << mantissa for exponent in exponents))
+    rng, out = random.Random(seed), bytearray()
+    while len(out) < length:
+        out += (rng.getrandbits(8 * block) & masks | fixed).to_bytes(block, "little")
+    return bytes(out[:length])
