@@ -204,13 +204,10 @@ def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...
     Raises:
         UsageError: a value cannot be read, or does not fit.
     """
-    out = dict(overrides.shapes)
-    for node in map(graph.find, overrides.values) if overrides.archive is None else graph.nodes():
-        if node is not None and node.op in PLACEHOLDERS and node.name not in out:
-            given = given_feeds(node.name, node.output.dtype, placeholder_shape(node), overrides)
-            if given:
-                out[node.name] = given[0].shape
-    return out
+    nodes = map(graph.find, overrides.values) if overrides.archive is None else graph.nodes()
+    inputs = [node for node in nodes if node is not None and node.op in PLACEHOLDERS]
+    found = {n.name: given_feeds(n.name, n.output.dtype, placeholder_shape(n), overrides) for n in inputs}
+    return {name: values[0].shape for name, values in found.items() if values} | overrides.shapes
 
 
 # -- shapes ----------------------------------------------------------------------------------------------
@@ -252,8 +249,7 @@ def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
     """Yields shapes from the rank only: a batch of one; images if two dimensions are unknown."""
     if stated is None:
         yield from ((), (1,), (1, 1))
-        yield from ((1, side, side, 3) for side in SIDES)
-        return
+        stated = (1, -1, -1, 3)
     unknown = [i for i, dim in enumerate(stated) if dim < 0]
     if len(stated) in (3, 4) and len(unknown) >= 2:
         sides = [i for i in unknown if i or len(stated) == 3][:2]
@@ -282,9 +278,8 @@ def _from_consumers(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]
             yield (1, width) if own == (step.slot == 1) else (width, 1)
         elif step.op == "Reshape" and step.slot == 0:
             yield from _from_reshape(step, stated)
-        elif step.op in CALLS:
-            called = step.node.attr("f")
-            function = graph_of(step.node).functions.get(called.func.name) if called is not None else None
+        elif step.op in CALLS and (called := step.node.attr("f")) is not None:
+            function = graph_of(step.node).functions.get(called.func.name)
             shape = argument_shape(function, step.slot) if function is not None else None
             dims = shape_of(shape) if shape is not None else None
             if dims is not None:
@@ -297,7 +292,7 @@ def _from_convolution(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]
         return
     is_expanded = any(before.op == "ExpandDims" for before in step.path())
     side = _side_from_dense(step)
-    for s in ([side] if side else []) + list(SIDES):
+    for s in (side, *SIDES) if side else SIDES:
         shape = (1, taps[2], s, s) if step.setting("data_format", "") == "NCHW" else (1, s, s, taps[2])
         dims = shape[1:] if is_expanded else shape
         if stated is None or len(stated) == len(dims):
@@ -307,20 +302,15 @@ def _from_convolution(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]
 def _matmul_width(step: Consumer) -> int:
     """Returns the width that the other, constant operand of a MatMul requires; 0 if it is not constant."""
     other = step.weights(1 - step.slot)
-    if len(other) != 2:
-        return 0
-    transposed = step.node.plain_attr("transpose_a" if step.slot else "transpose_b")
-    return other[1 if bool(transposed) == (step.slot == 0) else 0]
+    transposed = bool(step.node.plain_attr("transpose_a" if step.slot else "transpose_b"))
+    return other[transposed == (step.slot == 0)] if len(other) == 2 else 0
 
 
 def _from_reshape(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
     """Yields shapes that a Reshape to a constant shape accepts: one row with the product of the known dimensions."""
-    target = list(step.ints(1))
-    packed = step.origin(1)
+    target, packed = step.ints(1), step.origin(1)
     if not target and packed is not None and packed[0].op == "Pack":
-        parts = [packed[0].constant(i) for i in range(len(packed[0].node.inputs))]
-        scalars = [packed[0].ints(i) if part is not None and not part.shape else () for i, part in enumerate(parts)]
-        target = [part[0] if part else -1 for part in scalars]
+        target = tuple((packed[0].ints(i) or (-1,))[0] for i in range(len(packed[0].node.inputs)))
     if not target:
         return
     product = prod(max(dim, 1) for dim in target)
@@ -340,27 +330,24 @@ def _side_from_dense(step: Consumer) -> int:
     The search follows one consumer after each node, starting at a convolution; 0 if it does not reach a MatMul.
     """
     chain: list[tuple[int, int, bool]] = []  # the window, the stride, and whether the border is padded
-    channels = width = 0
+    channels = 0
     for _ in range(200):
-        if step.op == "MatMul":
-            width = _matmul_width(step)
-            break
-        if step.op in _CONVOLUTIONS or step.op in _POOLS:
-            taps = step.weights(1) if step.op in _CONVOLUTIONS else ()
-            if step.op in _CONVOLUTIONS:
-                if len(taps) != 4:
-                    return 0
-                channels = taps[3] * (taps[2] if "Depthwise" in step.op else 1)
-            strides = step.node.ints_attr("strides")
-            window = taps[0] if taps else max(step.node.ints_attr("ksize")[1:3], default=1)
-            stride = max(strides[1:3]) if len(strides) == 4 else 1
+        taps = step.weights(1) if step.op in _CONVOLUTIONS else ()
+        if len(taps) == 4:
+            channels = taps[3] * (taps[2] if "Depthwise" in step.op else 1)
+        if len(taps) == 4 or step.op in _POOLS:
+            window, stride = (
+                max(sizes[1:3], default=1)
+                for sizes in (taps[:1] * 2 or step.node.ints_attr("ksize"), step.node.ints_attr("strides"))
+            )
             chain.append((window, stride, step.node.plain_attr("padding") == b"SAME"))
         elif step.op not in _SHAPE_KEEPING and step.op not in ("Reshape", "Squeeze"):
-            return 0
-        following_op = next((user for user in step.readers(None) if user.op != "Shape"), None)
-        if following_op is None:
-            return 0
-        step = following_op
+            break
+        consumer = next((user for user in step.readers(None) if user.op != "Shape"), None)
+        if consumer is None:
+            break
+        step = consumer
+    width = _matmul_width(step) if step.op == "MatMul" else 0
     for side in range(4, 1025) if width and channels else ():
         size = side
         for window, stride, is_padded in chain:
