@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +17,25 @@ from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, kind_of, plain
+from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import AttrDef, arg_count
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
 from gdsurgeon.patterns.terms import Op, Replaced, Rule, Term
-from gdsurgeon.specification.drafts import AttrReader, DraftNode, Tensor
-from gdsurgeon.specification.rewrite import NewTensor, NotAMatch, Replay, VerifiedMatch
+from gdsurgeon.specification.rewrite import (
+    NotAMatch,
+    Replay,
+    VerifiedMatch,
+    constant_node,
+    declare,
+    reader,
+    value_of,
+)
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.wire.protos import AttrValue
 
@@ -84,14 +93,19 @@ def _differing(comparison: Comparison, wanted: Release, replaced: Sequence[Repla
         replay.run(replaced)
     except NotAMatch as error:
         yield str(error)
-    draft = replay.draft
-    replay.became |= {name for name in comparison.facts.altered if name not in draft.changed}
-    for name in (*draft.changed, *replay.became):
-        if name in draft:
-            node = draft.node(name)
-            draft.put(name, replace(node, attrs=_attrs_for(node.op, draft.all_attrs(name), wanted)))
-    replay.declare(intent)
+    graph = replay.graph
+    for name in dict.fromkeys([*(node.name for node in graph.touched()), *comparison.facts.altered]):
+        node = graph.find(name)
+        if node is not None:
+            was = _attrs_of(node)
+            for key, data in {**dict.fromkeys(was), **_attrs_for(node.op, was, wanted)}.items():
+                graph.set_attr(node, key, data)
+    declare(graph, intent)
     yield from audit(comparison, intent)
+
+
+def _attrs_of(node: Node) -> dict[str, bytes]:
+    return {key: node.attr_bytes(key) or b"" for key in node.attr_keys if key != COLOCATION_ATTR}
 
 
 class _OlderForm(VerifiedMatch):
@@ -103,42 +117,43 @@ class _OlderForm(VerifiedMatch):
 
     def _check_conditions(self) -> None:
         """Raises NotAMatch if the release supports the node, or if numbers or texts of the replacement are wrong."""
-        node, library = self._draft.node(self.record.placed[0]), self._draft.graph.functions
+        (node,), library = self.members, self._graph.functions
         if self.record.text != self._computed(node):
             raise self._wrong("the replacement has wrong numbers or texts")
-        attrs = _attrs_for(node.op, node.attrs, self._release)
+        attrs = _attrs_for(node.op, _attrs_of(node), self._release)
         faults = _faults(node.op, attrs, len(node.inputs), self._release, library, 0)
         if not self._release.takes_less(node.op) and not any(faults):
             raise self._wrong(f"TensorFlow {self._release.name} supports it")
 
-    def _computed(self, node: DraftNode) -> str:
+    def _computed(self, node: Node) -> str:
         """Returns the replacement with the numbers and texts that depend on attrs and constants of a node."""
-        text, read, known = self.record.text, AttrReader(node.attrs), self._release.op_def(node.op)
+        text, known = self.record.text, self._release.op_def(node.op)
         if node.op == "ParseExampleV2":
-            vectors = [self._draft.value(name) for name, _ in node.inputs[2:4]]
+            vectors = map(value_of, node.inputs[2:4])
             keys = [repr(key) for vector in vectors if vector is not None for key in vector.values]
             return f"{text.partition('(')[0]}({', '.join(['n.0', 'n.1', *keys, 'n.5*'])})"
-        if read("padding") == b"EXPLICIT" and known is not None and "explicit_paddings" not in known.attrs:
-            listed = read("explicit_paddings")
-            pairs = [listed[at : at + 2] for at in range(0, len(listed), 2)] if isinstance(listed, list) else []
-            kind = DTYPES[self._draft.dtype(node.inputs[0])]
+        if node.text_attr("padding") == "EXPLICIT" and known is not None and "explicit_paddings" not in known.attrs:
+            listed = node.ints_attr("explicit_paddings")
+            pairs = [listed[at : at + 2] for at in range(0, len(listed), 2)]
+            kind = DTYPES[node.inputs[0].dtype]
             least = "-inf" if kind.is_float else kind.bounds[0]
             inputs = f"PadV2(n.0, {pairs}, {least})" if node.op == "MaxPool" else f"Pad(n.0, {pairs}), n.1"
             return f'{node.op}{{=n, padding="VALID", explicit_paddings=[]}}({inputs})'
         if node.op != "Conv2D":
             return text
-        header, (op, *groups) = self._draft.header(node.inputs[1][0]), text.split("Conv2D{=n}")
+        filters, (op, *groups) = constant_node(node.inputs[1]), text.split("Conv2D{=n}")
         if op == "ConcatV2(":
-            axis = 1 if read("data_format") == b"NCHW" else 3
+            axis = 1 if node.text_attr("data_format") == "NCHW" else 3
             split = f"Split{{num_split={len(groups)}}}"
             first = f"Conv2D{{=n}}(i={split}({axis}, n.0), f={split}(3, n.1))"
             others = [f"Conv2D{{=n}}(i:{at}, f:{at})" for at in range(1, len(groups))]
             return f"ConcatV2({', '.join([first, *others])}, {axis})"
         *_, count, times = found = literal_eval(text.partition("Reshape(n.1, ")[2].rstrip(")"))
+        header = constant_header(filters) if filters is not None else None
         is_whole = header is None or header.dims == (*found[:2], 1, count * times)
         return f"DepthwiseConv2dNative{{=n}}(n.0, Reshape(n.1, {found}))" if is_whole else ""
 
-    def _result(self, term: Term, root: Tensor) -> NewTensor:
+    def _result(self, term: Term, root: Output) -> Output:
         del root  # which keeps its outputs
         self._wanted = 0
         return self._tensor(term)
@@ -207,7 +222,7 @@ def _faults(
             value = attr_value(attrs[attr.name])
             if value.WhichOneof("value") not in (None, "placeholder"):
                 yield from (f"has {attr.name} {what}" for what in _wrong(value, attr, wanted))
-    expected = arg_count(definition.inputs, definition, AttrReader(attrs))
+    expected = arg_count(definition.inputs, definition, reader(attrs))
     if count not in (-1, expected):
         yield f"has {count} inputs, but {op} expects {expected}"
 

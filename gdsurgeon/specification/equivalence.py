@@ -15,7 +15,6 @@ from gdsurgeon.ops.kinds import (
     ASIDE,
     COMMUTATIVE,
     CONTROL_FLOW,
-    IN_PLACE,
     MERGE,
     NEXT_ITERATION,
     PASSES_ON,
@@ -24,8 +23,7 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.patterns.exact import RULES, Bound, ExactRule, exact_rules, is_literal
 from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
-from gdsurgeon.specification.drafts import overwriting
-from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.specification.sharing import named_by_node, overwritten
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
 REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
@@ -65,7 +63,7 @@ class Equivalence:
             for op in rule.pattern.ops:
                 self._exact.setdefault(op, []).append(rule)
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
-        self._written = self._overwritten()
+        self._written = {self.table.rows[node.name] for node in overwritten(graph)}
         self._walk()
 
     # -- queries ----------------------------------------------------------------------------------------
@@ -147,30 +145,6 @@ class Equivalence:
         inner = self.graph.functions.reachable(named_by_node(self.graph[self.table.names[row]]))
         return all((_is_stateless(op_def(node.op)) and not hides_state(node.op)) or node.op in self.graph.functions
                    for name in inner for node in self.graph.functions[name].node_def)  # fmt: skip
-
-    def _overwritten(self) -> set[int]:
-        """Returns the rows whose memory an op may overwrite in place, also in functions.
-
-        If a function contains such an op, all arguments and results of its calls count.
-        """
-        whole = self.graph if self.graph.owner is None else self.graph.owner
-        callers = whole.derived(overwriting)
-        writing = self.numbered(IN_PLACE)
-        calling = {number for number, op in enumerate(self._ops) if op.calls} if callers else set()
-        pending: list[int] = []
-        for row, op in enumerate(self.table.ops) if writing or calling else ():
-            if op in writing:
-                pending += [code >> BITS for code in self.edges(row)[0][:1]]
-            elif op in calling and callers & {*named_by_node(self.graph[self.table.names[row]])}:
-                pending += [code >> BITS for code in self.edges(row)[0]]
-        if self.graph.ends and (callers or IN_PLACE & {*whole.store.table.op_names}):
-            pending += [self.table.rows[end.name] for end in self.graph.ends]
-        seen = set(pending)
-        while pending:
-            new = {code >> BITS for code in self.edges(pending.pop())[0]} - seen
-            seen |= new
-            pending += new
-        return seen
 
     # -- the walk ----------------------------------------------------------------------------------------
 

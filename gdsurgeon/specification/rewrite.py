@@ -7,26 +7,26 @@ all nodes of the result with the written graph. Whether other matches were misse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import inf
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent, Rewired, made
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import EditError, UsageError, quoted
-from gdsurgeon.graph.attrs import attr_value, said_by_inputs, type_value
-from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
+from gdsurgeon.graph.constants import Constant, constant, constant_header, tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import same_dtype
+from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.dtypes import FLOAT16, REF, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.check import replacement_of, rule_of
 from gdsurgeon.patterns.terms import (
+    HANDING_ON,
     MOST_EQUAL,
     Anything,
     AttrOf,
@@ -44,11 +44,10 @@ from gdsurgeon.patterns.terms import (
     Variable,
     walk,
 )
-from gdsurgeon.specification.drafts import AttrReader, Draft, DraftNode, Tensor, named_nodes, overwritten
 from gdsurgeon.specification.fuse_ops import Inside, function_violations
-
-NewTensor = tuple["str | int", int]
-"""An output of a node of the graph, by name, or of a new node, by its index among the new nodes."""
+from gdsurgeon.specification.rows import named_nodes
+from gdsurgeon.specification.sharing import overwritten
+from gdsurgeon.wire.protos import AttrValue
 
 
 def rewrite(
@@ -85,7 +84,7 @@ def rewrite(
         replay.run(replaced)
     except NotAMatch as error:
         yield str(error)
-    replay.declare(intent)
+    declare(replay.graph, intent)
     yield from audit(comparison, intent)
 
 
@@ -111,7 +110,7 @@ class NotAMatch(Exception):
 
 
 class Replay:
-    """Replaces the recorded matches of rules once more.
+    """Replaces the recorded matches of rules once more, on a copy of the original graph.
 
     Args:
         comparison: of the graphs before and after.
@@ -119,7 +118,9 @@ class Replay:
         match: verifies a record; `VerifiedMatch` by default.
 
     Attributes:
-        draft: the graph with the replacements so far.
+        graph: the graph with the replacements so far.
+        named: the names of nodes that must be kept.
+        written: nodes whose memory an op may write into.
     """
 
     def __init__(
@@ -129,119 +130,114 @@ class Replay:
         match: Callable[[Replay, Rule, Replaced], VerifiedMatch] | None = None,
     ) -> None:
         self.comparison, self.rules, self._verified = comparison, rules, match or VerifiedMatch
-        self.draft = Draft(comparison.before)
-        self.named = named_nodes(comparison.before)
-        self.written: set[str] = set()  # nodes whose memory an op may write into
-        self.became: set[str] = set()  # nodes of the original that are different now
-        self._forwarded: dict[Tensor, Tensor] = {}
+        self.graph, self.named = comparison.before.copy(), named_nodes(comparison.before)
+        self.written: set[Node] = set()
+        self._forwarded: dict[Output, Output] = {}
 
     def run(self, replaced: Sequence[Replaced]) -> None:
         """Replaces the matches, round by round. Raises NotAMatch."""
         for _, records in groupby(replaced, lambda record: (record.rule, record.round)):
-            self.written = overwritten(self.draft)
+            self.written = overwritten(self.graph)
             matches = [self._verified(self, self.rules[record.rule], record) for record in records]
-            members = [name for match in matches for name in match.members]
+            members = [node for match in matches for node in match.members]
             if len(members) > len({*members}):
                 raise NotAMatch("two replaced matches share a node")
+            for match in matches:
+                match.instantiate()
             self._replace(matches)
 
-    def declare(self, intent: Intent) -> None:
-        """Adds the changes to `intent`: how each changed node must be now."""
-        before, draft = self.comparison.before, self.draft
-        for name, node in draft.changed.items():
-            inputs = [format_input(*tensor) for tensor in node.inputs]
-            if name not in before:
-                intent.added.append(name)
-                intent.altered += made(name, node.op, inputs, node.controls, node.device, dict(node.attrs))
-            elif name in self.became:
-                intent.changed.append(name)
-                attrs = {key: node.attrs.get(key) for key in dict.fromkeys((*before[name].attr_keys, *node.attrs))}
-                intent.altered += [Altered(name, "op", node.op), Altered(name, "inputs", tuple(inputs))]
-                intent.altered += [Altered(name, f"attr {key}", value) for key, value in attrs.items()]
-            else:
-                slots = enumerate(zip((read.name for read in before[name].inputs), inputs, strict=True))
-                intent.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
-        intent.removed += [name for name in draft.removed if name in before]
-
-    def is_free(self, name: str) -> bool:
+    def is_free(self, node: Node) -> bool:
         """Returns whether a node can be removed: its name is not used, and it has no control edges or colocations."""
-        draft = self.draft
-        has_control_outputs = any(name in draft.node(user).controls for user in draft.users(name))
-        is_colocated = name in draft.graph and any(
-            each.name in draft for each in draft.graph.colocated_with(draft.graph[name])
-        )
-        return name not in self.named and not draft.node(name).controls and not has_control_outputs and not is_colocated
+        is_awaited = any(node in user.controls for user in self.graph.users(node))
+        return not (node.name in self.named or node.controls or is_awaited or self.graph.colocated_with(node))
 
     def _replace(self, matches: Sequence[VerifiedMatch]) -> None:
-        draft = self.draft
-        going: list[str] = []
-        loose: dict[str, None] = {}
+        graph = self.graph
+        going: list[Node] = []
+        unused: dict[Node, None] = {}
         for match in matches:
-            loose |= {read: None for name in (*match.results_of, *match.going) for read, _ in draft.node(name).inputs}
+            unused |= {read.node: None for node in (*match.outcomes, *match.going) for read in node.inputs}
             going += [*match.going, *self._put(match)]
-        for name in dict.fromkeys(going):
-            draft.drop(name)
-        while loose:
-            names, loose = loose, {}
-            for name in names:
-                loose |= self._dropped(name)
+        for node in going:
+            for other in graph.colocated_with(node):
+                graph.set_colocated(other, [each for each in other.colocated if each is not node])
+        graph.remove(going)
+        while going := [node for node in unused if self._is_unused(node)]:
+            graph.remove(going)
+            unused = {above: None for node in going for above in (*(read.node for read in node.inputs), *node.controls)}
 
-    def _dropped(self, name: str) -> dict[str, None]:
-        """Removes a node that no node uses any more; returns its producers, which may be unused then."""
-        draft = self.draft
-        if name not in draft or name in self.named or any(True for _ in draft.users(name)):
-            return {}
-        definition = draft.definition(name)
-        if definition is None or definition.is_stateful or draft.op(name) in PLACEHOLDERS | CONTROL_FLOW:
-            return {}
-        if name in draft.graph and any(n.name in draft for n in draft.graph.colocated_with(draft.graph[name])):
-            return {}
-        node = draft.node(name)
-        draft.drop(name)
-        return dict.fromkeys(node.producers())
+    def _is_unused(self, node: Node) -> bool:
+        graph, definition = self.graph, node.op_def
+        if node not in graph or node.name in self.named or graph.users(node) or graph.colocated_with(node):
+            return False
+        return definition is not None and not definition.is_stateful and node.op not in PLACEHOLDERS | CONTROL_FLOW
 
-    def _put(self, match: VerifiedMatch) -> list[str]:
-        """Puts the replacement of a match; returns the nodes of results that are removed."""
-        draft, first = self.draft, match.roots[0][0]
-
-        def current(tensor: NewTensor) -> Tensor:
-            node, port = tensor
-            found = (match.record.made[node], port) if isinstance(node, int) else (node, port)
-            while found in self._forwarded:
-                found = self._forwarded[found]
-            return found
-
-        for new, name in zip(match.new, match.record.made, strict=True):
-            node = replace(new, inputs=[current(tensor) for tensor in new.inputs])
-            if name in match.results_of:
-                self._become(name, node)
-            elif name in draft:
-                raise NotAMatch(f"the new node {quoted(name)} has the name of an existing node")
-            else:
-                node.controls = [] if node.inputs else match.anchor()
-                node.device = draft.node(first).device
-                draft.put(name, node)
+    def _put(self, match: VerifiedMatch) -> list[Node]:
+        """Puts the replacement of a match; returns the nodes of results, and temporary nodes, that are removed."""
         going = []
+        for new in match.new:
+            if not new.inputs:
+                self.graph.set_controls(new, match.anchor())
         for root, result in zip(match.roots, match.results, strict=True):
-            tensor, outcome = current(result), match.results_of[root[0]]
+            outcome = match.outcomes[root.node]
+            while result in self._forwarded:
+                result = self._forwarded[result]
             if outcome == "identity":
-                dtype = type_value(base_dtype(draft.dtype(root))).SerializeToString(deterministic=True)
-                self._become(root[0], DraftNode("Identity", [tensor], [], {"T": dtype}))
+                self._become(root.node, "Identity", [result], {"T": serialized(type_value(base_dtype(root.dtype)))})
             elif outcome == "removed":
-                for user in [*draft.users(root[0])]:
-                    node = draft.node(user)
-                    draft.put(user, replace(node, inputs=[tensor if t == root else t for t in node.inputs]))
-                self._forwarded[root] = tensor
-                going.append(root[0])
-        return going
+                self._reroute(root, result)
+                going.append(root.node)
+            elif result.node is not root.node:
+                self._become(root.node, result.node.op, result.node.inputs, result.node.changed_attrs)
+                for output in result.node.outputs:
+                    self._reroute(output, Output(root.node, output.index))
+                going.append(result.node)
+        return list(dict.fromkeys(going))
 
-    def _become(self, name: str, new: DraftNode) -> None:
-        old = self.draft.node(name)
-        stale = ("_output_shapes", "_gradient_op_type")
-        kept = {key: data for key, data in old.attrs.items() if key[0] == "_" and key not in stale}
-        self.draft.put(name, DraftNode(new.op, new.inputs, old.controls, {**kept, **new.attrs}, old.device))
-        if name in self.draft.graph:
-            self.became.add(name)
+    def _reroute(self, old: Output, new: Output) -> None:
+        self.graph.reroute(self.graph.uses(old), new)
+        self._forwarded[old] = new
+
+    def _become(self, node: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes | None]) -> None:
+        lost = [key for key in node.attr_keys if key[0] != "_" or key in ("_output_shapes", "_gradient_op_type")]
+        self.graph.replace_op(node, op, inputs, {**dict.fromkeys(lost), **attrs})
+
+
+def declare(graph: Graph, intent: Intent) -> None:
+    """Declares the changes of an edited graph: all fields of its new and changed nodes."""
+    for node in graph.touched():
+        inputs, controls = tuple(read.name for read in node.inputs), frozenset(other.name for other in node.controls)
+        if node.base_name is None:
+            attrs = {key: node.attr_bytes(key) for key in node.attr_keys}
+            intent.add(node.name, node.op, inputs, controls, node.device, attrs)
+            continue
+        intent.alter(node.name, {"op": node.op, "device": node.device, "inputs": inputs, "controls": controls})
+        intent.alter(node.name, {f"attr {key}": data for key, data in node.changed_attrs.items()})
+    intent.removed += [node.name for node in graph.removed()]
+
+
+def serialized(value: AttrValue) -> bytes:
+    """Returns the bytes of a value, with its maps in a fixed order."""
+    return value.SerializeToString(deterministic=True)
+
+
+def reader(attrs: Mapping[str, bytes]) -> Callable[[str], Plain | None]:
+    """Returns a function that returns the plain value of an attr."""
+    return lambda key: plain(attr_value(attrs[key])) if key in attrs else None
+
+
+def constant_node(tensor: Output) -> Node | None:
+    """Returns the Const whose value a tensor forwards; None if there is no such Const."""
+    node = tensor.node
+    while node.op in HANDING_ON and len(node.inputs) == 1:
+        node = node.inputs[0].node
+    return node if node.op == "Const" else None
+
+
+def value_of(tensor: Output) -> Constant | None:
+    """Returns the value of the small constant that a tensor forwards."""
+    node = constant_node(tensor)
+    return None if node is None else constant(node)
 
 
 class VerifiedMatch:
@@ -250,98 +246,97 @@ class VerifiedMatch:
     Attributes:
         record: the record.
         members: the matched nodes.
-        roots, results: the tensors that the match computes, and what replaces each of them.
-        results_of: what happens to each node of `roots`.
+        roots: the tensors that the match computes.
         going: the other nodes that are removed.
-        new: the nodes of the replacement.
+        new, results: the new nodes, and the tensors that replace `roots`; see `instantiate`.
+        outcomes: what happens to each node of `roots`: it becomes a new node or an Identity, or is removed.
 
     Raises:
         NotAMatch: the record does not satisfy the pattern, or the match must not be replaced.
     """
 
     def __init__(self, replay: Replay, rule: Rule, record: Replaced) -> None:
-        self.record, self._replay, self._draft = record, replay, replay.draft
+        self.record, self._replay, self._graph = record, replay, replay.graph
         self._where = f"the match of {rule.text.strip()} at {quoted(record.placed[0])}"
         terms = [term for root in rule.pattern for term in walk(root) if isinstance(term, Op)]
-        self._placed = dict(zip(terms, record.placed, strict=True))
-        self._tensors: dict[str, Tensor] = {}
-        for variable, text in record.tensors.items():
-            ref = parse_tensor(text)
-            self._tensors[variable] = (ref.node, ref.port)
-        self._nodes = {term.label: name for term, name in self._placed.items() if term.label and name}
+        try:
+            nodes = [self._graph[name] if name else None for name in record.placed]
+            self._tensors = {name: self._graph.tensor(text) for name, text in record.tensors.items()}
+        except EditError as error:
+            raise self._wrong(error.message) from None
+        self._placed = dict(zip(terms, nodes, strict=True))
+        self._nodes = {term.label: node for term, node in self._placed.items() if term.label and node is not None}
         self._attrs: dict[str, bytes] = {}
-        self.members = {name for name in record.placed if name}
-        for name in (*self.members, *(name for name, _ in self._tensors.values())):
-            if name not in self._draft:
-                raise self._wrong(f"{quoted(name)} does not exist")
-        self.roots = [(self._nodes[r.label] if isinstance(r, Ref) else self._placed[r], r.port) for r in rule.pattern]
-        for root, tensor in zip(rule.pattern, self.roots, strict=True):
-            if not self._holds(root, tensor):
-                raise self._wrong("the nodes do not match the pattern")
-        replacement = rule.replacement if rule.replacement is not None else replacement_of(rule, record.text)
-        inner = [term for root in replacement for term in walk(root)]
+        self.members = {node for node in nodes if node is not None}
+        self.roots = [Output(self._node_of(term), term.port) for term in rule.pattern]
+        if not all(map(self._holds, rule.pattern, self.roots)):
+            raise self._wrong("the nodes do not match the pattern")
+        self._replacement = rule.replacement or replacement_of(rule, record.text)
+        inner = [term for root in self._replacement for term in walk(root)]
         labels = {term.label for term in inner if isinstance(term, Ref)}
         kept_terms = [term for term in terms if term.label and term.label in labels]
         kept = {self._placed[below] for term in kept_terms for below in walk(term) if isinstance(below, Op)}
-        self._kept = kept - {name for name, _ in self.roots}
-        self.going = [name for name in self.members - self._kept if name not in {root for root, _ in self.roots}]
+        roots = {root.node for root in self.roots}
+        self._inside = self.members - (kept - roots)
+        self.going = [node for node in self._inside if node not in roots]
         self._read = [tensor for term in inner for tensor in self._bound(term)]
         self._check_conditions()
-        self._labels: dict[str, int] = {}
-        self.new: list[DraftNode] = []
-        try:
-            self.results = [self._result(term, root) for term, root in zip(replacement, self.roots, strict=True)]
-        except (ValueError, EditError, UsageError) as error:
-            raise self._wrong(str(error)) from None
-        if len(self.new) != len(record.made):
-            raise self._wrong(f"the replacement has {len(self.new)} nodes, but {len(record.made)} are recorded")
-        self.results_of = self._outcomes()
+        self._labels: dict[str, Node] = {}
+        self.new: list[Node] = []
+        self.results: list[Output] = []
+        self.outcomes: dict[Node, str] = {}
+
+    def _node_of(self, term: Op | Ref) -> Node:
+        node = self._nodes.get(term.label) if isinstance(term, Ref) else self._placed[term]
+        if node is None:
+            raise self._wrong("a result has no node")
+        return node
 
     def _wrong(self, why: str) -> NotAMatch:
         return NotAMatch(f"{self._where} was replaced, but {why}")
 
-    def anchor(self) -> list[str]:
+    def anchor(self) -> list[Node]:
         """Returns the control inputs of new constants: in a loop, the recorded ones among the tensors read."""
-        if not any(op in CONTROL_FLOW for op in self._draft.graph.store.table.op_names):
+        if not any(op in CONTROL_FLOW for op in self._graph.store.table.op_names):
             return []
         names = [name for new, name in zip(self.new, self.record.made, strict=True) if not new.inputs]
         made = self._replay.comparison.after.find(names[0]) if names else None
-        controls = [] if made is None else [control.name for control in made.controls]
-        return [control for control in controls if control in {name for name, _ in self._read}]
+        read = {tensor.node.name: tensor.node for tensor in self._read}
+        return [] if made is None else [read[control.name] for control in made.controls if control.name in read]
 
-    def _bound(self, term: Term) -> list[Tensor]:
+    def _bound(self, term: Term) -> Sequence[Output]:
         """Returns the tensors of the graph that a term of the replacement stands for."""
         if isinstance(term, Variable):
             return [self._tensors[term.name]]
         if isinstance(term, InputOf):
-            inputs = self._draft.node(self._nodes[term.label]).inputs
-            return inputs[term.first :] if term.rest else inputs[term.first : term.first + 1]
-        return [(self._nodes[term.label], term.port)] if isinstance(term, Ref) and term.label in self._nodes else []
+            return self._nodes[term.label].inputs[term.first : None if term.rest else term.first + 1]
+        return (
+            [Output(self._nodes[term.label], term.port)] if isinstance(term, Ref) and term.label in self._nodes else []
+        )
 
     # -- the pattern -----------------------------------------------------------------------------------------
 
-    def _holds(self, term: Term, tensor: Tensor) -> bool:
+    def _holds(self, term: Term, tensor: Output) -> bool:
         """Returns whether a term of the pattern matches a tensor with the recorded bindings."""
-        name = tensor[0]
+        node = tensor.node
         if isinstance(term, Anything):
             return True
         if isinstance(term, Variable):
             bound = self._tensors.get(term.name)
-            return bound is not None and self._is_kind(term, name) and self._is_equal(bound, tensor)
+            return bound is not None and _is_of_kind(term, tensor) and _is_equal(bound, tensor)
         if isinstance(term, Value):
-            return self._is_value(term, name)
+            return _is_value(term, value_of(tensor))
         if not isinstance(term, Op):
-            return isinstance(term, Ref) and (self._nodes.get(term.label), term.port) == tensor
-        if not self._placed[term]:
+            return isinstance(term, Ref) and (self._nodes.get(term.label), term.port) == (node, tensor.index)
+        if self._placed[term] is None:
             return bool(term.optional and term.inputs and self._holds(term.inputs[0], tensor))
-        op = self._draft.op(name)
-        is_op = op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
-        if (self._placed[term], term.port) != tensor or not is_op or name in {n.name for n in self._draft.graph.ends}:
+        is_op = node.op in term.ops if term.ops else node.op not in CONTROL_FLOW | PLACEHOLDERS
+        if not is_op or (self._placed[term], term.port) != (node, tensor.index) or node in self._graph.ends:
             return False
-        return self._has_attrs(term, name) and self._has_inputs(term, name)
+        return self._has_attrs(term, node) and self._has_inputs(term, node)
 
-    def _has_inputs(self, term: Op, name: str) -> bool:
-        terms, tensors = term.inputs, self._draft.node(name).inputs
+    def _has_inputs(self, term: Op, node: Node) -> bool:
+        terms, tensors = term.inputs, node.inputs
         if terms is None:
             return True
         if len(tensors) < len(terms) or (len(tensors) > len(terms) and not term.rest):
@@ -350,63 +345,16 @@ class VerifiedMatch:
         if all(map(self._holds, terms, tensors)):
             return True
         self._attrs = bound
-        op = self._draft.op(name)
-        is_commutative = op in COMMUTATIVE and (op != "Add" or self._draft.dtype((name, 0)) != STRING)
+        is_commutative = node.op in COMMUTATIVE and (node.op != "Add" or node.output.dtype != STRING)
         return len(tensors) == len(terms) == 2 and is_commutative and all(map(self._holds, terms, tensors[::-1]))
 
-    def _is_equal(self, one: Tensor, other: Tensor) -> bool:
-        """Returns whether two tensors are the same, or small constants with the same value."""
-        a, b = self._draft.value(one[0]), self._draft.value(other[0])
-        if one == other or a is None or b is None or max(len(a.values), len(b.values)) > MOST_EQUAL:
-            return one == other
-        return (a.dtype, a.shape, *map(repr, a.values)) == (b.dtype, b.shape, *map(repr, b.values))
-
-    def _is_kind(self, term: Variable, name: str) -> bool:
-        if not term.kind:
-            return True
-        header, wanted = self._draft.header(name), term.dims
-        if header is None or header.dims is None:
-            return False
-        if wanted is not None and (
-            len(wanted) != len(header.dims) or any(want not in (-1, dim) for want, dim in zip(wanted, header.dims))  # noqa: B905
-        ):
-            return False
-        if term.kind == "scalar" and header.elements != 1:
-            return False
-        if term.bounds is None:
-            return True
-        found, (low, high) = self._draft.value(name), term.bounds
-        return found is not None and all(isinstance(v, int | float) and low <= v <= high for v in found.values)
-
-    def _is_value(self, term: Value, name: str) -> bool:
-        found = self._draft.value(name)
-        if found is None or (term.shape and term.shape != found.shape):
-            return False
-        if not found.values:
-            return bool(term.shape)
-        near = 1e-3 if found.dtype == FLOAT16 else 1e-5
-        for index, have in enumerate(found.values):
-            want = term.values[index] if term.shape else term.values[0]
-            if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
-                return False
-            if have != want and (isinstance(have, int) or not are_near(have, want, near)):
-                return False
-        return True
-
-    def _has_attrs(self, term: Op, name: str) -> bool:
-        node, definition = self._draft.node(name), self._draft.definition(name)
+    def _has_attrs(self, term: Op, node: Node) -> bool:
         for test in term.attrs:
             if isinstance(test.value, AttrVariable):
-                if test.key not in node.attrs:
+                value = node.attr(test.key)
+                if value is None or self._attrs.setdefault(test.value.name, found := serialized(value)) != found:
                     return False
-                data = attr_value(node.attrs[test.key]).SerializeToString(deterministic=True)
-                if self._attrs.setdefault(test.value.name, data) != data:
-                    return False
-                continue
-            have: object = AttrReader(node.attrs)(test.key)
-            if have is None and definition is not None and test.key in definition.attrs:
-                have = definition.attrs[test.key].default
-            if have is None or not satisfies(test, have):
+            elif (have := node.setting(test.key)) is None or not satisfies(test, have):
                 return False
         return True
 
@@ -414,139 +362,131 @@ class VerifiedMatch:
 
     def _check_conditions(self) -> None:
         """Raises NotAMatch if a node outside needs a removed node, or a removed node has control inputs."""
-        draft, inside = self._draft, self.members - self._kept
-        for name in self.going:
-            if name in self._replay.named or draft.node(name).controls:
-                raise self._wrong(f"{quoted(name)} must be kept")
-            if not all(user in inside for user in draft.users(name)):
-                raise self._wrong(f"{quoted(name)} has other consumers")
-        if any(tensor[0] in self.going for tensor in self._read):
+        graph, inside = self._graph, self._inside
+        for node in self.going:
+            if node.name in self._replay.named or node.controls:
+                raise self._wrong(f"{quoted(node.name)} must be kept")
+            if not inside.issuperset(graph.users(node)):
+                raise self._wrong(f"{quoted(node.name)} has other consumers")
+        if any(tensor.node in self.going for tensor in self._read):
             raise self._wrong("the replacement reads a removed node")
-        for root in {name for name, _ in self.roots}:
-            for user in draft.users(root):
-                for tensor in draft.node(user).inputs:
-                    if tensor[0] == root and tensor not in self.roots and user not in inside:
-                        raise self._wrong(f"{quoted(format_input(*tensor))} has consumers and no replacement")
-        if any(draft.dtype((name, 0)) > REF for name in inside):
+        for node in {root.node for root in self.roots}:
+            for tensor in (read for user in graph.users(node) if user not in inside for read in user.inputs):
+                if tensor.node is node and tensor not in self.roots:
+                    raise self._wrong(f"{quoted(tensor.name)} has consumers and no replacement")
+        if any(node.output.dtype > REF for node in inside):
             raise self._wrong("a node is a reference")
-        ends = {name for name, _ in (*self._read, *self.roots)}
-        if not ends.isdisjoint(self._replay.written):
+        if not self._replay.written.isdisjoint(tensor.node for tensor in (*self._read, *self.roots)):
             raise self._wrong("an op may change a value in place")
-
-    def _outcomes(self) -> dict[str, str]:
-        """Returns what happens to each node of the results: it becomes a new node or an Identity, or is removed."""
-        out: dict[str, str] = {}
-        used: set[int] = set()
-        for name in dict.fromkeys(name for name, _ in self.roots):
-            pairs = [(port, new) for (root, port), new in zip(self.roots, self.results, strict=True) if root == name]
-            nodes = {new[0] for _, new in pairs}
-            only = next(iter(nodes)) if len(nodes) == 1 else None
-            if isinstance(only, int) and only not in used and all(port == new[1] for port, new in pairs):
-                used.add(only)
-                out[name] = "in place"
-                if self.record.made[only] != name:
-                    raise self._wrong(f"{quoted(name)} did not become the node that replaces it")
-            elif self._replay.is_free(name):
-                out[name] = "removed"
-            elif len(pairs) == 1 and pairs[0][0] == 0:
-                out[name] = "identity"
-            else:
-                raise self._wrong(f"{quoted(name)} lost its name")
-        return out
 
     # -- the replacement -------------------------------------------------------------------------------------
 
-    def _result(self, term: Term, root: Tensor) -> NewTensor:
-        self._wanted = base_dtype(self._draft.dtype(root))
+    def instantiate(self) -> None:
+        """Adds the nodes of the replacement to the graph; one that a matched node becomes has a temporary name."""
+        try:
+            self.results = [self._result(term, root) for term, root in zip(self._replacement, self.roots, strict=True)]
+        except (ValueError, EditError, UsageError) as error:
+            raise self._wrong(str(error)) from None
+        if len(self.new) != len(self.record.made):
+            raise self._wrong(f"the replacement has {len(self.new)} nodes, but {len(self.record.made)} are recorded")
+        placed = dict(zip(self.new, self.record.made, strict=True))
+        pairs = [*zip(self.roots, self.results, strict=True)]
+        for node in dict.fromkeys(root.node for root in self.roots):
+            mine = [(root.index, new) for root, new in pairs if root.node is node]
+            first = mine[0][1].node
+            if first in placed and all(new == Output(first, port) for port, new in mine):
+                self.outcomes[node] = "in place"
+                if placed.pop(first) != node.name:
+                    raise self._wrong(f"{quoted(node.name)} did not become the node that replaces it")
+            elif self._replay.is_free(node):
+                self.outcomes[node] = "removed"
+            elif [port for port, _ in mine] == [0]:
+                self.outcomes[node] = "identity"
+            else:
+                raise self._wrong(f"{quoted(node.name)} lost its name")
+        if any(new.name != name for new, name in placed.items()):
+            raise self._wrong("a new node has the name of a matched node")
+
+    def _result(self, term: Term, root: Output) -> Output:
+        self._wanted = base_dtype(root.dtype)
         found = self._constant(term, self._wanted) if isinstance(term, Value) else self._tensor(term)
-        if not same_dtype(self._dtype(found), self._draft.dtype(root)):
+        if not same_dtype(found.dtype, root.dtype):
             raise self._wrong("the replacement has a different dtype")
         return found
 
-    def _tensor(self, term: Term) -> NewTensor:
+    def _tensor(self, term: Term) -> Output:
         for tensor in self._bound(term):
             return tensor
         if isinstance(term, Ref):
-            return self._labels[term.label], term.port
+            return Output(self._labels[term.label], term.port)
         assert isinstance(term, Op)
-        index = self._node(term)
+        node = self._node(term)
         if term.label:
-            self._labels[term.label] = index
-        return index, term.port
+            self._labels[term.label] = node
+        return Output(node, term.port)
 
-    def _dtype(self, tensor: NewTensor) -> int:
-        if isinstance(tensor[0], str):
-            return self._draft.dtype((tensor[0], tensor[1]))
-        node = self.new[tensor[0]]
-        definition = self._draft.graph.op_def(node.op)
-        assert definition is not None
-        return arg_dtypes(definition.outputs, definition, AttrReader(node.attrs))[tensor[1]]
+    def _add(self, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes]) -> Node:
+        graph, made, number = self._graph, self.record.made, len(self.new)
+        name = made[number] if number < len(made) else ""
+        if not name or name in {root.node.name for root in self.roots}:
+            name = graph.unique_names()(f"{self.roots[0].node.name}/new")
+        self.new.append(graph.add(name, op, inputs, attrs=attrs, device=self.roots[0].node.device))
+        return self.new[-1]
 
-    def _constant(self, term: Value, dtype: int) -> NewTensor:
-        value = tensor_value(dtype, term.shape, term.values).SerializeToString(deterministic=True)
-        attrs = {"value": value, "dtype": type_value(dtype).SerializeToString(deterministic=True)}
-        self.new.append(DraftNode("Const", [], [], attrs))
-        return len(self.new) - 1, 0
+    def _constant(self, term: Value, dtype: int) -> Output:
+        value = tensor_value(dtype, term.shape, term.values)
+        return self._add("Const", (), {"value": serialized(value), "dtype": serialized(type_value(dtype))}).output
 
-    def _node(self, term: Op) -> int:
+    def _node(self, term: Op) -> Node:
         like = self._nodes.get(term.same or term.like)
-        op = self._draft.op(like) if term.same and like is not None else term.ops[0]
-        definition = self._draft.graph.op_def(op)
+        op = like.op if term.same and like is not None else term.ops[0]
+        definition = self._graph.op_def(op)
         assert definition is not None
-        old = {} if like is None else self._draft.all_attrs(like)
-        attrs = {key: data for key, data in old.items() if key in definition.attrs}
         given = {test.key: self._attr(definition, test.key, test.value) for test in term.attrs}
-        terms: list[Term] = []
-        tensors: list[NewTensor | None] = []
+        old = () if like is None else (key for key in like.attr_keys if key in definition.attrs and key not in given)
+        attrs = {key: like.attr_bytes(key) or b"" for key in old if like is not None} | given
+        read, found = reader(attrs), list[Value | Output]()
         for each in term.inputs or ():
-            found: list[NewTensor | None] = [None] if isinstance(each, Value) else []
-            found += self._bound(each) if isinstance(each, InputOf) else [] if found else [self._tensor(each)]
-            terms += [each] * len(found)
-            tensors += found
-        args = _args(definition, len(terms), AttrReader({**attrs, **given}))
-        types = {a.type_attr: base_dtype(self._dtype(t)) for a, t in zip(args, tensors, strict=True) if t is not None}
-        inputs: list[NewTensor] = []
-        for arg, each, tensor in zip(args, terms, tensors, strict=True):
-            if tensor is not None:
-                inputs.append(tensor)
-                continue
-            held = AttrReader({**attrs, **given})(arg.type_attr)
-            default = definition.attrs[arg.type_attr].default if arg.type_attr else 0
-            dtype = (
-                (STRING if isinstance(each, Value) and each.is_text else arg.dtype)
-                or types.get(arg.type_attr)
-                or held
-                or default
-                or self._wanted
-            )
-            assert isinstance(each, Value)
-            inputs.append(self._constant(each, dtype if isinstance(dtype, int) else 0))
-        said = said_by_inputs(definition, [base_dtype(self._dtype(tensor)) for tensor in inputs])
-        attrs |= {key: value.SerializeToString(deterministic=True) for key, value in said.items()} | given
-        wanted = arg_dtypes(definition.inputs, definition, AttrReader(attrs))
+            found += [each] if isinstance(each, Value) else self._bound(each)
+            if not isinstance(each, Value | InputOf) and not self._bound(each):
+                found.append(self._tensor(each))
+        args = _args(definition, len(found), read)
+        types = {a.type_attr: base_dtype(t.dtype) for a, t in zip(args, found, strict=True) if isinstance(t, Output)}
+        inputs: list[Output] = []
+        for arg, item in zip(args, found, strict=True):
+            if isinstance(item, Value):
+                key = arg.type_attr
+                default = definition.attrs[key].default if key else 0
+                own = STRING if item.is_text else arg.dtype
+                dtype = own or types.get(key) or read(key) or default or self._wanted
+                item = self._constant(item, dtype if isinstance(dtype, int) else 0)
+            inputs.append(item)
+        said = said_by_inputs(definition, [base_dtype(tensor.dtype) for tensor in inputs])
+        attrs |= {key: serialized(value) for key, value in said.items()} | given
+        wanted = arg_dtypes(definition.inputs, definition, reader(attrs))
         if (
             any(misfit(data, definition.attrs[key]) for key, data in attrs.items())
-            or not all(same_dtype(dtype, self._dtype(tensor)) for dtype, tensor in zip(wanted, inputs, strict=True))
+            or not all(same_dtype(dtype, tensor.dtype) for dtype, tensor in zip(wanted, inputs, strict=True))
             or any(key not in attrs and not attr.has_default for key, attr in definition.attrs.items())
         ):
             raise self._wrong(f"a new {op} would not be valid")
-        self.new.append(DraftNode(op, inputs, [], attrs))  # type: ignore[arg-type]
-        return len(self.new) - 1
+        return self._add(op, inputs, attrs)
 
     def _attr(self, definition: OpDef, key: str, value: object) -> bytes:
         if isinstance(value, AttrOf):
-            held = self._draft.all_attrs(self._nodes[value.label]).get(value.key)
+            node = self._nodes[value.label]
+            held = node.attr_bytes(value.key)
             if held is None:
-                raise self._wrong(f"{quoted(self._nodes[value.label])} has no attr {value.key}")
+                raise self._wrong(f"{quoted(node.name)} has no attr {value.key}")
             return held
         if isinstance(value, AttrVariable):
             if value.name in self._attrs:
                 return self._attrs[value.name]
-            return of_constant(definition.attrs[key], self._draft.value(self._tensors[value.name][0]))
+            return of_constant(definition.attrs[key], value_of(self._tensors[value.name]))
         return spelt(definition.attrs[key], value)
 
 
-def _args(definition: OpDef, count: int, read: AttrReader) -> list[Arg]:
+def _args(definition: OpDef, count: int, read: Callable[[str], Plain | None]) -> list[Arg]:
     """Returns the argument of each of `count` inputs; the attrs have the lengths of several lists."""
     lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     left = count - len(definition.inputs) + len(lists)
@@ -555,6 +495,46 @@ def _args(definition: OpDef, count: int, read: AttrReader) -> list[Arg]:
         held = read(arg.number_attr or arg.list_attr)
         sizes[arg.name] = len(held) if isinstance(held, list) else held if isinstance(held, int) else sizes[arg.name]
     return [arg for arg in definition.inputs for _ in range(sizes.get(arg.name, 1))]
+
+
+def _is_equal(one: Output, other: Output) -> bool:
+    """Returns whether two tensors are the same, or small constants with the same value."""
+    a, b = value_of(one), value_of(other)
+    if one == other or a is None or b is None or max(len(a.values), len(b.values)) > MOST_EQUAL:
+        return one == other
+    return (a.dtype, a.shape, *map(repr, a.values)) == (b.dtype, b.shape, *map(repr, b.values))
+
+
+def _is_of_kind(term: Variable, tensor: Output) -> bool:
+    node = constant_node(tensor) if term.kind else None
+    header, wanted = constant_header(node) if node is not None else None, term.dims
+    if header is None or header.dims is None:
+        return not term.kind
+    if wanted is not None and (
+        len(wanted) != len(header.dims) or any(want not in (-1, dim) for want, dim in zip(wanted, header.dims))  # noqa: B905
+    ):
+        return False
+    if term.kind == "scalar" and header.elements != 1:
+        return False
+    if term.bounds is None:
+        return True
+    found, (low, high) = value_of(tensor), term.bounds
+    return found is not None and all(isinstance(v, int | float) and low <= v <= high for v in found.values)
+
+
+def _is_value(term: Value, found: Constant | None) -> bool:
+    if found is None or (term.shape and term.shape != found.shape):
+        return False
+    if not found.values:
+        return bool(term.shape)
+    near = 1e-3 if found.dtype == FLOAT16 else 1e-5
+    for index, have in enumerate(found.values):
+        want = term.values[index] if term.shape else term.values[0]
+        if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
+            return False
+        if have != want and (isinstance(have, int) or not are_near(have, want, near)):
+            return False
+    return True
 
 
 def satisfies(test: AttrTest, have: object) -> bool:

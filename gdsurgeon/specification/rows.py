@@ -12,6 +12,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.specification.sharing import named_by_node
 
@@ -70,6 +71,11 @@ class Rows:
                 if read == tensor:
                     yield self.names[user], slot
 
+    def has_value(self, row: int) -> bool:
+        """Returns whether a row may have outputs that can be fetched."""
+        dtypes = self.graph[self.names[row]].output_dtypes
+        return dtypes is None or not all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes)
+
     def of_op(self, ops: Container[str]) -> list[int]:
         """Returns the rows with one of the `ops`."""
         numbers = {number for number, op in enumerate(self.table.op_names) if op in ops}
@@ -80,6 +86,21 @@ class Rows:
         bits, inputs = Table.PORT_BITS, self.table.inputs
         known = {row << bits | port for row, port in given}
         return closure(rows, lambda row: [code >> bits for code in inputs(row) if code >= 0 and code not in known])
+
+
+def named_nodes(graph: Graph) -> set[str]:
+    """Returns the nodes whose names are used: by the model, or (without signatures) to fetch their values."""
+    serving, rows = graph.serving, Rows(graph)
+    out = {node.name for node in graph.ends}
+    if serving is not None:
+        out |= {name for name in serving.nodes if name in graph}
+    if serving is None or not serving.called:
+        out |= {
+            rows.names[row]
+            for row in rows.table.unread
+            if rows.op(row) not in ("Const", "NoOp") and rows.has_value(row)
+        }
+    return out
 
 
 def lost_functions(graph: Graph, called: Iterable[str], left: Iterable[Node]) -> list[str]:

@@ -9,10 +9,21 @@ from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Copies
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import ASSIGNMENTS, BY_NODE_NAME, IDENTITY, SHARED_NAME, TEMPORARY, VAR_NAME, holds_state
+from gdsurgeon.ops.kinds import (
+    ASSIGNMENTS,
+    BY_NODE_NAME,
+    IDENTITY,
+    IN_PLACE,
+    SHARED_NAME,
+    TEMPORARY,
+    VAR_NAME,
+    holds_state,
+    may_have,
+)
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
@@ -214,3 +225,29 @@ def unread(before: Graph, names: list[str]) -> Iterator[str]:
             gone.add(node.name)
             yield node.name
             pending += [*(read.node for read in node.inputs), *node.controls]
+
+
+def overwritten(graph: Graph) -> set[Node]:
+    """Returns the nodes whose memory an op may overwrite, and all upstream nodes that share it.
+
+    If a function contains such an op, all arguments and results of its calls count.
+    """
+    whole = graph if graph.owner is None else graph.owner
+    callers = whole.derived(_overwriting)
+    is_any = callers or IN_PLACE & {*whole.store.table.op_names}
+    if not is_any and not any(node.op in IN_PLACE for node in graph.touched()):
+        return set()
+    pending = [*graph.ends] if is_any else []
+    for node in graph.nodes():
+        if node.op in IN_PLACE:
+            pending += [read.node for read in node.inputs[:1]]
+        elif callers and callers & {*named_by_node(node)}:
+            pending += [read.node for read in node.inputs]
+    return closure(pending, lambda node: [read.node for read in node.inputs] if may_have(node.op, 0, ()) else ())
+
+
+def _overwriting(graph: Graph) -> set[str]:
+    """Returns the functions with an op that works in place, and all functions that call them."""
+    library = graph.functions
+    found = [each.signature.name for each in library if not IN_PLACE.isdisjoint(node.op for node in each.node_def)]
+    return library.reaching(found) if found else set()
