@@ -22,7 +22,7 @@ from support.graphs import (
     neg,
     node,
     placeholder,
-    unary,
+    typed,
     written,
 )
 
@@ -61,7 +61,7 @@ def test_another_body_is_proven_and_a_wrong_one_is_caught(desk: Desk) -> None:
     assert {before for before, _, equal in compared(found) if equal} >= {"a1_grad"}
     assert "'a3'" in str(found["edit"]["notes"])
     (desk.folder / "out.pb").unlink()
-    desk.put("body.pb", graph_bytes(placeholder("a2"), placeholder("dy"), unary("Tanh", "again", "a2"),
+    desk.put("body.pb", graph_bytes(placeholder("a2"), placeholder("dy"), typed("Tanh", "again", "a2"),
                                     node("a2_grad", "TanhGrad", ["again", "dy"], T=FLOAT)))  # fmt: skip
     report(desk, tanh(), *options, code=5)
     report(desk, tanh(), *options, "--rtol", "1e-9", code=5)
@@ -79,8 +79,8 @@ def test_a_body_that_rounds_otherwise_passes_within_a_tolerance(desk: Desk) -> N
 
 
 def test_xla_compiles_and_is_compared_within_a_tolerance(desk: Desk) -> None:
-    records = [placeholder("x", FLOAT, (64, 64)), unary("Tanh", "a", "x"), unary("Exp", "b", "a"), add("c", "b", "a"),
-               unary("Sigmoid", "d", "c"), identity("y", "d")]  # fmt: skip
+    records = [placeholder("x", FLOAT, (64, 64)), typed("Tanh", "a", "x"), typed("Exp", "b", "a"), add("c", "b", "a"),
+               typed("Sigmoid", "d", "c"), identity("y", "d")]  # fmt: skip
     assert report(desk, records, "--select", "^[abcd]$", "--name", "fast", "--xla")["proof"]["tolerance"]["rtol"] > 0
     assert graphs.attrs((desk.folder / "out.pb").read_bytes(), "fast")["_XlaMustCompile"].b
 
@@ -95,7 +95,7 @@ def test_what_xla_cannot_compile_is_said_in_its_words(desk: Desk) -> None:
 def test_a_convolution_under_xla_is_warned_about(desk: Desk) -> None:
     records = [placeholder("x", FLOAT, (1, 4, 4, 1)), const("k", [1, 2, 3, 4], shape=(2, 2, 1, 1)),
                node("conv", "Conv2D", ["x", "k"], T=FLOAT, strides=[1, 1, 1, 1], padding="SAME"),
-               unary("Relu", "r", "conv"), identity("y", "r")]  # fmt: skip
+               typed("Relu", "r", "conv"), identity("y", "r")]  # fmt: skip
     found = report(desk, records, "--select", "conv|r$", "--name", "fast", "--xla")
     assert any("Conv2D" in warning for warning in found["warnings"])
 

@@ -40,10 +40,9 @@ from support.graphs import (
     graph_bytes,
     library,
     names,
-    node,
     parsed,
     tensor,
-    unary,
+    typed,
     written,
 )
 from support.graphs import identity as identity_record
@@ -151,11 +150,11 @@ def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
 def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
     m = Builder()
     m.placeholder("x", shape=(3,))
-    m.node("a", "Sin", ["x"], T="float32")
-    m.node("y", "Sin", [doubling_loop(m, "inner", "a")], T="float32")
+    m.typed("Sin", "a", "x")
+    m.typed("Sin", "y", doubling_loop(m, "inner", "a"))
     loops = [{"code": "crosses-loop", "loop": "inner/frame"}, {"code": "crosses-loop", "loop": "other/frame"}]
     refused(m.graph(), "no-gradient", lab.adding(["y"], ["x"]), reasons=loops[:1])
-    m.node("z", "Mul", [doubling_loop(m, "other", "a"), "y"], T="float32")
+    m.typed("Mul", "z", doubling_loop(m, "other", "a"), "y")
     error = refused(m.graph(), "no-gradient", lab.adding(["z"], ["x"]))
     assert sorted(error.facts["reasons"], key=loops.index) == loops
 
@@ -166,12 +165,12 @@ def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
     m.placeholder("x", shape=(LONG,))
     m.placeholder("z", shape=(LONG,))
     for name, source in (("above", "x"), ("beside", "z")):
-        m.node(f"{name}_known", "EnsureShape", [doubling_loop(m, name, source)], T="float32", shape=(LONG,))
-    m.node("source", "Sin", ["above_known"], T="float32")
-    m.node("a", "Sin", ["source"], T="float32")
-    m.node("b", "Mul", ["a", "beside_known"], T="float32")
-    m.node("c", "Sin", ["b"], T="float32")
-    m.node("y", "Tanh", ["c"], T="float32")
+        m.typed("EnsureShape", f"{name}_known", doubling_loop(m, name, source), shape=(LONG,))
+    m.typed("Sin", "source", "above_known")
+    m.typed("Sin", "a", "source")
+    m.typed("Mul", "b", "a", "beside_known")
+    m.typed("Sin", "c", "b")
+    m.typed("Tanh", "y", "c")
     doubling_loop(m, "behind", "y")
     feeds = {"x": numbers(LONG), "z": numbers(LONG, seed=1)}
     made = lab.same(m.bytes(), ["y"], ["source"], feeds, checkpoints=checkpoints)
@@ -211,10 +210,10 @@ def two_targets() -> Builder:
     m.placeholder("h", shape=(8,))
     m.const("w", [1.5, -2.0, 0.5, 3.0, 1.0, -0.5, 2.0, 0.25])
     m.const("v", [0.5, 2.0, -1.5, 1.0, 3.0, 0.75, -2.0, 1.25])
-    m.node("xw", "Mul", ["x", "w"], T="float32")
-    m.node("y", "Sin", ["xw"], T="float32")
-    m.node("xx", "Square", ["x"], T="float32")
-    m.node("z", "Mul", ["xx", "v"], T="float32")
+    m.typed("Mul", "xw", "x", "w")
+    m.typed("Sin", "y", "xw")
+    m.typed("Square", "xx", "x")
+    m.typed("Mul", "z", "xx", "v")
     return m
 
 
@@ -416,17 +415,17 @@ def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
         "noisy",
         {"a": "float32"},
         {"out": ("float32", "sum:z:0")},
-        node("shape", "Shape", ["a"], T="float32", out_type="int32"),
-        node("random", "RandomUniform", ["shape:output:0"], dtype="float32", T="int32", seed=3, seed2=4),
-        node("sum", "Mul", ["a", "random:output:0"], T="float32"),
+        typed("Shape", "shape", "a", out_type="int32"),
+        typed("RandomUniform", "random", "shape:output:0", kind="int32", dtype="float32", seed=3, seed2=4),
+        typed("Mul", "sum", "a", "random:output:0"),
     )
     m = graph_bytes(
         input_("x", shape=(LONG,)),
-        unary("Sin", "a", "x"),
+        typed("Sin", "a", "x"),
         call("call", "noisy", ["a"], ["float32"], ["float32"]),
-        unary("Sin", "b", "call"),
-        unary("Sin", "c", "b"),
-        unary("Sin", "y", "c"),
+        typed("Sin", "b", "call"),
+        typed("Sin", "c", "b"),
+        typed("Sin", "y", "c"),
         trailer=library(noisy) + VERSIONS,
     )
     feeds = {"x": numbers(LONG)}
@@ -572,15 +571,15 @@ def test_default_names_do_not_meet_those_of_the_backward_pass(lab: Lab, name: st
     """The tensors have names as TensorFlow gives them, and so have the nodes of the backward pass."""
     m = Builder()
     m.placeholder(name, shape=(4,))
-    m.node("Sin", "Sin", [name], T="float32")
-    m.node("y", "Mul", [name, "Sin"], T="float32")
+    m.typed("Sin", "Sin", name)
+    m.typed("Mul", "y", name, "Sin")
     made = lab.same(m.bytes(), ["y"], [name], {name: numbers(4)})
     assert made.results[0].startswith("gradients/")
 
 
 def test_the_default_scope_is_made_unique(lab: Lab) -> None:
     m = small()
-    m.node("gradients/x", "Sin", ["x"], T="float32")
+    m.typed("Sin", "gradients/x", "x")
     made = lab.same(m.bytes(), ["y"], ["x"], FEEDS)
     assert made.claim.scope == "gradients_1" and made.results == ("gradients_1/x",)
     again = lab.same(written(made.graph), ["y"], ["x"], FEEDS)
@@ -597,7 +596,7 @@ def test_a_scope_that_is_given(lab: Lab) -> None:
         made = lab.same(small().bytes(), ["y"], ["x"], FEEDS, scope=scope)
         assert made.claim.scope == scope.strip("/") and made.results == (f"{scope.strip('/')}/x",)
     m = small()
-    m.node("deep/down/n", "Sin", ["x"], T="float32")
+    m.typed("Sin", "deep/down/n", "x")
     for scope in ("x", "split", "deep", "deep/down", "deep/down/n"):
         refused(m.graph(), "name-taken", lab.adding(["y"], ["x"], scope=scope), name=scope)
     refused(m.graph(), "bad-name", lab.adding(["y"], ["x"], scope="a b"), name="a b")
@@ -608,9 +607,9 @@ def test_a_scope_that_is_there_in_other_letters(lab: Lab, name: str) -> None:
     """TensorFlow takes two scopes for one that differ in their case alone; everything is in one scope all the same."""
     m = Builder()
     m.placeholder(name, shape=(LONG,))
-    m.node("a", "Sin", [name], T="float32")
-    m.node("b", "Sin", ["a"], T="float32")
-    m.node("y", "Sin", ["b"], T="float32")
+    m.typed("Sin", "a", name)
+    m.typed("Sin", "b", "a")
+    m.typed("Sin", "y", "b")
     feeds = {name: numbers(LONG)}
     made = lab.same(m.bytes(), ["y"], [name], feeds)
     assert made.results[0].startswith(f"{made.claim.scope}/")
@@ -630,8 +629,8 @@ def test_weights(lab: Lab) -> None:
 def test_weights_through_which_no_gradient_flows_are_left_out(lab: Lab) -> None:
     m = small()
     m.const("steps", [1.5, 2.5])
-    m.node("floor", "Floor", ["steps"], T="float32")
-    m.node("y2", "Mul", ["y", "floor"], T="float32")
+    m.typed("Floor", "floor", "steps")
+    m.typed("Mul", "y2", "y", "floor")
     assert lab.same(m.bytes(), ["y2"], [], FEEDS, weights=True).claim.xs == ("w", "b")
     refused(m.graph(), "unconnected", lab.adding(["y2"], ["steps"], weights=True), tensors=["steps"])
     assert lab.edit(m, ["y2"], weights=True).result.facts["gradients"]["left_out"] == ["steps"]
@@ -645,8 +644,8 @@ def test_what_is_there_besides_weights_is_said(lab: Lab) -> None:
     m.placeholder("x", shape=(2,))
     m.const("one", [1.5])
     m.const("scalar", 2.0)
-    m.node("product", "Mul", ["x", "one"], T="float32")
-    m.node("y", "Mul", ["product", "scalar"], T="float32")
+    m.typed("Mul", "product", "x", "one")
+    m.typed("Mul", "y", "product", "scalar")
     others = {"single-element constant": 2}
     refused(m.graph(), "no-weights", lab.adding(["y"], weights=True), others=others, in_functions={})
 
@@ -729,7 +728,7 @@ def test_types_and_shapes(
     m = small()
     m.placeholder("text", "string")
     m.node("handle", "VarHandleOp", dtype="float32", shape=(2,), shared_name="", container="")
-    m.node("class", "ArgMax", ["z", "axis"], T="float32", Tidx="int32", output_type="int64")
+    m.typed("ArgMax", "class", "z", "axis", Tidx="int32", output_type="int64")
     m.placeholder("complex", "complex64", (2, 2))
     m.placeholder("double", "float64", (2, 2))
     m.placeholder("wide", "float32", (2, 3))

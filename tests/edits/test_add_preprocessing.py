@@ -24,8 +24,10 @@ from support.graphs import (
     identity,
     inputs,
     library,
+    neg,
     node,
     placeholder,
+    typed,
 )
 from support.meta_graphs import put, serving
 
@@ -37,8 +39,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 
-BODY = node("y", "Identity", ["x"], T=FLOAT)
-NEGATED = node("y", "Neg", ["x"], T=FLOAT)
+BODY = identity("y", "x")
+NEGATED = neg("y", "x")
 
 
 def model(*more: bytes, trailer: bytes = graphs.VERSIONS) -> Graph:
@@ -101,8 +103,7 @@ def test_the_placeholder_loses_attrs_that_the_new_one_has_not() -> None:
 def test_a_table_that_callers_have_to_fill_is_told(waits: bool) -> None:
     kinds = {"Tkey": STRING, "Tval": FLOAT}
     part = graph(
-        placeholder("image", STRING, (-1,)),
-        node("table", "HashTableV2", key_dtype=STRING, value_dtype=FLOAT),
+        placeholder("image", STRING, (-1,)), node("table", "HashTableV2", key_dtype=STRING, value_dtype=FLOAT),
         const("keys", ["a"], STRING), const("values", [1]), const("none", 0),
         node("fill", "InitializeTableV2", ["table", "keys", "values"], **kinds),
         node("image_preprocessed", "LookupTableFindV2", ["table", "image", "none", *(["^fill"] if waits else [])],
@@ -225,7 +226,7 @@ def test_a_renamed_function_far_inside_a_long_attr_is_followed() -> None:
 def test_a_placeholder_of_the_second_kind_becomes_one_of_the_first() -> None:
     """PlaceholderV2 needs a shape attr, which the other placeholder need not have."""
     found = from_bytes(graphs.graph_bytes(node("x", "PlaceholderV2", dtype=FLOAT), identity("y", "x")))
-    part = graph(node("x", "Placeholder", dtype=FLOAT), node("x_preprocessed", "Neg", ["x"], T=FLOAT))
+    part = graph(node("x", "Placeholder", dtype=FLOAT), neg("x_preprocessed", "x"))
     add_preprocessing(found, part)
     assert found["x"].op == "Placeholder"
 
@@ -235,7 +236,7 @@ def scoring(*more: bytes, trailer: bytes = graphs.VERSIONS) -> Graph:
 
 
 def post(*more: bytes, trailer: bytes = graphs.versions(27)) -> Graph:
-    records = [placeholder("logits", FLOAT, None), node("logits_postprocessed", "Softmax", ["logits"], T=FLOAT), *more]
+    records = [placeholder("logits", FLOAT, None), typed("Softmax", "logits_postprocessed", "logits"), *more]
     return graph(*records, trailer=trailer, name="post.pb")
 
 
@@ -248,7 +249,7 @@ def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
         [
             placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("logits_raw", "x", "w"),
             identity("inside", "logits_raw"), node("n", "NoOp", ["^logits_raw"]),
-            node("logits", "Softmax", ["logits_raw"], T=FLOAT),
+            typed("Softmax", "logits", "logits_raw"),
         ],
         command=f"add-postprocessing {tmp_path / 'post.pb'}",
     )  # fmt: skip
@@ -305,7 +306,7 @@ SCALAR = graphs.scalar("logits", 1, INT32)
         ([placeholder("logits"), const("aside", [1])], "logits", ["logits_raw"]),
         ([placeholder("raw"), identity("done", "raw")], "done:0", ["logits_raw"]),
         ([placeholder("raw"), const("logits", [5]), add("done", "raw", "logits")], "done", ["logits_raw", "logits_1"]),
-        ([placeholder("raw"), SCALAR, node("topk", "TopKV2", ["raw", "logits"], T=FLOAT)], "topk:1", ["topk:1"]),
+        ([placeholder("raw"), SCALAR, typed("TopKV2", "topk", "raw", "logits")], "topk:1", ["topk:1"]),
     ],
     ids=["the placeholder itself", "another name", "another node of the served name", "the same beside an identity"],
 )
@@ -327,13 +328,13 @@ def test_a_result_of_an_unknown_op_is_still_a_graph_that_loads() -> None:
 SPLIT = [
     const("axis", [0], INT32, ()),
     const("v", [1, 2]),
-    node("logits", "Split", ["axis", "v"], T=FLOAT, num_split=2),
+    typed("Split", "logits", "axis", "v", num_split=2),
 ]
 
 
 @pytest.mark.tensorflow
 def test_an_output_of_a_signature_that_is_one_of_several_of_its_node(desk: Desk) -> None:
-    nodes = [const("axis", 0, INT32), node("s", "Split", ["axis", "w/read"], T=FLOAT, num_split=2)]
+    nodes = [const("axis", 0, INT32), typed("Split", "s", "axis", "w/read", num_split=2)]
     put(desk.folder / "scoring", serving({"x": "x:0"}, {"a": "s:0", "b": "s:1"}, *nodes))
     report = desk.report(
         "add-postprocessing", "scoring", "--at", "serving_default/b", "--steps", "rescale(2)", "-o", "out"
@@ -372,9 +373,7 @@ def test_what_does_not_fit_a_result(
 
 def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:
     found = graph(placeholder("x", FLOAT, (2,)), identity("c", "x"), identity("c_1", "c"))
-    part = graph(
-        placeholder("c_1", FLOAT, None), identity("c", "c_1"), node("c_1_postprocessed", "Abs", ["c"], T=FLOAT)
-    )
+    part = graph(placeholder("c_1", FLOAT, None), identity("c", "c_1"), typed("Abs", "c_1_postprocessed", "c"))
     result = add_postprocessing(found, part)
     assert inputs(found)["c_2"] == ["c_1_raw"] and inputs(found)["c_1"] == ["c_2"]
     check_error(result.notes[-1], "name-taken", {"name": "c", "found": "c_2"})

@@ -9,7 +9,21 @@ import pytest
 from support import graphs
 from support.desk import Desk
 from support.expecting import refused
-from support.graphs import DOUBLE, FLOAT, INT32, Builder, add, const, dtypes, graph, graph_bytes, node, placeholder
+from support.graphs import (
+    DOUBLE,
+    FLOAT,
+    INT32,
+    Builder,
+    add,
+    const,
+    dtypes,
+    graph,
+    graph_bytes,
+    node,
+    placeholder,
+    relu,
+    typed,
+)
 from support.operating import operated
 from support.running import run
 
@@ -24,7 +38,7 @@ HALF = graphs.dtype(19)
 
 
 def unary(op: str, name: str = "y", source: str = "x", kind: bytes = FLOAT, **attrs: Any) -> bytes:
-    return node(name, op, [source], T=kind, **attrs)
+    return typed(op, name, source, kind=kind, **attrs)
 
 
 X, INTS, END = placeholder("x"), [placeholder("a", INT32), placeholder("b", INT32)], unary("Neg", "z", "y")
@@ -42,7 +56,7 @@ SWAPPED: dict[str, tuple[list[bytes], str, list[bytes], dict[str, Any]]] = {
     ),
     "a count follows from the inputs": (
         [*INTS, node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, INT32))], "y op=AddN",
-        [*INTS, node("y", "AddN", ["a", "b"], N=2, T=INT32)], {"inferred": {"N": ["y"]}},
+        [*INTS, typed("AddN", "y", "a", "b", kind=INT32, N=2)], {"inferred": {"N": ["y"]}},
     ),
     "dtypes follow from the inputs": (
         [INTS[0], X, node("y", "TupleOf", ["a", "x"])], "y op=IdentityN",
@@ -82,7 +96,7 @@ def test_what_becomes_of_nodes(desk: Desk, what: str) -> None:
 
 MODEL = [
     placeholder("x"), unary("Relu", "a"), add("sum", "a", "x"), placeholder("n", INT32), unary("Neg", "m", "n", INT32),
-    node("split", "Split", ["dim", "x"], T=FLOAT, num_split=2), const("dim", [0], INT32), unary("Abs", "p", "split"),
+    typed("Split", "split", "dim", "x", num_split=2), const("dim", [0], INT32), unary("Abs", "p", "split"),
     unary("Abs", "q", "split:1"), *graphs.loop()[1:], unary("Abs", "old", "x"),
 ]  # fmt: skip
 
@@ -113,7 +127,7 @@ def test_what_is_refused(arguments: tuple[str, ...], exit_code: int, code: str, 
 
 
 def test_an_output_that_is_read_must_stay() -> None:
-    found = graph(placeholder("x"), node("y", "Unpack", ["x"], T=FLOAT, num=2), unary("Abs", "z", "y:1"))
+    found = graph(placeholder("x"), typed("Unpack", "y", "x", num=2), unary("Abs", "z", "y:1"))
     facts = {"node": "y", "tensor": "y:1", "user": "z", "count": 1}
     refused(found, "no-such-tensor", lambda g: gds.set_attr(g, [g["y"]], [("op", "Neg")]), **facts)
 
@@ -152,8 +166,8 @@ def test_in_a_loop_and_beside_calls_it_is_proven(tmp_path: Path) -> None:
     graphs.body_node(function, "n", "Neg", ["a"], T="float32")
     function.ret["b"] = "n:y:0"
     m.node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=graphs.func("F"))
-    m.node("y", "AddV2", ["call", "x"], T="float32")
-    m.node("beside", "Square", ["x"], T="float32")
+    m.typed("AddV2", "y", "call", "x")
+    m.typed("Square", "beside", "x")
     outcome = operated(tmp_path, m, lambda graph: gds.set_attr(graph, ["w/less_s", "y"], [("op", "Mul")]))
     compared = {output.after: output.comparison is not None for output in outcome.proof.outputs}
     assert compared == {"y": False, "beside": True}
@@ -172,7 +186,7 @@ def test_what_does_not_run_is_not_written(desk: Desk) -> None:
 
 
 def test_inside_a_function(desk: Desk) -> None:
-    library = graphs.library(graphs.function("F", node("y", "Relu", ["x"], T=FLOAT), ret="y:activations:0"))
+    library = graphs.library(graphs.function("F", relu("y", "x"), ret="y:activations:0"))
     call = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=graphs.func("F"))
     desk.put("before.pb", graph_bytes(placeholder("x"), call, trailer=library + graphs.VERSIONS))
     ran = desk.run("set-attr", "before.pb", "--in", "F", "--op", "Relu", "op=Neg", *QUICK)

@@ -36,6 +36,7 @@ from support.graphs import (
     placeholder,
     scalar,
     tensor,
+    typed,
 )
 from support.meta_graphs import read
 from support.patience import within
@@ -185,7 +186,7 @@ def test_constants_can_be_shared() -> None:
 
 
 SPLIT = [
-    X, scalar("axis", 0, INT32), node("split", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+    X, scalar("axis", 0, INT32), typed("Split", "split", "axis", "x", num_split=2),
     add("s/a", "split", "split:1"), add("s/b", "split:1", "s/a", "^split"), neg("other", "x"), neg("more", "x"),
 ]  # fmt: skip
 COMPUTED = [X, const("s/w", [1, 2]), neg("s/minus", "s/w"), add("s/y", "x", "s/minus")]
@@ -242,14 +243,13 @@ def test_options() -> None:
     ("records", "shown"),
     [
         (
-            [placeholder("x", FLOAT, (2,)), placeholder("p", "bool", ()), node("sides", "Switch", ["x", "p"], T=FLOAT),
-             neg("s/a", "sides:1"), node("y", "Merge", ["sides", "s/a"], T=FLOAT, N=2)],
+            [placeholder("x", FLOAT, (2,)), placeholder("p", "bool", ()), typed("Switch", "sides", "x", "p"),
+             neg("s/a", "sides:1"), typed("Merge", "y", "sides", "s/a", N=2)],
             ["t(x) == s(x)"],
         ),
         (
-            [const("s/init", [0.0, 0.0]),
-             node("s/v", "VariableV2", dtype=FLOAT, shape=(2,)),
-             node("s/assign", "Assign", ["s/v", "s/init"], T=FLOAT)],
+            [const("s/init", [0.0, 0.0]), node("s/v", "VariableV2", dtype=FLOAT, shape=(2,)),
+             typed("Assign", "s/assign", "s/v", "s/init")],
             ["edited(x) == original(x)", "t(x) == s(x)"],
         ),
         (
@@ -268,7 +268,7 @@ def test_what_the_comparison_of_the_graphs_alone_shows(desk: Desk, records: list
 def test_a_graph_that_runs_on_no_feed_is_given_up_soon(desk: Desk) -> None:
     """Sounds are made for the input, and not by the million where its shape is not known."""
     wav = node("s/wav", "DecodeWav", ["sound"], desired_channels=1, desired_samples=-1)
-    cut = node("s/cut", "Reshape", ["s/wav", "s/odd"], T=FLOAT, Tshape=INT32)
+    cut = typed("Reshape", "s/cut", "s/wav", "s/odd", Tshape=INT32)
     records = [placeholder("sound", STRING), wav, const("s/odd", [7, 11, 13], INT32), cut, identity("y", "s/cut")]
     desk.put("model.pb", graphs.graph_bytes(*records))
     with within(15):
@@ -293,7 +293,7 @@ def test_two_clones_of_a_loop_run_in_one_session() -> None:
 
 def test_a_frame_whose_name_is_in_use() -> None:
     """The name of a frame is no name of a node: it may be taken where the scope is free."""
-    taken = node("other/Enter", "Enter", ["start"], T=FLOAT, frame_name="v", is_constant=True, parallel_iterations=10)
+    taken = typed("Enter", "other/Enter", "start", frame_name="v", is_constant=True, parallel_iterations=10)
     _, result = cloned([*LOOP, taken], "w", "v")
     check_error(result.notes[0], "while-loop", {"renamed": {"w": "v_1"}})
 
@@ -325,9 +325,9 @@ def test_what_is_computed_in_a_loop_is_cloned() -> None:
 
 @pytest.mark.tensorflow
 def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
-    records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
+    records = [placeholder("p", BOOL, ()), X, typed("Switch", "switch", "x", "p"),
                node("s/k", "Const", ["^pivot"], dtype=FLOAT, value=tensor([3, 4])), identity("pivot", "switch:1"),
-               node("s/mul", "Mul", ["switch:1", "s/k"], T=FLOAT), identity("y", "s/mul")]  # fmt: skip
+               typed("Mul", "s/mul", "switch:1", "s/k"), identity("y", "s/mul")]  # fmt: skip
     found, _ = cloned(records)
     assert taken_both_ways(found, "t/mul") == taken_both_ways(found, "y") == [[[3.0, 8.0]], "a dead value"]
 
@@ -335,8 +335,8 @@ def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
 @pytest.mark.tensorflow
 def test_a_whole_conditional() -> None:
     records = [placeholder("p", BOOL, ()), X, placeholder("z", FLOAT, (2,)),
-               node("s/switch", "Switch", ["x", "p"], T=FLOAT), neg("s/a", "s/switch:1"),
-               identity("s/b", "s/switch"), node("s/merge", "Merge", ["s/b", "s/a"], T=FLOAT, N=2),
+               typed("Switch", "s/switch", "x", "p"), neg("s/a", "s/switch:1"),
+               identity("s/b", "s/switch"), typed("Merge", "s/merge", "s/b", "s/a", N=2),
                identity("y", "s/merge")]  # fmt: skip
     found, _ = cloned(records, inputs=[("x", "z")])
     for p, sign in ((True, -1), (False, 1)):
@@ -411,9 +411,8 @@ def test_an_initial_value_that_others_use_is_not_cloned() -> None:
 
 
 def test_two_variables_with_one_initial_value() -> None:
-    records = [X, *variable("s", "init"),
-               node("s/v2", "VariableV2", dtype=FLOAT, shape=(2,)),
-               node("init/Assign2", "Assign", ["s/v2", "init/twice"], T=FLOAT)]  # fmt: skip
+    records = [X, *variable("s", "init"), node("s/v2", "VariableV2", dtype=FLOAT, shape=(2,)),
+               typed("Assign", "init/Assign2", "s/v2", "init/twice")]  # fmt: skip
     found, _ = cloned(records)
     inputs = graphs.inputs(found)
     assert inputs["t/init/Assign"] == ["t/v", "t/init/twice"] and inputs["t/init/Assign2"] == ["t/v2", "t/init/twice"]
@@ -446,9 +445,9 @@ def test_a_temporary_variable_is_the_clones_own() -> None:
     records = [
         X,
         node("s/tmp", "TemporaryVariable", dtype=FLOAT, shape=(2,), var_name=""),
-        node("s/set", "Assign", ["s/tmp", "x"], T=FLOAT),
-        node("s/more", "AssignAdd", ["s/set", "x"], T=FLOAT),
-        node("s/end", "DestroyTemporaryVariable", ["s/more"], T=FLOAT, var_name="s/tmp"),
+        typed("Assign", "s/set", "s/tmp", "x"),
+        typed("AssignAdd", "s/more", "s/set", "x"),
+        typed("DestroyTemporaryVariable", "s/end", "s/more", var_name="s/tmp"),
         identity("y", "s/end"),
     ]
     found, _ = cloned(records)

@@ -11,7 +11,7 @@ from support import cloned_models, graphs
 from support.aside import Aside
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
 from support.desk import check_error
-from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor
+from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor, typed
 from support.trained_model import VARIABLES, opened, put
 
 import gdsurgeon as gds
@@ -138,8 +138,8 @@ def test_an_initialiser_that_restores_is_cloned() -> None:
         placeholder("x", graphs.FLOAT, (2,)), node("net/w", "VariableV2", dtype=graphs.FLOAT, shape=(2,)),
         text("from", "other.ckpt", ()), text("from/names", "w"), text("from/slices", ""),
         node("from/restore", "RestoreV2", ["from", "from/names", "from/slices"], dtypes=dtypes(graphs.FLOAT)),
-        node("net/w/Assign", "Assign", ["net/w", "from/restore"], T=graphs.FLOAT), identity("net/read", "net/w"),
-        node("net/y", "Mul", ["x", "net/read"], T=graphs.FLOAT),
+        typed("Assign", "net/w/Assign", "net/w", "from/restore"), identity("net/read", "net/w"),
+        typed("Mul", "net/y", "x", "net/read"),
     ))  # fmt: skip
     clone(found)
     assert graphs.inputs(found)["copy/w/Assign"] == ["copy/w", "from/restore"]

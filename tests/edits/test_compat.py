@@ -33,6 +33,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    typed,
     versions,
 )
 from support.older import check_reason, older, same, unknown
@@ -78,10 +79,10 @@ def test_all_that_is_unknown_is_listed_in_functions_too() -> None:
         add("a", "x", "x"),
         add("b", "a", "a"),
         node("c", "Cast", ["b"], SrcT=FLOAT, DstT=FLOAT, Truncate=True),
-        node("d", "Bitcast", ["c"], T=FLOAT, type="uint32"),
+        typed("Bitcast", "d", "c", type="uint32"),
         node("e", "Foo", ["d"]),
         node("f", "F", ["b"]),
-        node("g", "Dequantize", ["c", "x", "x"], T="qint8", mode="NO"),
+        typed("Dequantize", "g", "c", "x", "x", kind="qint8", mode="NO"),
         trailer=library(function("F", add("y", "x", "x")), function("Unused", node("y", "Foo", ["x"]))) + OLD,
     )
     assert unknown(found, "1.4") == [
@@ -132,7 +133,7 @@ def test_check_tells_and_writes_nothing(desk: Desk) -> None:
 
 
 def conv(**attrs: object) -> bytes:
-    return node("y", "Conv2D", ["x", "w"], T=FLOAT, strides=ONES, padding="SAME", **attrs)  # type: ignore[arg-type]
+    return typed("Conv2D", "y", "x", "w", strides=ONES, padding="SAME", **attrs)  # type: ignore[arg-type]
 
 
 def test_attrs_with_the_default_of_later_releases_go() -> None:
@@ -147,7 +148,7 @@ def test_attrs_with_the_default_of_later_releases_go() -> None:
 
 def test_versions_become_those_of_the_release() -> None:
     said = b"\x08\xda\x0e\x10\x80\x10\x18\x1b\x18\x1a"  # producer 1882, min_consumer 2048, bad_consumers 27 and 26
-    before = graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=graphs.encode_len(4, said))
+    before = graph(X, neg("y", "x"), trailer=graphs.encode_len(4, said))
     result = compat(before, "1.12")
     after = graphs.parsed(before).versions
     assert (after.producer, after.min_consumer, list(after.bad_consumers)) == (27, 27, [26])
@@ -158,7 +159,7 @@ def test_versions_become_those_of_the_release() -> None:
 
 def test_a_file_that_says_nothing_of_versions_goes_on_saying_nothing() -> None:
     expect(graph(X, add("y", "x", "x"), trailer=b""), lambda g: compat(g, "1.4"),
-           [X, node("y", "Add", ["x", "x"], T=FLOAT)], trailer=b"")  # fmt: skip
+           [X, typed("Add", "y", "x", "x")], trailer=b"")  # fmt: skip
 
 
 def test_what_has_another_default_is_written_out() -> None:
@@ -172,14 +173,14 @@ def test_what_has_another_default_is_written_out() -> None:
 
 
 def test_an_older_form_keeps_name_inputs_controls_and_device() -> None:
-    before = [X, add("y", "x", "x", "^x", device="/cpu:0"), node("z", "Neg", ["y"], T=FLOAT)]
-    after = [X, node("y", "Add", ["x", "x", "^x"], T=FLOAT, device="/cpu:0"), before[2]]
+    before = [X, add("y", "x", "x", "^x", device="/cpu:0"), neg("z", "y")]
+    after = [X, typed("Add", "y", "x", "x", "^x", device="/cpu:0"), before[2]]
     result = expect(before, lambda g: compat(g, "1.4"), after, command="compat --for 1.4", trailer=OLD)
     assert list(result.facts["replaced"].values()) == [1]
 
 
 def test_bodies_of_functions_are_older_too() -> None:
-    body = [add("s", "x", "x"), node("y", "Neg", ["s:z:0"], T=FLOAT)]
+    body = [add("s", "x", "x"), neg("y", "s:z:0")]
     call = node("c", "F", ["x"])
     found = graph(X, call, trailer=library(function("F", *body)) + OLD)
     result = compat(found, "1.4")
@@ -191,9 +192,9 @@ def test_bodies_of_functions_are_older_too() -> None:
 def test_a_constant_that_a_loop_needs_is_in_the_loop() -> None:
     found = graph(
         placeholder("x", shape=(2,)),
-        node("enter", "Enter", ["x"], T=FLOAT, frame_name="loop"),
-        node("y", "LeakyRelu", ["enter"], T=FLOAT, alpha=0.5),
-        node("exit", "Exit", ["y"], T=FLOAT),
+        typed("Enter", "enter", "x", frame_name="loop"),
+        typed("LeakyRelu", "y", "enter", alpha=0.5),
+        typed("Exit", "exit", "y"),
     )
     compat(found, "1.4")
     assert graphs.inputs(found)["y/Const"] == ["^enter"]
@@ -203,10 +204,10 @@ NMS = [placeholder("x", shape=(5, 4)), placeholder("s", shape=(5,)), scalar("n",
 HALF = dtype(19)
 HALVES = [placeholder("x", HALF, (5, 4)), placeholder("s", HALF, (5,)), NMS[2], scalar("t", 0.5, HALF)]
 UNREADABLE = [
-    node("b", "FusedBatchNormV3", ["x", "s", "s", "s", "s"], T=FLOAT, U=FLOAT, is_training=False), neg("y", "b:5"),
+    typed("FusedBatchNormV3", "b", "x", "s", "s", "s", "s", U=FLOAT, is_training=False), neg("y", "b:5"),
 ]  # fmt: skip
 SELECTED = [
-    scalar("z", 0), node("b", "NonMaxSuppressionV5", ["x", "s", "n", "t", "t", "z"], T=FLOAT), neg("y", "b:1"),
+    scalar("z", 0), typed("NonMaxSuppressionV5", "b", "x", "s", "n", "t", "t", "z"), neg("y", "b:1"),
 ]  # fmt: skip
 
 
@@ -214,17 +215,17 @@ SELECTED = [
     ("records", "code", "facts"),
     [
         ([placeholder("x", shape=(1, 2, 2, 1)), const("s", [1.0]), *UNREADABLE], "output-read", {}),
-        ([X, node("y", "LeakyRelu", ["x"], T=FLOAT, alpha=1.5)], "bad-value", {}),
-        ([placeholder("x", DOUBLE, (2,)), node("y", "LeakyRelu", ["x"], T=DOUBLE, alpha=0.5)], "unsupported-dtype",
+        ([X, typed("LeakyRelu", "y", "x", alpha=1.5)], "bad-value", {}),
+        ([placeholder("x", DOUBLE, (2,)), typed("LeakyRelu", "y", "x", kind=DOUBLE, alpha=0.5)], "unsupported-dtype",
          {"dtype": "float64"}),
-        ([placeholder("x", shape=(-1,)), node("y", "Equal", ["x", "x"], T=FLOAT, incompatible_shape_error=False)],
+        ([placeholder("x", shape=(-1,)), typed("Equal", "y", "x", "x", incompatible_shape_error=False)],
          "shape-unknown", {}),
-        ([*NMS, node("y", "NonMaxSuppressionV4", ["x", "s", "n", "t", "t"], T=FLOAT, pad_to_max_output_size=True)],
+        ([*NMS, typed("NonMaxSuppressionV4", "y", "x", "s", "n", "t", "t", pad_to_max_output_size=True)],
          "pads-output", {}),
-        ([*NMS, node("y", "NonMaxSuppressionV5", ["x", "s", "n", "t", "t", "t"], T=FLOAT)], "lowers-scores", {}),
+        ([*NMS, typed("NonMaxSuppressionV5", "y", "x", "s", "n", "t", "t", "t")], "lowers-scores", {}),
         ([*NMS, *SELECTED], "output-read", {}),
         ([*NMS, *SELECTED[:-1]], "output-read", {}),
-        ([*HALVES, node("y", "NonMaxSuppressionV4", ["x", "s", "n", "t", "t"], T=HALF, T_threshold=HALF)],
+        ([*HALVES, typed("NonMaxSuppressionV4", "y", "x", "s", "n", "t", "t", kind=HALF, T_threshold=HALF)],
          "dtype-mismatch", {"found": "float16"}),
         *(([X, node("y", "Einsum", ["x"] * count, T=FLOAT, N=count, equation=equation)], "not-a-product",
            {"equation": equation}) for count, equation in ((2, "ab,bc->a"), (2, "ab,b...->a..."), (1, "ab->ba"))),
@@ -243,7 +244,7 @@ def test_what_has_no_older_form_is_refused_with_the_reason(
 def test_a_batch_norm_that_is_the_output_has_one_output_less(is_training: bool) -> None:
     """Its reserve space is an output of the graph, as all outputs of the last node, and undefined."""
     weights = [const(name, [1.0, 2.0]) for name in "somv"]
-    norm = node("y", "FusedBatchNormV3", ["x", *"somv"], T=FLOAT, U=FLOAT, is_training=is_training)
+    norm = typed("FusedBatchNormV3", "y", "x", *"somv", U=FLOAT, is_training=is_training)
     found = graph(placeholder("x", shape=(1, 2, 2, 2)), *weights, norm)
     result = compat(found, "1.12")
     assert graphs.ops(found)["y"] == "FusedBatchNormV2"
@@ -266,19 +267,19 @@ def broadcasting() -> list[bytes]:
         placeholder("n"),
         placeholder("row"),
     ]
-    out += [node("m", "BatchMatMulV2", ["a", "b"], T=FLOAT), node("m2", "BatchMatMulV2", ["b", "n"], T=FLOAT)]
-    out += [node("mx", "BatchMatMulV2", ["b", "b"], T=FLOAT, adj_x=False, adj_y=True)]
+    out += [typed("BatchMatMulV2", "m", "a", "b"), typed("BatchMatMulV2", "m2", "b", "n")]
+    out += [typed("BatchMatMulV2", "mx", "b", "b", adj_x=False, adj_y=True)]
     out += [
         scalar("zero", 0),
-        node("c", "Greater", ["b", "zero"], T=FLOAT),
+        typed("Greater", "c", "b", "zero"),
         node("c0", "All", ["c", "all"], Tidx=INT32),
     ]
     out += [const("all", [0, 1, 2], INT32), const("last", [1], INT32)]
     out += [node("cl", "All", ["c", "last"], Tidx=INT32)]  # (2, 2)
-    out += [node("s", "SelectV2", ["c", "zero", "b"], T=FLOAT), node("s2", "SelectV2", ["cl", "n", "zero"], T=FLOAT)]
-    out += [node("s3", "SelectV2", ["c0", "b", "zero"], T=FLOAT), node("s4", "SelectV2", ["c", "b", "b"], T=FLOAT)]
-    out += [node("cn", "Greater", ["row", "zero"], T=FLOAT), node("s5", "SelectV2", ["cn", "row", "b"], T=FLOAT)]
-    out += [node("w", "BroadcastTo", ["n", "wide"], T=FLOAT, Tidx=INT64), const("wide32", [2, 3, 2, 2], INT32)]
+    out += [typed("SelectV2", "s", "c", "zero", "b"), typed("SelectV2", "s2", "cl", "n", "zero")]
+    out += [typed("SelectV2", "s3", "c0", "b", "zero"), typed("SelectV2", "s4", "c", "b", "b")]
+    out += [typed("Greater", "cn", "row", "zero"), typed("SelectV2", "s5", "cn", "row", "b")]
+    out += [typed("BroadcastTo", "w", "n", "wide", Tidx=INT64), const("wide32", [2, 3, 2, 2], INT32)]
     out += [node("wide", "Cast", ["wide32"], SrcT=INT32, DstT=INT64)]
     return out
 
@@ -286,36 +287,36 @@ def broadcasting() -> list[bytes]:
 def contracting() -> list[bytes]:
     """Products in the forms that attention has them in, and plain ones; those that keep the order add no Transpose."""
     out = [placeholder("p", shape=(-1, 3, 2, 4)), placeholder("q", shape=(-1, 3, 2, 4)), placeholder("m", shape=(3, 2))]
-    out += [node("e0", "Einsum", ["p", "q"], T=FLOAT, N=2, equation="aecd,abcd->acbe")]
-    out += [node("e1", "Einsum", ["p", "q"], T=FLOAT, N=2, equation="abcd,aecd->aceb")]
-    out += [node("e5", "Einsum", ["e0", "q"], T=FLOAT, N=2, equation="acbe,aecd->abcd")]
-    out += [node("e6", "Einsum", ["m", "m"], T=FLOAT, N=2, equation="ab,cb->ca")]
-    return [*out, node("e7", "Einsum", ["m", "k"], T=FLOAT, N=2, equation="ij,jk->ik"), placeholder("k", shape=(2, 2))]
+    out += [typed("Einsum", "e0", "p", "q", N=2, equation="aecd,abcd->acbe")]
+    out += [typed("Einsum", "e1", "p", "q", N=2, equation="abcd,aecd->aceb")]
+    out += [typed("Einsum", "e5", "e0", "q", N=2, equation="acbe,aecd->abcd")]
+    out += [typed("Einsum", "e6", "m", "m", N=2, equation="ab,cb->ca")]
+    return [*out, typed("Einsum", "e7", "m", "k", N=2, equation="ij,jk->ik"), placeholder("k", shape=(2, 2))]
 
 
 def rows() -> list[bytes]:
     """Softmaxes of tensors of several ranks, known and not."""
     out = [placeholder("t3", shape=(2, 3, 4)), placeholder("t2", shape=(-1, 3)), placeholder("any")]
     out += [placeholder("wide", shape=(2, 2, -1))]
-    out += [node(f"s_{of}", "Softmax", [of], T=FLOAT) for of in ("t3", "t2", "any", "wide")]
-    return [*out, node("l_t3", "LogSoftmax", ["t3"], T=FLOAT), node("l_any", "LogSoftmax", ["any"], T=FLOAT)]
+    out += [typed("Softmax", f"s_{of}", of) for of in ("t3", "t2", "any", "wide")]
+    return [*out, typed("LogSoftmax", "l_t3", "t3"), typed("LogSoftmax", "l_any", "any")]
 
 
 def others() -> list[bytes]:
-    norm = node("bn", "FusedBatchNormV3", ["i", "two", "two", "two", "two"], T=FLOAT, U=FLOAT, is_training=False)
+    norm = typed("FusedBatchNormV3", "bn", "i", "two", "two", "two", "two", U=FLOAT, is_training=False)
     out = [placeholder("i", shape=(-1, 3, 3, 2)), const("two", [1.5, 2.5]), norm]
     out += [
-        node("v", "LeakyRelu", ["i"], T=FLOAT, alpha=0.25),
+        typed("LeakyRelu", "v", "i", alpha=0.25),
         add("av", "v", "v"),
-        node("e", "EnsureShape", ["v"], T=FLOAT, shape=(-1, 3, 3, 2)),
+        typed("EnsureShape", "e", "v", shape=(-1, 3, 3, 2)),
     ]
-    out += [scalar("q", 0.5), node("eq", "Equal", ["i", "q"], T=FLOAT, incompatible_shape_error=False)]
+    out += [scalar("q", 0.5), typed("Equal", "eq", "i", "q", incompatible_shape_error=False)]
     out += [placeholder("boxes", shape=(-1, 4)), placeholder("scores", shape=(-1,)), scalar("k", 4, INT32)]
     out += [scalar("iou", 0.5), scalar("thr", 0.4), scalar("none", 0)]
     nms = ["boxes", "scores", "k", "iou", "thr"]
     out += [node("n3", "NonMaxSuppressionV3", nms, T=FLOAT), node("n4", "NonMaxSuppressionV4", nms, T=FLOAT)]
-    out += [node("n5", "NonMaxSuppressionV5", [*nms, "none"], T=FLOAT)]
-    out += [node(f"only_{name}", "Identity", [name], T=INT32) for name in ("n4", "n5")]
+    out += [typed("NonMaxSuppressionV5", "n5", *nms, "none")]
+    out += [identity(f"only_{name}", name, kind=INT32) for name in ("n4", "n5")]
     return out
 
 
@@ -364,7 +365,7 @@ def test_older_forms_give_the_same_bit_for_bit() -> None:
 @pytest.mark.parametrize("least", [0.0, np.nan])
 def test_boxes_that_are_not_finite_show_nothing(desk: Desk, least: float) -> None:
     """Both versions select the same of finite boxes only."""
-    desk.put("m.pb", graphs.graph_bytes(*NMS, node("y", "NonMaxSuppressionV3", ["x", "s", "n", "t", "t"], T=FLOAT)))
+    desk.put("m.pb", graphs.graph_bytes(*NMS, typed("NonMaxSuppressionV3", "y", "x", "s", "n", "t", "t")))
     np.savez("feeds.npz", x=np.float32([[least] * 4, *[[0, 0, 1, 1]] * 4]), s=np.float32([0.9, 0.8, 0.7, 0.6, 0.1]))
     command = ("compat", "m.pb", "--for", "1.4", "--feeds", "feeds.npz", "-o", "out.pb")
     if np.isfinite(least):
@@ -375,11 +376,11 @@ def test_boxes_that_are_not_finite_show_nothing(desk: Desk, least: float) -> Non
 
 STATE = [INT32, INT32, FLOAT]
 LESS = define("less", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (BOOL, "l:z:0")},
-                node("l", "Less", ["i", "n"], T=INT32))  # fmt: skip
+                typed("Less", "l", "i", "n", kind=INT32))  # fmt: skip
 STEP = define(
     "step", {"i": INT32, "n": INT32, "v": FLOAT}, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "w:z:0")},
     scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), const("k", [1.5, -0.75]),
-    add("s", "v", "k:output:0"), node("w", "Mul", ["s:z:0", "v"], T=FLOAT),
+    add("s", "v", "k:output:0"), typed("Mul", "w", "s:z:0", "v"),
 )  # fmt: skip
 START = [placeholder("n", INT32, ()), placeholder("x", FLOAT, (2,)), scalar("zero", 0, INT32)]
 TIMES = [{"n": n, "x": [0.5, -1.25]} for n in (0, 1, 5)]
@@ -541,7 +542,7 @@ def test_an_output_that_is_returned_no_longer_is_a_failure(monkeypatch: pytest.M
 
 
 def test_products_in_bodies_may_be_computed_by_another_kernel() -> None:
-    product = define("product", {"a": FLOAT}, {"o": (FLOAT, "m:product:0")}, node("m", "MatMul", ["a", "a"], T=FLOAT))
+    product = define("product", {"a": FLOAT}, {"o": (FLOAT, "m:product:0")}, typed("MatMul", "m", "a", "a"))
     square = placeholder("s", FLOAT, (2, 2))
     for called, tolerance in ((product, 1e-5), (NEGATED, 0.0)):
         name = called.signature.name

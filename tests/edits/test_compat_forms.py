@@ -32,7 +32,9 @@ from support.graphs import (
     library,
     node,
     placeholder,
+    relu,
     scalar,
+    typed,
     versions,
 )
 from support.older import check_reason, older, same, unknown
@@ -160,14 +162,14 @@ def test_what_else_is_parsed_is_refused(records: list[bytes], code: str, facts: 
 LIST = "variant"
 OF = {"element_dtype": FLOAT}
 STATE = {"i": INT32, "n": INT32, "given": LIST, "out": LIST, "last": LIST}
-LESS = define("less", STATE, {"go": (BOOL, "l:z:0")}, node("l", "Less", ["i", "n"], T=INT32))
+LESS = define("less", STATE, {"go": (BOOL, "l:z:0")}, typed("Less", "l", "i", "n", kind=INT32))
 STEP = define(
     "step", STATE,
     {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (LIST, "given"), "d": (LIST, "set:output_handle:0"),
      "e": (LIST, "kept:output_handle:0")},
     scalar("one", 1, INT32), scalar("zero", 0, INT32), const("es", [2], INT32),
     add("j", "i", "one:output:0", kind=INT32), node("get", "TensorListGetItem", ["given", "i", "es:output:0"], **OF),
-    node("square", "Mul", ["get:item:0", "get:item:0"], T=FLOAT),
+    typed("Mul", "square", "get:item:0", "get:item:0"),
     node("set", "TensorListSetItem", ["out", "i", "square:z:0"], **OF),
     node("kept", "TensorListSetItem", ["last", "zero:output:0", "square:z:0"], **OF),
 )  # fmt: skip
@@ -234,8 +236,8 @@ def test_releases_that_have_them_keep_them() -> None:
     assert graphs.ops(found)["given"] == "TensorListFromTensor" and graphs.ops(found)["while"] == "StatelessWhile"
 
 
-TWO = [node("s", "Switch", ["out", "p"], T=LIST), placeholder("p", BOOL, ()),
-       node("m", "Merge", ["s", "given"], T=LIST, N=2)]  # fmt: skip
+TWO = [typed("Switch", "s", "out", "p", kind=LIST), placeholder("p", BOOL, ()),
+       typed("Merge", "m", "s", "given", kind=LIST, N=2)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -260,14 +262,11 @@ NUMBERS = [
     scalar("one", 1, INT32),
 ]
 DIAGONALS = [
-    X, M, *NUMBERS,
-    node("diag", "MatrixDiagV3", ["x", "k1", "n", "n", "z"], T=FLOAT, align="RIGHT_LEFT"),
-    node("diag2", "MatrixDiagV2", ["x", "k", "n", "n", "z"], T=FLOAT),
-    node("part", "MatrixDiagPartV3", ["m", "k", "z"], T=FLOAT, align="LEFT_RIGHT"),
-    node("part2", "MatrixDiagPartV2", ["m", "k1", "z"], T=FLOAT),
-    node("set", "MatrixSetDiagV3", ["m", "x", "k"], T=FLOAT),
-    node("set2", "MatrixSetDiagV2", ["m", "x", "k"], T=FLOAT),
-    node("band", "MatrixBandPart", ["m", "one", "n"], T=FLOAT, Tindex=INT32),
+    X, M, *NUMBERS, typed("MatrixDiagV3", "diag", "x", "k1", "n", "n", "z", align="RIGHT_LEFT"),
+    typed("MatrixDiagV2", "diag2", "x", "k", "n", "n", "z"),
+    typed("MatrixDiagPartV3", "part", "m", "k", "z", align="LEFT_RIGHT"),
+    typed("MatrixDiagPartV2", "part2", "m", "k1", "z"), typed("MatrixSetDiagV3", "set", "m", "x", "k"),
+    typed("MatrixSetDiagV2", "set2", "m", "x", "k"), typed("MatrixBandPart", "band", "m", "one", "n", Tindex=INT32),
 ]  # fmt: skip
 GATHERS = [
     placeholder("p", shape=(2, -1, 5, 3)), placeholder("i", INT32, (2, -1, 2)), placeholder("j", INT32, (2, -1)),
@@ -299,9 +298,9 @@ def test_gathers_of_batches_give_the_same() -> None:
         same(GATHERS, "1.12", "two_dims", "one_dim", "any", "plain", feeds=[fed])
 
 
-ROWS = [scalar("r", 5, INT32), node("y", "MatrixDiagV3", ["x", "k", "r", "n", "z"], T=FLOAT)]
-BESIDE = [scalar("r", 5), node("y", "MatrixDiagV3", ["x", "k", "n", "n", "r"], T=FLOAT)]
-PART = [node("y", "MatrixDiagPartV3", ["m", "one", "z"], T=FLOAT)]
+ROWS = [scalar("r", 5, INT32), typed("MatrixDiagV3", "y", "x", "k", "r", "n", "z")]
+BESIDE = [scalar("r", 5), typed("MatrixDiagV3", "y", "x", "k", "n", "n", "r")]
+PART = [typed("MatrixDiagPartV3", "y", "m", "one", "z")]
 ONE_BATCH = node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1)
 
 
@@ -353,13 +352,13 @@ def convolved() -> list[bytes]:
     return [
         IMAGES,
         const("w", np.linspace(-1, 1, 36).tolist(), shape=(3, 3, 2, 2)),
-        node("c", "Conv2D", ["x", "w"], T=FLOAT, **EXPLICIT),
-        node("d", "DepthwiseConv2dNative", ["x", "w"], T=FLOAT, **EXPLICIT),
+        typed("Conv2D", "c", "x", "w", **EXPLICIT),
+        typed("DepthwiseConv2dNative", "d", "x", "w", **EXPLICIT),
     ]
 
 
 def test_a_pad_stands_in_front_of_what_pads_by_numbers() -> None:
-    before = [IMAGES, const("w", [1.0] * 4, shape=(1, 1, 2, 2)), node("c", "Conv2D", ["x", "w"], T=FLOAT, **EXPLICIT)]
+    before = [IMAGES, const("w", [1.0] * 4, shape=(1, 1, 2, 2)), typed("Conv2D", "c", "x", "w", **EXPLICIT)]
     found = graph(*before, trailer=graphs.versions(27))
     result = compat(found, "1.13")
     check_accounted(found, result, found.chunks())
@@ -390,8 +389,8 @@ def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.Mon
         return planned(analysis, node, text.replace("-inf", "0"))
 
     monkeypatch.setattr(Analysis, "planned", zero)
-    pool = node("m", "MaxPool", ["r"], T=FLOAT, **EXPLICIT, ksize=[1, 4, 4, 1])
-    found = graph(placeholder("x", shape=(1, 5, 6, 2)), node("r", "Relu", ["x"], T=FLOAT), pool)
+    pool = typed("MaxPool", "m", "r", **EXPLICIT, ksize=[1, 4, 4, 1])
+    found = graph(placeholder("x", shape=(1, 5, 6, 2)), relu("r", "x"), pool)
     result = compat(found, "1.15")
     with pytest.raises(ValidationError) as caught:
         prove(found.pristine(), found, result)
@@ -463,7 +462,7 @@ def test_groups_in_a_function_are_known_from_its_call() -> None:
     """One that calls another, which convolves, as Keras has it."""
     taken = {"a": FLOAT, "b": FLOAT}
     inner = define("inner", taken, {"o": (FLOAT, "y:output:0")},
-                   node("y", "Conv2D", ["a", "b"], T=FLOAT, strides=ONES, padding="SAME"))  # fmt: skip
+                   typed("Conv2D", "y", "a", "b", strides=ONES, padding="SAME"))  # fmt: skip
     outer = define("outer", taken, {"o": (FLOAT, "c:output:0")}, call("c", "inner", ["a", "b"], [FLOAT] * 2, [FLOAT]))
     records = [*in_groups("three channels")[:2], call("y", "outer", ["x", "w"], [FLOAT] * 2, [FLOAT])]
     found = graph(*records, library(outer, inner))
@@ -512,5 +511,5 @@ def test_resizing_as_the_release_knows_it_stays() -> None:
 
 
 def test_bicubic_resizing_about_the_middle_is_refused() -> None:
-    cubic = node("y", "ResizeBicubic", ["x", "size"], T=FLOAT, half_pixel_centers=True)
+    cubic = typed("ResizeBicubic", "y", "x", "size", half_pixel_centers=True)
     check_reason([IMAGES, placeholder("size", INT32, (2,)), cubic], "1.13", "half-pixel-centers")

@@ -10,7 +10,7 @@ import pytest
 from support import graphs
 from support.desk import Desk, check_error
 from support.expecting import expect, refused, sound
-from support.graphs import BOOL, FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
+from support.graphs import BOOL, INT32, add, const, g8, graph, identity, inputs, node, placeholder, typed
 from support.paths import FIXTURES
 
 from gdsurgeon.edits.claims import EditResult
@@ -125,9 +125,9 @@ def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
     records = [
         placeholder("x"),
         placeholder("p", BOOL, ()),
-        node("s", "Switch", ["x", "p"], T=FLOAT),
+        typed("Switch", "s", "x", "p"),
         identity("t", "s:1"),
-        node("m", "Merge", ["t", "s"], T=FLOAT, N=2),
+        typed("Merge", "m", "t", "s", N=2),
         identity("y", "x"),
     ]
     (warning,) = control_edges(graph(*records), add=[("y", "t")]).warnings

@@ -30,6 +30,7 @@ from support.graphs import (
     node,
     placeholder,
     random_graphs,
+    typed,
 )
 from support.running import outcome, run
 from support.v1_control_flow import LOOP, while_loop
@@ -141,7 +142,7 @@ def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
     assert sound(found)
 
 
-SPLIT = [X, const("axis", [0], INT32, ()), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+SPLIT = [X, const("axis", [0], INT32, ()), typed("Split", "s", "axis", "x", num_split=2),
          add("y", "s", "s:1"), node("w", "NoOp", ["^s"])]  # fmt: skip
 CONTROLS = [X, neg("a", "x"), neg("b", "x", "^a"), neg("c", "b", "^a", "^x"), node("d", "NoOp", ["^c", "^b"])]
 TEN = [*t8(), const("Ten", [10.0] * 10)]
@@ -176,14 +177,14 @@ IN = {"T": FLOAT, "frame_name": "w/in", "parallel_iterations": 10}
 NESTED = while_loop(
     node("w/in/Enter", "Enter", ["w/v"], is_constant=False, **IN),
     node("w/in/limit", "Enter", ["w/three"], is_constant=True, **IN),
-    node("w/in/Merge", "Merge", ["w/in/Enter", "w/in/Next"], T=FLOAT, N=2),
-    node("w/in/Less", "Less", ["w/in/Merge", "w/in/limit"], T=FLOAT),
+    typed("Merge", "w/in/Merge", "w/in/Enter", "w/in/Next", N=2),
+    typed("Less", "w/in/Less", "w/in/Merge", "w/in/limit"),
     node("w/in/Cond", "LoopCond", ["w/in/Less"]),
-    node("w/in/Switch", "Switch", ["w/in/Merge", "w/in/Cond"], T=FLOAT),
+    typed("Switch", "w/in/Switch", "w/in/Merge", "w/in/Cond"),
     identity("w/in/v", "w/in/Switch:1"),
     add("w/in/twice", "w/in/v", "w/in/v"),
-    node("w/in/Next", "NextIteration", ["w/in/twice"], T=FLOAT),
-    node("w/in/Exit", "Exit", ["w/in/Switch"], T=FLOAT),
+    typed("NextIteration", "w/in/Next", "w/in/twice"),
+    typed("Exit", "w/in/Exit", "w/in/Switch"),
     neg("w/less", "w/in/Exit"),
     result="w/less",
 )

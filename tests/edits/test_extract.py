@@ -34,6 +34,8 @@ from support.graphs import (
     neg,
     node,
     placeholder,
+    relu,
+    typed,
 )
 from support.operating import refused as not_written
 from support.running import run
@@ -58,11 +60,11 @@ def model() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (-1, 2)),
         const("w", [1, 2, 3, 4, 5, 6], FLOAT, (2, 3)),
-        node("conv", "MatMul", ["x", "w"], T=FLOAT, transpose_a=False, transpose_b=False),
-        node("relu", "Relu", ["conv"], T=FLOAT),
+        typed("MatMul", "conv", "x", "w", transpose_a=False, transpose_b=False),
+        relu("relu", "conv"),
         const("k", [10, 20, 30]),
-        node("head", "Mul", ["relu", "k"], T=FLOAT),
-        node("aux", "Neg", ["relu"], T=FLOAT),
+        typed("Mul", "head", "relu", "k"),
+        neg("aux", "relu"),
         placeholder("other", INT32, ()),
         identity("apart", "other", kind=INT32),
     ]
@@ -91,19 +93,19 @@ HEAD = named("x", "w", "conv", "relu", "k", "head")
 BIAS = [*model(), placeholder("bias", FLOAT, (3,)), add("y", "head", "bias")]
 DEFAULT = [const("d", [1, 1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(3,)), *model(),
            add("y", "head", "p")]  # fmt: skip
-SIDE_BY_SIDE = [X, neg("a", "x"), node("b", "Abs", ["a"], T=FLOAT), add("y", "a", "b")]
+SIDE_BY_SIDE = [X, neg("a", "x"), typed("Abs", "b", "a"), add("y", "a", "b")]
 CHECKED = [X, placeholder("checked"), node("guard", "NoOp", ["^checked"]), identity("y", "x", "^guard"),
            identity("z", "x")]  # fmt: skip
-WAITED = [X, neg("a", "x"), node("b", "Abs", ["a"], T=FLOAT), node("k", "NoOp", ["^b"]), identity("y", "x", "^k"),
+WAITED = [X, neg("a", "x"), typed("Abs", "b", "a"), node("k", "NoOp", ["^b"]), identity("y", "x", "^k"),
           identity("z", "x")]  # fmt: skip
-GUARDED = [X, node("guard", "NoOp"), neg("a", "x", "^guard"), node("y", "Abs", ["a"], T=FLOAT)]
-BEHIND = [X, neg("a", "x"), node("n", "NoOp", ["^a"]), node("y", "Abs", ["a", "^n"], T=FLOAT)]
+GUARDED = [X, node("guard", "NoOp"), neg("a", "x", "^guard"), typed("Abs", "y", "a")]
+BEHIND = [X, neg("a", "x"), node("n", "NoOp", ["^a"]), typed("Abs", "y", "a", "^n")]
 
 
 def split() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (4,)), const("axis", [0], INT32, ()),
-        node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), neg("p", "s"), node("q", "Sub", ["s:1", "p"], T=FLOAT),
+        typed("Split", "s", "axis", "x", num_split=2), neg("p", "s"), typed("Sub", "q", "s:1", "p"),
     ]  # fmt: skip
 
 
@@ -146,11 +148,11 @@ def waited(node: str, name: str, *nodes: str) -> dict[str, Any]:
         (model(), ["relu"], ["relu", "head"], [RELU, *named("k", "head")], [], ["head"]),
         (split(), ["s:0"], ["q"], [*split()[:3], placeholder("s_0", FLOAT, (2,)), neg("p", "s_0"), split()[4]],
          [stays("x")], ["q"]),
-        (split(), ["s:1", "s"], ["q"], [S_1, S, neg("p", "s"), node("q", "Sub", ["s_1", "p"], T=FLOAT)], [], ["q"]),
+        (split(), ["s:1", "s"], ["q"], [S_1, S, neg("p", "s"), typed("Sub", "q", "s_1", "p")], [], ["q"]),
         (CHECKED, ["x"], ["y"], CHECKED[:4], [stays("checked")], ["y"]),
         (WAITED, [], ["y"], WAITED[:5], [waited("y", "k", "a", "b")], ["y"]),
         (BEHIND, ["a"], ["y"], [*BEHIND[:2], placeholder("a_0", FLOAT, (2,)), BEHIND[2],
-                                node("y", "Abs", ["a_0", "^n"], T=FLOAT)],
+                                typed("Abs", "y", "a_0", "^n")],
          [stays("x"), waited("y", "n", "a")], ["y"]),
         (GUARDED, ["a"], ["y"], [placeholder("a", FLOAT, (2,)), GUARDED[3]], [], ["y"]),
         ([X, identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x"])], ["x"], ["y"],
@@ -179,7 +181,7 @@ def test_inputs_may_be_tensors() -> None:
 @pytest.mark.tensorflow
 def test_output_1_is_cut_while_output_0_is_still_needed() -> None:
     found = graph(*split())
-    after = [*split()[:3], S_1, split()[3], node("q", "Sub", ["s_1", "p"], T=FLOAT)]
+    after = [*split()[:3], S_1, split()[3], typed("Sub", "q", "s_1", "p")]
     result = expect(found, lambda g: extract(g, ["s:1"], ["q"]), after)
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.given == {"s:1": "s_1"}
@@ -197,7 +199,7 @@ def test_the_name_of_a_new_placeholder_is_that_of_a_node_that_goes() -> None:
 @pytest.mark.parametrize("producer", [20, 24])
 def test_an_unknown_shape_as_producers_spell_it(producer: int) -> None:
     trailer = graphs.versions(producer)
-    records = [placeholder("x", FLOAT, None), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT)]
+    records = [placeholder("x", FLOAT, None), identity("a", "x"), neg("y", "a")]
     found = graph(*records, trailer=trailer)
     extract(found, ["a"], ["y"])
     assert ("shape" in graphs.attrs(found, "a")) == (producer >= 24)
@@ -249,7 +251,7 @@ def test_a_table_that_is_filled_by_way_of_an_identity() -> None:
 
 def test_an_initialiser_that_reads_a_cut_tensor_still_reads_it() -> None:
     """The initial value of a variable is not an input of the part."""
-    records = [X, neg("a", "x"), VARIABLE, node("v/assign", "Assign", ["v", "a"], T=FLOAT), add("y", "a", "v")]
+    records = [X, neg("a", "x"), VARIABLE, typed("Assign", "v/assign", "v", "a"), add("y", "a", "v")]
     found = graph(*records)
     extract(found, ["a"], ["y"])
     inputs = graphs.inputs(found)
@@ -261,9 +263,8 @@ def test_an_initialiser_that_reads_a_cut_tensor_still_reads_it() -> None:
 
 
 BRANCHES = [
-    placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), node("s", "Switch", ["x", "p"], T=FLOAT),
-    node("more", "Square", ["s:1"], T=FLOAT), node("less", "Abs", ["s"], T=FLOAT),
-    node("m", "Merge", ["less", "more"], T=FLOAT, N=2), neg("y", "m"),
+    placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), typed("Switch", "s", "x", "p"),
+    typed("Square", "more", "s:1"), typed("Abs", "less", "s"), typed("Merge", "m", "less", "more", N=2), neg("y", "m"),
 ]  # fmt: skip
 UNKNOWN = [placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u")]
 BAD_NAME = [placeholder("x"), node("n", "NoOp"), identity("b", "x"), identity("_a", "x"), add("y", "b", "_a")]
@@ -303,8 +304,8 @@ def test_what_cannot_be_cut(
 @pytest.mark.tensorflow
 def test_a_cut_in_front_of_a_loop_and_behind_it() -> None:
     records = graphs.loop()
-    records[1:2] = [placeholder("from", INT32, ()), node("zero", "Neg", ["from"], T=INT32)]
-    records.append(node("y", "Neg", ["out"], T=INT32))
+    records[1:2] = [placeholder("from", INT32, ()), neg("zero", "from", kind=INT32)]
+    records.append(neg("y", "out", kind=INT32))
     found = graph(*records)
     extract(found, ["zero"], ["out"])
     assert run(found, "out", n=6, zero=-3) == [6]
@@ -336,13 +337,13 @@ def trained(resource: bool) -> Any:
         out.collection_def["variables"].bytes_list.value.append(variable.SerializeToString())
         names.append(read)
     used = m.node("used", "ReadVariableOp", ["w"], dtype="float32") if resource else "w/read"
-    m.node("y", "Mul", ["x", used], T="float32")
+    m.typed("Mul", "y", "x", used)
     m.const("save/Const", "model", "string")
     m.const("save/names", ["w", "u"], "string")
     m.const("save/slices", ["", ""], "string")
     where = ["save/Const", "save/names", "save/slices"]
     m.node("save/SaveV2", "SaveV2", [*where, *names], dtypes=["float32", "float32"])
-    m.node("save/control_dependency", "Identity", ["save/Const", "^save/SaveV2"], T="string")
+    m.typed("Identity", "save/control_dependency", "save/Const", "^save/SaveV2", kind="string")
     m.node("save/RestoreV2", "RestoreV2", where, dtypes=["float32", "float32"])
     for i, name in enumerate(("w", "u")):
         m.node(f"save/Assign_{i}", assign, [name, f"save/RestoreV2:{i}"], **{kind: "float32"})
@@ -379,7 +380,7 @@ def test_resource_variables_without_values_run_on_values_that_are_made_up(desk: 
     assert desk.run("validate", "model.meta", "wrong.meta").code == 5
 
 
-SPLIT = [X, const("axis", 0, INT32), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), neg("a", "s"),
+SPLIT = [X, const("axis", 0, INT32), typed("Split", "s", "axis", "x", num_split=2), neg("a", "s"),
          neg("b", "s:1"), add("sum", "a", "b")]  # fmt: skip
 
 
@@ -427,16 +428,15 @@ def halving() -> Builder:
     m.placeholder("x", shape=[2])
     m.const("zero", 0, "int32")
     cond = define("cond", {"i": INT32, "v": FLOAT}, {"go": (BOOL, "less:z:0")}, const("limit", 5, INT32),
-                  node("less", "Less", ["i", "limit:output:0"], T=INT32))  # fmt: skip
+                  typed("Less", "less", "i", "limit:output:0", kind=INT32))  # fmt: skip
     body = define("body", {"i": INT32, "v": FLOAT}, {"next": (INT32, "add:z:0"), "out": (FLOAT, "mul:z:0")},
                   const("one", 1, INT32), const("half", 0.5), add("add", "i", "one:output:0", kind=INT32),
-                  node("act", "Relu", ["v"], T=FLOAT),
-                  node("mul", "Mul", ["act:activations:0", "half:output:0"], T=FLOAT),
+                  relu("act", "v"), typed("Mul", "mul", "act:activations:0", "half:output:0"),
                   neg("unread", "mul:z:0"))  # fmt: skip
     m.graph_def.library.function.extend([cond, body])
     m.node("loop", "StatelessWhile", ["zero", "x"], T=["int32", "float32"], cond=func("cond"), body=func("body"))
-    m.node("halved", "Identity", ["loop:1"], T="float32")
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Identity", "halved", "loop:1")
+    m.typed("Neg", "y", "x")
     return m
 
 

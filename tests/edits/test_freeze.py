@@ -10,7 +10,7 @@ import pytest
 from support import loaders
 from support.cloning import KEYS, table, variable
 from support.desk import Desk, check_error
-from support.graphs import add, node
+from support.graphs import add, node, typed
 from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
 from support.renaming import QUICK
 from support.saved_models import CHECKPOINTS, OBJECTS, TRAINED
@@ -200,7 +200,7 @@ def test_a_value_that_is_given_for_an_input_with_a_default_reaches_both_graphs(
     desk: Desk, command: tuple[str, ...], name: str
 ) -> None:
     taken = node("d", "PlaceholderWithDefault", ["w/initial"], dtype="float32", shape=(2,))
-    served = node("s", "Mul", ["d", "w/read"], T="float32")
+    served = typed("Mul", "s", "d", "w/read")
     put(desk.folder / "model", serving({"D": "d:0"}, {"s": "s:0"}, taken, served))
     proof = desk.report(command[0], "model", *command[1:], "--feed", f"{name}=[3, 4]", "-o", "out")["proof"]
     assert proof["outputs"][0]["value"] == "[4.5, 10]" and proof["samples"] == 1

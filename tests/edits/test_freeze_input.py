@@ -27,6 +27,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.running import run
 
@@ -69,7 +70,7 @@ def constant_of(name: str, kind: bytes, shape: Sequence[int], **elements: Sequen
 def dropout() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (-1, 2)), placeholder("keep_prob", FLOAT, ()), placeholder("train", BOOL, ()),
-        node("scaled", "Mul", ["x", "keep_prob"], T=FLOAT), node("n", "NoOp", ["^train"]),
+        typed("Mul", "scaled", "x", "keep_prob"), node("n", "NoOp", ["^train"]),
         identity("y", "scaled", "^n"), identity("t", "train", kind=BOOL),
     ]  # fmt: skip
 
@@ -104,7 +105,7 @@ def test_a_stale_output_shape_goes() -> None:
 @pytest.mark.tensorflow
 def test_a_placeholder_with_a_default() -> None:
     records = [placeholder("x", FLOAT, (2,)), scalar("one", 1), node("keep", "PlaceholderWithDefault", ["one"],
-               dtype=FLOAT, shape=()), node("y", "Mul", ["x", "keep"], T=FLOAT)]  # fmt: skip
+               dtype=FLOAT, shape=()), typed("Mul", "y", "x", "keep")]  # fmt: skip
     found = graph(*records)
     after = [records[0], constant_of("keep", FLOAT, (), float_val=[0.5]), records[3]]
     expect(found, lambda g: freeze_input(g, {"keep": "0.5"}), after)
@@ -299,7 +300,7 @@ def built() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.placeholder("scale", "float32", ())
-    m.node("y", "Mul", ["x", "scale"], T="float32")
+    m.typed("Mul", "y", "x", "scale")
     return m
 
 

@@ -34,7 +34,7 @@ from support.graphs import (
     only_function,
     placeholder,
     scalar,
-    unary,
+    typed,
 )
 from support.running import outcome, run
 from support.system import is_linear
@@ -85,20 +85,20 @@ def test_under_xla_the_call_says_so() -> None:
 
 
 SEVERAL = [
-    placeholder("x", FLOAT, (4,)), scalar("k", 2, INT32), node("top", "TopKV2", ["x", "k"], T=FLOAT, sorted=True),
-    node("unique", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("values", "top"),
+    placeholder("x", FLOAT, (4,)), scalar("k", 2, INT32), typed("TopKV2", "top", "x", "k", sorted=True),
+    typed("Unique", "unique", "x", out_idx=INT32), identity("values", "top"),
     identity("indices", "top:1", kind=INT32), identity("places", "unique:1", kind=INT32),
     add("both", "top:1", "k", kind=INT32),
 ]  # fmt: skip
 LISTS = [
     X, const("i", [3, 4], INT32), node("pass", "IdentityN", ["x", "i", "x"], T=dtypes(FLOAT, INT32, FLOAT)),
-    node("pack", "Pack", ["pass", "pass:2", "x"], T=FLOAT, N=3), node("unpack", "Unpack", ["pack"], T=FLOAT, num=3),
-    node("sum", "AddN", ["unpack:2", "unpack", "pass:2"], T=FLOAT, N=3), identity("y", "sum"), neg("z", "unpack:1"),
+    typed("Pack", "pack", "pass", "pass:2", "x", N=3), typed("Unpack", "unpack", "pack", num=3),
+    typed("AddN", "sum", "unpack:2", "unpack", "pass:2", N=3), identity("y", "sum"), neg("z", "unpack:1"),
     identity("j", "pass:1", kind=INT32),
 ]  # fmt: skip
 DEFAULTS = [
-    placeholder("x", FLOAT, (2, 3)), node("shape", "Shape", ["x"], T=FLOAT), node("size", "Size", ["x"], T=FLOAT),
-    node("best", "ArgMax", ["x", "axis"], T=FLOAT), scalar("axis", 1, INT32), identity("a", "shape", kind=INT32),
+    placeholder("x", FLOAT, (2, 3)), typed("Shape", "shape", "x"), typed("Size", "size", "x"),
+    typed("ArgMax", "best", "x", "axis"), scalar("axis", 1, INT32), identity("a", "shape", kind=INT32),
     identity("b", "size", kind=INT32), identity("c", "best", kind=INT64),
 ]  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_outputs(records: list[bytes], chosen: str, returned: dict[str, int], x:
 
 @pytest.mark.tensorflow
 def test_outputs_of_the_graph_keep_their_names() -> None:
-    found = graph(X, neg("a", "x"), neg("y", "a"), unary("Abs", "z", "a"))
+    found = graph(X, neg("a", "x"), neg("y", "a"), typed("Abs", "z", "a"))
     result = fused(found, ["a", "y", "z"])
     name = only_function(found).signature.name
     check_calls(
@@ -142,7 +142,7 @@ def test_outputs_of_the_graph_keep_their_names() -> None:
 @pytest.mark.tensorflow
 def test_an_output_node_with_several_outputs_keeps_them_all() -> None:
     records = [placeholder("x", FLOAT, (6,)), scalar("axis", 0, INT32),
-               node("s", "Split", ["axis", "x"], T=FLOAT, num_split=3)]  # fmt: skip
+               typed("Split", "s", "axis", "x", num_split=3)]  # fmt: skip
     found = graph(*records)
     fused(found, ["s"])
     name = only_function(found).signature.name
@@ -196,7 +196,7 @@ def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions()
     """Two bodies that read alike, but for what the function is that both call `f`."""
 
     def body(op: str) -> Graph:
-        inner = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
+        inner = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, typed(op, "n", "a"))
         return graph(placeholder("i"), call("c", "f", ["i"], [FLOAT], [FLOAT]), library(inner), name="body.pb")
 
     found = graph(X, neg("p", "x"), neg("q", "x"))
@@ -209,7 +209,7 @@ def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions()
 
 
 TABLE = node("t", "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name="t")
-SWITCH = [X, placeholder("p", BOOL, ()), node("switch", "Switch", ["x", "p"], T=FLOAT)]
+SWITCH = [X, placeholder("p", BOOL, ()), typed("Switch", "switch", "x", "p")]
 WAITING = [X, neg("a", "x"), node("w", "NoOp", ["^a"]), neg("b", "x", "^w"), identity("y", "b")]
 ENDS = [X, neg("a", "x"), neg("y", "a"), neg("z", "a")]
 DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
@@ -232,13 +232,13 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
         ([X, neg("y", "x")], ["x", "y"], {}, "is-input", {"node": "x", "op": "Placeholder"}),
         ([X, DEFAULT, const("k", [1, 2]), neg("y", "d")], ["d", "y"], {}, "is-input", {"node": "d"}),
         ([VARIABLE, identity("y", "v")], ["v"], {}, "is-reference", {"node": "v", "op": "VariableV2"}),
-        ([X, VARIABLE, node("set", "Assign", ["v", "x"], T=FLOAT)], ["set"], {}, "is-reference", {"node": "set"}),
+        ([X, VARIABLE, typed("Assign", "set", "v", "x")], ["set"], {}, "is-reference", {"node": "set"}),
         ([TABLE], ["t"], {}, "shared-state", {"node": "t"}),
         ([node("h", "VarHandleOp", dtype=FLOAT, shape=(2,))], ["h"], {}, "shared-state", {"node": "h"}),
         ([node("q", "FIFOQueueV2", component_types=dtypes(FLOAT))], ["q"], {}, "shared-state", {"node": "q"}),
         ([X, node("u", "MyOp", ["x"])], ["u"], {}, "no-such-op", {"node": "u", "op": "MyOp"}),
         (SWITCH, ["switch"], {}, "control-flow", {"node": "switch"}),
-        ([*SWITCH, node("merge", "Merge", ["switch", "switch:1"], T=FLOAT, N=2)], ["merge"], {}, "control-flow",
+        ([*SWITCH, typed("Merge", "merge", "switch", "switch:1", N=2)], ["merge"], {}, "control-flow",
          {"node": "merge"}),
         *((graphs.loop(), [f"w/{op}"], {}, "control-flow", {"node": f"w/{op}", "op": op}) for op in
           ("Enter", "Merge", "LoopCond", "Switch", "NextIteration", "Exit")),
@@ -284,7 +284,7 @@ def test_another_body_that_needs_fewer_inputs() -> None:
         found,
         *tanh()[:5],
         call("tanh_grad2", name, ["dy", "a2"], [FLOAT] * 2, [FLOAT]),
-        node("a1_grad", "TanhGrad", ["a1", "tanh_grad2"], T=FLOAT),
+        typed("TanhGrad", "a1_grad", "a1", "tanh_grad2"),
     )
     assert [note.as_json() for note in result.notes] == [{"code": "not-needed", "tensor": "a3"}]
     given = {"x": [0.3, -0.7], "dy": [1.0, 0.5]}
@@ -294,7 +294,7 @@ def test_another_body_that_needs_fewer_inputs() -> None:
     }  # fmt: skip
 
 
-SUB, SUB_Y = node("d", "Sub", ["x", "y"], T=FLOAT), node("d", "Sub", ["y", "x"], T=FLOAT)
+SUB, SUB_Y = typed("Sub", "d", "x", "y"), typed("Sub", "d", "y", "x")
 
 
 @pytest.mark.tensorflow
@@ -302,7 +302,7 @@ SUB, SUB_Y = node("d", "Sub", ["x", "y"], T=FLOAT), node("d", "Sub", ["y", "x"],
     ("record", "body", "pairs", "expected"),
     [
         (SUB, [placeholder("x"), placeholder("y"), SUB], [("x", "y"), ("y", "x")], [-3.0, -2.0]),
-        (SUB_Y, [placeholder("late"), placeholder("early"), node("e", "Sub", ["early", "late"], T=FLOAT)], [],
+        (SUB_Y, [placeholder("late"), placeholder("early"), typed("Sub", "e", "early", "late")], [],
          [-3.0, -2.0]),
         (SUB_Y, [placeholder("x"), placeholder("y"), neg("n", "x"), add("d", "n", "y")], [], [-3.0, -2.0]),
     ],
@@ -376,16 +376,16 @@ def test_a_body_is_left_as_it_is() -> None:
     assert graphs.written(body) == before and not body.is_changed
 
 
-AXIS_SPLIT = [scalar("axis", 0, INT32), node("s", "Split", ["axis", "i"], T=FLOAT, num_split=2)]
-RELU = unary("Relu", "r", "i")
+AXIS_SPLIT = [scalar("axis", 0, INT32), typed("Split", "s", "axis", "i", num_split=2)]
+RELU = typed("Relu", "r", "i")
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("body", "pairs", "p", "q"),
     [
-        ([unary("Square", "b", "i"), unary("Relu", "a", "i")], [], [1.0, 0.0], [1.0, 4.0]),
-        ([unary("Square", "r", "i"), unary("Relu", "s", "i")], [], [1.0, 4.0], [1.0, 0.0]),
+        ([typed("Square", "b", "i"), typed("Relu", "a", "i")], [], [1.0, 0.0], [1.0, 4.0]),
+        ([typed("Square", "r", "i"), typed("Relu", "s", "i")], [], [1.0, 4.0], [1.0, 0.0]),
         (AXIS_SPLIT, [], [1.0], [-2.0]),
         ([RELU], [("a", "r"), ("b", "r")], [1.0, 0.0], [1.0, 0.0]),
         ([RELU], [("a", "i"), ("b", "r")], [1.0, -2.0], [1.0, 0.0]),
@@ -395,7 +395,7 @@ RELU = unary("Relu", "r", "i")
 def test_a_body_with_several_results(
     body: list[bytes], pairs: list[tuple[str, str]], p: list[float], q: list[float]
 ) -> None:
-    found = graph(X, neg("a", "x"), unary("Abs", "b", "x"), identity("p", "a"), identity("q", "b"))
+    found = graph(X, neg("a", "x"), typed("Abs", "b", "x"), identity("p", "a"), identity("q", "b"))
     fused(found, ["a", "b"], body=small(*body), mapped=pairs)
     assert run(found, "p", "q", x=[1.0, -2.0]) == [p, q]
 
@@ -403,7 +403,7 @@ def test_a_body_with_several_results(
 @pytest.mark.tensorflow
 def test_a_body_with_functions_of_its_own() -> None:
     def inner(op: str) -> Any:
-        return define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
+        return define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, typed(op, "n", "a"))
 
     body = graph(placeholder("i"), call("c", "f", ["i"], [FLOAT], [FLOAT]), library(inner("Square")), name="body.pb")
     found = graph(X, neg("a", "x"), call("b", "f", ["a"], [FLOAT], [FLOAT]), identity("y", "b"),
@@ -420,7 +420,7 @@ def test_a_body_with_functions_of_its_own() -> None:
 def test_a_body_with_weights_of_its_own() -> None:
     weights = const("weights", [1.0] * 20_000, shape=(2, 10_000))
     body = graph(placeholder("i"), weights, const("axis", [1], INT32),
-                 node("column", "Sum", ["weights", "axis"], T=FLOAT, Tidx=INT32), add("o", "i", "column"),
+                 typed("Sum", "column", "weights", "axis", Tidx=INT32), add("o", "i", "column"),
                  name="body.pb")  # fmt: skip
     found = graph(X, neg("n", "x"), identity("y", "n"))
     result = fused(found, ["n"], body=body)
@@ -442,16 +442,16 @@ def test_a_body_in_a_loop_that_does_not_need_what_changes_in_it() -> None:
 @pytest.mark.parametrize("needs", ["x", ""])
 def test_a_body_in_a_branch_that_does_not_need_what_is_decided(needs: str) -> None:
     """The call belongs to the branch, whatever it reads: otherwise both sides of the conditional give a value."""
-    records = cond(node("c/both", "Mul", ["c/x_t:1", "x"], T=FLOAT), identity("only", "c/both"))
+    records = cond(typed("Mul", "c/both", "c/x_t:1", "x"), identity("only", "c/both"))
     found = graph(*records)
     body = graph(placeholder("i"), neg("o", "i")) if needs else graph(const("k", [7, 7]), neg("o", "k"))
     fused(found, ["c/both"], body=body, mapped=[("x", "i")] if needs else [])
     assert taken_both_ways(found, "only") == [[[-1.0, -2.0] if needs else [-7.0, -7.0]], "a dead value"]
 
 
-IDLE = [add("w/plus", "w/v", "w/three"), node("w/same", "Sub", ["w/plus", "w/three"], T=FLOAT)]
+IDLE = [add("w/plus", "w/v", "w/three"), typed("Sub", "w/same", "w/plus", "w/three")]
 ONE_RESULT = [scalar("nothing", 0), node("f", "Cast", ["n"], SrcT=INT32, DstT=FLOAT),
-              node("none", "Mul", ["f", "nothing"], T=FLOAT), scalar("one", 1), add("r", "none", "one")]  # fmt: skip
+              typed("Mul", "none", "f", "nothing"), scalar("one", 1), add("r", "none", "one")]  # fmt: skip
 
 
 @pytest.mark.tensorflow
@@ -539,16 +539,16 @@ def test_a_node_outside_goes_along_where_nobody_else_reads_it() -> None:
 
 
 OUTSIDE = [r for r in cond() if b"c/two" not in r]
-OUTSIDE += [scalar("two", 2), neg("minus", "two"), node("c/mul", "Mul", ["c/x_t:1", "minus"], T=FLOAT)]
+OUTSIDE += [scalar("two", 2), neg("minus", "two"), typed("Mul", "c/mul", "c/x_t:1", "minus")]
 
 
 def nested() -> list[bytes]:
     return cond(
         placeholder("q", BOOL, ()),
-        node("d/Switch", "Switch", ["c/mul", "q"], T=FLOAT),
+        typed("Switch", "d/Switch", "c/mul", "q"),
         neg("d/neg", "d/Switch:1"),
-        unary("Abs", "d/abs", "d/Switch"),
-        node("d/Merge", "Merge", ["d/abs", "d/neg"], T=FLOAT, N=2),
+        typed("Abs", "d/abs", "d/Switch"),
+        typed("Merge", "d/Merge", "d/abs", "d/neg", N=2),
         identity("z", "d/Merge"),
     )
 
@@ -566,14 +566,14 @@ def test_branches_of_two_conditionals_that_are_not_in_one_another() -> None:
 
 
 TWO_CONDITIONALS = [
-    placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X, node("where_p", "Switch", ["x", "p"], T=FLOAT),
-    node("where_q", "Switch", ["x", "q"], T=FLOAT), neg("a", "where_p:1"), add("b", "a", "where_q:1"), neg("c", "b"),
+    placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X, typed("Switch", "where_p", "x", "p"),
+    typed("Switch", "where_q", "x", "q"), neg("a", "where_p:1"), add("b", "a", "where_q:1"), neg("c", "b"),
     identity("y", "a"), identity("z", "c"),
 ]  # fmt: skip
 ON_ONE_NODE = [
-    placeholder("both", BOOL, (2,)), X, node("u", "Unpack", ["both"], T=BOOL, num=2, axis=0),
-    identity("second", "u:1", kind=BOOL), node("where_p", "Switch", ["x", "u"], T=FLOAT),
-    node("where_q", "Switch", ["x", "u:1"], T=FLOAT), node("where_second", "Switch", ["x", "second"], T=FLOAT),
+    placeholder("both", BOOL, (2,)), X, typed("Unpack", "u", "both", kind=BOOL, num=2, axis=0),
+    identity("second", "u:1", kind=BOOL), typed("Switch", "where_p", "x", "u"),
+    typed("Switch", "where_q", "x", "u:1"), typed("Switch", "where_second", "x", "second"),
     neg("p", "where_p:1"), neg("q", "where_q:1"), neg("r", "where_second:1"),
     *(identity(f"y_{name}", name) for name in "pqr"),
 ]  # fmt: skip
@@ -616,15 +616,15 @@ def test_branches_on_one_output_of_a_node_go_together() -> None:
 
 def test_a_switch_that_leads_nowhere_is_no_internal_fault() -> None:
     """A broken graph is repaired by edits."""
-    for records in ([node("s", "Switch", ["x", "gone"], T=FLOAT)], [node("s", "Switch", ["x"], T=FLOAT)],
-                    [identity("i", "gone", kind=BOOL), node("s", "Switch", ["x", "i"], T=FLOAT)]):  # fmt: skip
+    for records in ([typed("Switch", "s", "x", "gone")], [typed("Switch", "s", "x")],
+                    [identity("i", "gone", kind=BOOL), typed("Switch", "s", "x", "i")]):  # fmt: skip
         found = graph(X, *records, neg("a", "s:1"), neg("b", "x"), identity("y", "b"))
         fused(found, ["b"])
         assert graphs.inputs(found)["y"] == ["call"]
 
 
 def test_what_an_earlier_edit_has_added_in_a_branch_holds_the_call_there() -> None:
-    found = graph(placeholder("p", BOOL, ()), X, node("s", "Switch", ["x", "p"], T=FLOAT), neg("a", "s:1"),
+    found = graph(placeholder("p", BOOL, ()), X, typed("Switch", "s", "x", "p"), neg("a", "s:1"),
                   neg("b", "a"), identity("y", "b"))  # fmt: skip
     fused(found, ["a"], "first")
     fused(found, ["b"], "second")
@@ -662,7 +662,7 @@ def test_a_call_by_the_name_of_a_function() -> None:
 def random() -> list[bytes]:
     return [
         placeholder("shape", INT32, (1,)),
-        node("r", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT, seed=7, seed2=3),
+        typed("RandomUniform", "r", "shape", kind=INT32, dtype=FLOAT, seed=7, seed2=3),
         neg("n", "r"),
         identity("y", "n"),
     ]
@@ -689,7 +689,7 @@ def test_control_edges_in_and_out() -> None:
         neg("a", "x"),
         neg("b", "a", "^check"),
         neg("c", "b", "^a", "^check"),
-        node("after", "Identity", ["x", "^a", "^c"], T=FLOAT),
+        identity("after", "x", "^a", "^c"),
         identity("y", "c"),
     ]
     found = graph(*records)
@@ -707,8 +707,7 @@ def test_control_edges_in_and_out() -> None:
 
 @pytest.mark.tensorflow
 def test_what_waited_for_an_effect_inside_waits_for_it_still() -> None:
-    records = [*CHECKED,
-               node("group", "NoOp", ["^check"]), identity("y", "x", "^group")]  # fmt: skip
+    records = [*CHECKED, node("group", "NoOp", ["^check"]), identity("y", "x", "^group")]  # fmt: skip
     found = graph(*records)
     fused(found, ["check", "group"])
     assert graphs.inputs(found)["y"] == ["x", "^call"]
@@ -719,8 +718,7 @@ def test_what_waited_for_an_effect_inside_waits_for_it_still() -> None:
 @pytest.mark.tensorflow
 def test_a_group_that_nobody_reads_can_still_be_run_under_its_name() -> None:
     """A NoOp at the end, such as an init or a train op, is what is run by name."""
-    records = [*CHECKED,
-               node("init", "NoOp", ["^check"])]  # fmt: skip
+    records = [*CHECKED, node("init", "NoOp", ["^check"])]  # fmt: skip
     found = graph(*records)
     fused(found, ["check", "init"], keep=["init"])
     run(found, targets=["init"], x=[1.0, 2.0], ok=True)
@@ -741,7 +739,7 @@ def test_state_that_is_handed_in_and_out(chosen: list[str]) -> None:
         scalar("size", 1, INT32),
         scalar("at", 0, INT32),
         node("array", "TensorArrayV3", ["size"], dtype=FLOAT, clear_after_read=False),
-        node("write", "TensorArrayWriteV3", ["array", "at", "x", "array:1"], T=FLOAT),
+        typed("TensorArrayWriteV3", "write", "array", "at", "x", "array:1"),
         node("read", "TensorArrayReadV3", ["array", "at", "write"], dtype=FLOAT),
         identity("y", "read"),
         node("h", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="h"),
@@ -764,9 +762,8 @@ def test_state_that_is_handed_in_and_out(chosen: list[str]) -> None:
 @pytest.mark.tensorflow
 def test_large_constants_stay_outside() -> None:
     big = const("weights", [1.0] * 20_000, shape=(2, 10_000))
-    records = [X, big, const("small", [3, 4]), add("sum", "x", "small"),
-               node("product", "Mul", ["sum", "column"], T=FLOAT),
-               node("column", "Sum", ["weights", "axis"], T=FLOAT, Tidx=INT32), const("axis", [1], INT32),
+    records = [X, big, const("small", [3, 4]), add("sum", "x", "small"), typed("Mul", "product", "sum", "column"),
+               typed("Sum", "column", "weights", "axis", Tidx=INT32), const("axis", [1], INT32),
                identity("y", "product")]  # fmt: skip
     found = graph(*records)
     result = fused(found, "weights|small|sum|product|column|axis")

@@ -22,9 +22,11 @@ from support.graphs import (
     graph,
     graph_bytes,
     identity,
+    neg,
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.meta_graphs import meta_graph, put, read
 from support.renaming import QUICK
@@ -41,14 +43,14 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def ours() -> list[bytes]:
-    return [placeholder("x", FLOAT, (2,)), node("y", "Neg", ["x"], T=FLOAT)]
+    return [placeholder("x", FLOAT, (2,)), neg("y", "x")]
 
 
 def theirs() -> list[bytes]:
     """x - 10, and a control edge, a colocation and a device."""
     return [
         placeholder("x", FLOAT, (2,)), const("k", [10, 10]), node("ready", "NoOp", ["^k"]),
-        node("y", "Sub", ["x", "k", "^ready"], T=FLOAT, device="/cpu:0", _class=["loc:@k"]),
+        typed("Sub", "y", "x", "k", "^ready", device="/cpu:0", _class=["loc:@k"]),
     ]  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def test_under_a_scope() -> None:
             placeholder("o/x", FLOAT, (2,)),
             const("o/k", [10, 10]),
             node("o/ready", "NoOp", ["^o/k"]),
-            node("o/y", "Sub", ["o/x", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0", _class=["loc:@o/k"]),
+            typed("Sub", "o/y", "o/x", "o/k", "^o/ready", device="/cpu:0", _class=["loc:@o/k"]),
         ],
     )
     assert result.intent.added == ["o/x", "o/k", "o/ready", "o/y"]
@@ -113,7 +115,7 @@ def test_without_a_scope_names_that_are_taken_are_made_unique() -> None:
             *ours(),
             placeholder("x_1", FLOAT, (2,)),
             *theirs()[1:3],
-            node("y_1", "Sub", ["x_1", "k", "^ready"], T=FLOAT, device="/cpu:0", _class=["loc:@k"]),
+            typed("Sub", "y_1", "x_1", "k", "^ready", device="/cpu:0", _class=["loc:@k"]),
         ],
     )
     for note, name in zip(result.notes, "xy", strict=True):
@@ -132,12 +134,12 @@ def test_a_graph_into_itself() -> None:
 # -- connections ---------------------------------------------------------------------------------------------
 
 
-TWO = [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["a", "b"], T=FLOAT)]
+TWO = [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), typed("Sub", "z", "a", "b")]
 WITH_DEFAULT = [const("d", [1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2,)),
-                node("z", "Neg", ["p"], T=FLOAT)]  # fmt: skip
+                neg("z", "p")]  # fmt: skip
 VARIABLE = node("v", "VariableV2", dtype=FLOAT, shape=(2,))
 SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
-         node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2)]  # fmt: skip
+         typed("Split", "s", "axis", "v", num_split=2)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -145,10 +147,10 @@ SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
     [
         (ours(), [*theirs()[:3], identity("z", "x", "^x")], [("x", "x:0")], [*theirs()[1:3], identity("z", "x", "^x")]),
         (SPLIT, [placeholder("x"), identity("z", "x")], [("s:1", "x")], [identity("z", "s:1")]),
-        (ours(), TWO, [("y", "a"), ("x", "b")], [node("z", "Sub", ["y", "x"], T=FLOAT)]),
-        (ours(), TWO, [("y", "a"), ("y", "b")], [node("z", "Sub", ["y", "y"], T=FLOAT)]),
-        (ours(), TWO, [("y", "a")], [TWO[1], node("z", "Sub", ["y", "b"], T=FLOAT)]),
-        (ours(), WITH_DEFAULT, [("y", "p")], [WITH_DEFAULT[0], node("z", "Neg", ["y"], T=FLOAT)]),
+        (ours(), TWO, [("y", "a"), ("x", "b")], [typed("Sub", "z", "y", "x")]),
+        (ours(), TWO, [("y", "a"), ("y", "b")], [typed("Sub", "z", "y", "y")]),
+        (ours(), TWO, [("y", "a")], [TWO[1], typed("Sub", "z", "y", "b")]),
+        (ours(), WITH_DEFAULT, [("y", "p")], [WITH_DEFAULT[0], neg("z", "y")]),
         ([VARIABLE], [placeholder("x"), identity("z", "x")], [("v", "x")], [identity("z", "v")]),
     ],
     ids=["no name is needed", "output 1", "two", "one tensor for two", "one stays an input", "with a default",
@@ -302,7 +304,7 @@ def resource_variable(name: str, value: float, shared_name: str) -> list[bytes]:
 
 def reference_variable(name: str, value: float, shared_name: str) -> list[bytes]:
     return [node(name, "VariableV2", dtype=FLOAT, shape=(1,), shared_name=shared_name, container=""),
-            const(f"{name}/start", [value]), node(f"{name}/assign", "Assign", [name, f"{name}/start"], T=FLOAT),
+            const(f"{name}/start", [value]), typed("Assign", f"{name}/assign", name, f"{name}/start"),
             identity(f"{name}/read", name)]  # fmt: skip
 
 
@@ -324,7 +326,7 @@ def test_variables_keep_their_own_values(
 
 def calling(name: str, op: str = "Neg") -> Graph:
     """x -> NAME, by a function F that has OP in it."""
-    trailer = graphs.library(graphs.function("F", node("y", op, ["x"], T=FLOAT))) + graphs.VERSIONS
+    trailer = graphs.library(graphs.function("F", typed(op, "y", "x"))) + graphs.VERSIONS
     return graph(placeholder("x", FLOAT, (1,)), call(name, "F", ["x"], [FLOAT], [FLOAT]), trailer=trailer)
 
 
@@ -355,11 +357,8 @@ def table_function(number: int) -> Any:
         {},
         {"out": (INT32, "found:values:0")},
         node("table", "HashTableV2", key_dtype=INT32, value_dtype=INT32, shared_name="inside", container=""),
-        const("key", [1], INT32),
-        const("value", [number], INT32),
-        scalar("default", -1, INT32),
-        node("put", "LookupTableInsertV2", ["table:table_handle:0", "key:output:0", "value:output:0"], **kinds),
-        node(
+        const("key", [1], INT32), const("value", [number], INT32), scalar("default", -1, INT32),
+        node("put", "LookupTableInsertV2", ["table:table_handle:0", "key:output:0", "value:output:0"], **kinds), node(
             "found", "LookupTableFindV2", ["table:table_handle:0", "key:output:0", "default:output:0", "^put"], **kinds
         ),
         stateful=True,
@@ -394,7 +393,7 @@ def _put(desk: Desk) -> None:
     """y = w x, twice, where w is a variable with a checkpoint."""
     for name, at in (("model", ""), ("other", "net/")):
         records = [placeholder(f"{at}x", FLOAT, (-1, 2)), const(f"{at}w", W), add(f"{at}unused", f"{at}y", f"{at}y")]
-        product = node(f"{at}y", "Mul", [f"{at}x", f"{at}w"], T=FLOAT)
+        product = typed("Mul", f"{at}y", f"{at}x", f"{at}w")
         desk.put(f"{name}.pb", graph_bytes(*records[:2], product, records[2]))
         ends = (f"--inputs=x={at}x", f"--outputs=y={at}y", "--unfreeze=w$")
         assert desk.run("to-savedmodel", f"{name}.pb", *ends, *QUICK, "-o", name).code == 0

@@ -34,6 +34,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.inlining import F1, LESS_ONE, TWICE, TWO, TWO_CALL, XS, I, functions_of, same
 from support.meta_graphs import read
@@ -61,9 +62,7 @@ from gdsurgeon.select import Selection
 def test_the_body_takes_the_place_of_the_call() -> None:
     records = [X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE)]
     found = graph(*records)
-    result = expect(
-        found, lambda g: inline(g), [X, scalar("c/k", 1), node("c/d", "Sub", ["x", "c/k"], T=FLOAT), neg("y", "c/d")]
-    )
+    result = expect(found, lambda g: inline(g), [X, scalar("c/k", 1), typed("Sub", "c/d", "x", "c/k"), neg("y", "c/d")])
     assert result.intent.moved == {"c": "c/d"} and functions_of(found) == []
     assert result.claims == (SameOutputs(also=("c",), as_written=True),)
     same(records, "y", feeds=XS)
@@ -87,13 +86,13 @@ def test_names_as_in_the_body_where_they_are_free() -> None:
     expect(
         records,
         lambda g: inline(g, keep_names=True),
-        [X, scalar("k", 1), node("d_1", "Sub", ["x", "k"], T=FLOAT), neg("d", "d_1")],
+        [X, scalar("k", 1), typed("Sub", "d_1", "x", "k"), neg("d", "d_1")],
     )
 
 
 def test_names_that_are_taken() -> None:
     records = [X, const("c/k", [5, 5]), call("c", "less_one", ["x"], F1, F1), add("y", "c", "c/k"), library(LESS_ONE)]
-    k, d = scalar("c/k_1", 1), node("c/d", "Sub", ["x", "c/k_1"], T=FLOAT)
+    k, d = scalar("c/k_1", 1), typed("Sub", "c/d", "x", "c/k_1")
     expect(records, lambda g: inline(g), [*records[:2], k, d, add("y", "c/d", "c/k")])
 
 
@@ -229,7 +228,7 @@ def listed() -> Any:
 
 @pytest.mark.tensorflow
 def test_a_call_by_the_name_of_the_function_with_attrs() -> None:
-    records = [X, I, node("c", "poly", ["x"], T=FLOAT), node("d", "poly", ["i"], T=INT32), identity("y", "c"),
+    records = [X, I, typed("poly", "c", "x"), typed("poly", "d", "i", kind=INT32), identity("y", "c"),
                identity("z", "d", kind=INT32), library(polymorphic())]  # fmt: skip
     found = same(records, "y", "z", feeds=XS)
     assert graphs.attrs(found, "c/s")["T"].type == 1 and graphs.attrs(found, "d/s")["T"].type == 3
@@ -249,8 +248,7 @@ def test_an_attr_that_is_left_at_its_default() -> None:
 
 @pytest.mark.tensorflow
 def test_arguments_that_stand_for_lists() -> None:
-    records = [X, I, const("k", [5, 6]),
-               node("c", "listed", ["x", "k", "i", "x"], T=FLOAT, N=2, Ts=dtypes(INT32, FLOAT)),
+    records = [X, I, const("k", [5, 6]), typed("listed", "c", "x", "k", "i", "x", N=2, Ts=dtypes(INT32, FLOAT)),
                identity("p", "c"), identity("q", "c:1", kind=INT32), neg("r", "c:2"), library(listed())]  # fmt: skip
     found = same(records, "p", "q", "r", feeds=XS)
     assert graphs.inputs(found)["c/s"] == ["x", "k"] and graphs.inputs(found)["c/m"] == ["i", "x"]
@@ -402,7 +400,7 @@ def test_what_waits_for_a_call_waits_for_its_results_in_their_order() -> None:
 
 
 STEP = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
-                add("s", "v", "one:output:0"), node("t", "Mul", ["s:z:0", "k"], T=FLOAT))  # fmt: skip
+                add("s", "v", "one:output:0"), typed("Mul", "t", "s:z:0", "k"))  # fmt: skip
 
 
 IGNORING = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "k"))
@@ -435,7 +433,7 @@ def test_a_call_in_a_loop(made: Any, controls: list[str], keep_names: bool) -> N
 def test_a_call_in_a_branch(made: Any, k: str, controls: list[str]) -> None:
     """A call runs where p holds. What would be dead is dead: otherwise both sides of a conditional give a value."""
     records = [placeholder("p", BOOL, ()), X, placeholder("k", FLOAT, (2,)), neg("outer", "x"),
-               node("switch", "Switch", ["x", "p"], T=FLOAT), identity("pivot", "switch:1"),
+               typed("Switch", "switch", "x", "p"), identity("pivot", "switch:1"),
                call("call", "step", ["switch:1", k, *controls], F1 * 2, F1), identity("y", "call"),
                identity("z", "x", "^call"), library(made)]  # fmt: skip
     for fetch in ("y", "z"):
@@ -447,7 +445,7 @@ def test_a_call_behind_two_conditionals() -> None:
     """It runs where both are taken, whatever its body needs."""
     for made in (STEP, IGNORING, PASSING, CONSTANT):
         records = [placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X,
-                   node("where_p", "Switch", ["x", "p"], T=FLOAT), node("where_q", "Switch", ["x", "q"], T=FLOAT),
+                   typed("Switch", "where_p", "x", "p"), typed("Switch", "where_q", "x", "q"),
                    call("call", "step", ["where_p:1", "where_q:1"], F1 * 2, F1), identity("y", "call"),
                    library(made)]  # fmt: skip
         same(records, "y", feeds=[{"p": p, "q": q, "x": [1.0, 2.0]} for p in (True, False) for q in (True, False)])

@@ -9,7 +9,7 @@ import pytest
 from support import graphs
 from support.desk import Desk
 from support.expecting import account, expect, refused, sound
-from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
 from support.running import run
 from support.v1_control_flow import LOOP
 
@@ -24,15 +24,14 @@ from gdsurgeon.select import Selection
 def model() -> list[bytes]:
     """x -> a -> y, z; z reads a twice."""
     return [
-        placeholder("x", FLOAT, (2,)), node("a", "Neg", ["x"], T=FLOAT), node("y", "Abs", ["a"], T=FLOAT),
-        node("z", "Mul", ["a", "a"], T=FLOAT),
+        placeholder("x", FLOAT, (2,)), neg("a", "x"), typed("Abs", "y", "a"), typed("Mul", "z", "a", "a"),
     ]  # fmt: skip
 
 
 def body() -> list[bytes]:
     """in * 10 + 1."""
     return [
-        placeholder("in", FLOAT, (2,)), scalar("ten", 10), node("tens", "Mul", ["in", "ten"], T=FLOAT),
+        placeholder("in", FLOAT, (2,)), scalar("ten", 10), typed("Mul", "tens", "in", "ten"),
         scalar("one", 1), add("out", "tens", "one"),
     ]  # fmt: skip
 
@@ -46,11 +45,11 @@ def test_everything_that_read_the_tensor_reads_the_result() -> None:
         [
             *model()[:2],
             scalar("ten", 10),
-            node("tens", "Mul", ["a", "ten"], T=FLOAT),
+            typed("Mul", "tens", "a", "ten"),
             scalar("one", 1),
             add("out", "tens", "one"),
-            node("y", "Abs", ["out"], T=FLOAT),
-            node("z", "Mul", ["out", "out"], T=FLOAT),
+            typed("Abs", "y", "out"),
+            typed("Mul", "z", "out", "out"),
         ],
     )
     assert sorted(result.intent.rewired) == [
@@ -66,10 +65,10 @@ def test_everything_that_read_the_tensor_reads_the_result() -> None:
 
 
 SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
-         node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2), add("y", "s", "s:1")]  # fmt: skip
+         typed("Split", "s", "axis", "v", num_split=2), add("y", "s", "s:1")]  # fmt: skip
 WITH_DEFAULT = [placeholder("in", FLOAT, (2,)), scalar("d", 1),
                 node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=()), add("out", "in", "p")]  # fmt: skip
-WAITING = [identity("w", "x", "^a"), node("n", "NoOp", ["^a"]), node("m", "Abs", ["a", "^a"], T=FLOAT)]
+WAITING = [identity("w", "x", "^a"), node("n", "NoOp", ["^a"]), typed("Abs", "m", "a", "^a")]
 
 
 def forwarding(kind: bytes = FLOAT, shape: tuple[int, ...] | None = (2,)) -> list[bytes]:
@@ -119,7 +118,7 @@ def looping() -> Graph:
 
 
 P, IN = placeholder("p", FLOAT, (2,)), placeholder("in", FLOAT, (2,))
-OF_3 = [IN, const("k", [1, 1, 1]), node("out", "MyOp", ["in", "k"], T=FLOAT, _output_shapes=[(3,)])]
+OF_3 = [IN, const("k", [1, 1, 1]), typed("MyOp", "out", "in", "k", _output_shapes=[(3,)])]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ OF_3 = [IN, const("k", [1, 1, 1]), node("out", "MyOp", ["in", "k"], T=FLOAT, _ou
         ("a", [P, IN, add("out", "p", "in")], "wrong-count", {"placeholders": ["p", "in"]}),
         ("a", [P], "wrong-count", {"outputs": []}),
         ("a", [P, identity("r", "p"), identity("s", "p")], "wrong-count", {"outputs": ["r", "s"]}),
-        ("a", [SPLIT[0], P, node("s", "Split", ["axis", "p"], T=FLOAT, num_split=2)], "wrong-count",
+        ("a", [SPLIT[0], P, typed("Split", "s", "axis", "p", num_split=2)], "wrong-count",
          {"outputs": ["s", "s:1"]}),
         ("x", cast(INT32, FLOAT), "dtype-mismatch",
          {"tensor": "x", "file": "model.pb", "found": "float32 [2]", "input": "in", "expected": "int32 [2]"}),
@@ -189,9 +188,9 @@ def test_inside_a_loop_without_constants() -> None:
 def conditional() -> list[bytes]:
     """Where p: -(x); else |x|."""
     return [
-        placeholder("p", BOOL, ()), placeholder("x", INT32, ()), node("c/s", "Switch", ["x", "p"], T=INT32),
-        node("c/t", "Neg", ["c/s:1"], T=INT32), node("c/f", "Abs", ["c/s"], T=INT32),
-        node("c/m", "Merge", ["c/f", "c/t"], T=INT32, N=2), identity("y", "c/m", kind=INT32),
+        placeholder("p", BOOL, ()), placeholder("x", INT32, ()), typed("Switch", "c/s", "x", "p", kind=INT32),
+        neg("c/t", "c/s:1", kind=INT32), typed("Abs", "c/f", "c/s", kind=INT32),
+        typed("Merge", "c/m", "c/f", "c/t", kind=INT32, N=2), identity("y", "c/m", kind=INT32),
     ]  # fmt: skip
 
 
@@ -207,8 +206,7 @@ def test_inside_a_branch(tensor: str, p: bool) -> None:
     assert run(found, "y", p=p, x=value) == [expected]
 
 
-DEEP = [placeholder("x", FLOAT, (2,)), node("a", "Neg", ["x"], T=FLOAT), node("b", "Neg", ["a"], T=FLOAT),
-        node("y", "Abs", ["b"], T=FLOAT), node("c", "Neg", ["a"], T=FLOAT)]  # fmt: skip
+DEEP = [placeholder("x", FLOAT, (2,)), neg("a", "x"), neg("b", "a"), typed("Abs", "y", "b"), neg("c", "a")]  # fmt: skip
 
 
 @pytest.mark.tensorflow
@@ -234,7 +232,7 @@ def test_several_tensors(tensors: Any, scope: str, prefixes: tuple[str, ...]) ->
 def test_several_tensors_some_of_which_lie_in_a_loop() -> None:
     """Their values cannot be fetched: the copies there are run apart."""
     found = graph(*LOOP)
-    part = [placeholder("in", FLOAT, ()), node("out", "Neg", ["in"], T=FLOAT)]
+    part = [placeholder("in", FLOAT, ()), neg("out", "in")]
     result = insert(found, Selection(ops=("Mul", "Exit")), graph(*part, name="body.pb"))
     account(found, result)
     assert {"w/double/out", "w/Exit_v/out"} <= set(found.names())

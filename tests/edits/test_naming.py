@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.desk import Desk
-from support.graphs import FLOAT, add, identity, node, placeholder, scalar
+from support.graphs import FLOAT, add, identity, placeholder, scalar, typed
 from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
 
@@ -133,7 +133,7 @@ def test_two_models(desk: Desk) -> None:
     assert desk.run("rename", "model", "y=q", *QUICK, "-o", "other").code == 0
     ran = desk.run("validate", "model", "other", "--map", f"{Y}={Y}", "--outputs", Y)
     assert ran.code == 0, ran.err
-    twice = node("out", "Mul", ["raw", "two"], T=FLOAT)
+    twice = typed("Mul", "out", "raw", "two")
     desk.put("double.pb", placeholder("raw", FLOAT, (-1, 2)) + scalar("two", 2) + twice)
     edit = ("add-preprocessing", "model", "double.pb", "--map", f"{X}=raw,out", "--as-v1", "-o", "doubled")
     assert desk.run(*edit).code == 0

@@ -28,12 +28,15 @@ from support.graphs import (
     function,
     graph,
     graph_bytes,
+    identity,
     library,
+    neg,
     node,
     ops,
     placeholder,
     scalar,
     shape_proto,
+    typed,
 )
 from support.running import run
 
@@ -54,14 +57,11 @@ WIDE = [0.5 * i for i in range(512)]
 
 def test_halves_are_cast_under_the_name_of_the_constant() -> None:
     result = expect(
-        [X, const("w", WIDE, shape=(64, 8), _note="a"), node("y", "MatMul", ["x", "w"], T=FLOAT), scalar("one", 1)],
+        [X, const("w", WIDE, shape=(64, 8), _note="a"), typed("MatMul", "y", "x", "w"), scalar("one", 1)],
         lambda found: quantize(found, "float16"),
         [
-            X,
-            node("w", "Cast", ["w/small"], _note="a", SrcT=HALF, DstT=FLOAT),
-            const("w/small", WIDE, HALF, (64, 8)),
-            node("y", "MatMul", ["x", "w"], T=FLOAT),
-            scalar("one", 1),
+            X, node("w", "Cast", ["w/small"], _note="a", SrcT=HALF, DstT=FLOAT), const("w/small", WIDE, HALF, (64, 8)),
+            typed("MatMul", "y", "x", "w"), scalar("one", 1),
         ],
         command="quantize --dtype float16",
     )  # fmt: skip
@@ -79,16 +79,12 @@ def test_whole_numbers_have_a_scale_for_each_channel_and_what_waits_goes_on_wait
     on_cpu: Any = {"controls": ["^a"], "device": "/cpu:0"}
     expect(
         [X, const("a", [1.0]), const("w", values, FLOAT, (256, 2), **on_cpu),
-         node("y", "MatMul", ["z", "w"], T=FLOAT), placeholder("z", shape=(1, 256))],
+         typed("MatMul", "y", "z", "w"), placeholder("z", shape=(1, 256))],
         lambda found: quantize(found, "int8"),
         [
-            X,
-            const("a", [1.0]),
-            node("w", "Mul", ["w/cast", "w/scale"], T=FLOAT, device="/cpu:0"),
-            const("w/small", whole, INT8, **on_cpu),
-            const("w/scale", scale, **on_cpu),
-            node("w/cast", "Cast", ["w/small"], SrcT=INT8, DstT=FLOAT, device="/cpu:0"),
-            node("y", "MatMul", ["z", "w"], T=FLOAT),
+            X, const("a", [1.0]), typed("Mul", "w", "w/cast", "w/scale", device="/cpu:0"),
+            const("w/small", whole, INT8, **on_cpu), const("w/scale", scale, **on_cpu),
+            node("w/cast", "Cast", ["w/small"], SrcT=INT8, DstT=FLOAT, device="/cpu:0"), typed("MatMul", "y", "z", "w"),
             placeholder("z", shape=(1, 256)),
         ],
     )  # fmt: skip
@@ -115,7 +111,7 @@ def test_the_channels_are_those_of_the_outputs_of_the_reader(op: str) -> None:
         X,
         placeholder("i", INT32),
         const("w", [1.0 + i for i in range(count)], shape=shape),
-        node("passed", "Identity", ["w"], T=FLOAT),
+        identity("passed", "w"),
         node("y", op.partition(" ")[0], ["passed" if name == "w" else name for name in inputs], T=FLOAT, **attrs),
     )
     quantize(found, "int8")
@@ -124,13 +120,13 @@ def test_the_channels_are_those_of_the_outputs_of_the_reader(op: str) -> None:
 
 STAYS = {
     "shape-source": [const("w", WIDE), node("c", "Cast", ["w"], SrcT=FLOAT, DstT=INT32),
-                                node("y", "Reshape", ["x", "c"], T=FLOAT, Tshape=INT32)],
+                                typed("Reshape", "y", "x", "c", Tshape=INT32)],
     "read-as-it-is": [
         const("w", WIDE), node("v", "VarHandleOp", dtype=FLOAT, shape=(512,)),
         node("y", "AssignVariableOp", ["v", "w"], dtype=FLOAT)],
     "not-smaller": [
         node("w", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x12\x05\x12\x03\x08\x80\x04\x2a\x04\0\0\0\0")),
-        node("y", "Identity", ["w"], T=FLOAT)],
+        identity("y", "w")],
     "typed-by-calls": [const("w", [1.0])],
 }  # fmt: skip
 
@@ -205,7 +201,7 @@ def test_shapes_that_follow_from_what_a_function_returns(casts_inside: bool) -> 
     body = define("F", {"a": FLOAT}, {"o": (kind, result)}, *inside)
     outside = [call("call", "F", ["x"], [FLOAT], [kind]), *(() if casts_inside else [cast("call")])]
     read = "call" if casts_inside else "c"
-    y = node("y", "Reshape", ["x", read], T=FLOAT, Tshape=INT32)
+    y = typed("Reshape", "y", "x", read, Tshape=INT32)
     found = graph(X, *outside, y, const("other", WIDE), add("z", "other", "other"), trailer=library(body))
     result_ = quantize(found, "float16")
     assert result_.intent.changed == ["other"] and result_.intent.functions.changed == []
@@ -309,18 +305,16 @@ def detector() -> bytes:
     rng = np.random.default_rng(3)
     box = const("w", rng.normal(size=64 * 40).astype(np.float32).tolist(), shape=(64, 40))
     return graph_bytes(
-        X, box, node("raw", "MatMul", ["x", "w"], T=FLOAT), scalar("k", 5, INT32),
-        node("top", "TopKV2", ["raw", "k"], T=FLOAT), node("values", "Identity", ["top"], T=FLOAT),
-        node("p", "Softmax", ["raw"], T=FLOAT),
+        X, box, typed("MatMul", "raw", "x", "w"), scalar("k", 5, INT32),
+        typed("TopKV2", "top", "raw", "k"), identity("values", "top"), typed("Softmax", "p", "raw"),
     )  # fmt: skip
 
 
 def test_what_is_put_in_order_is_compared_before_it_is() -> None:
     assert chosen_from(from_bytes(detector())) == ["raw"]
     side = graph(
-        X, placeholder("p", BOOL, ()), node("raw", "Neg", ["x"], T=FLOAT), scalar("k", 5, INT32),
-        node("s", "Switch", ["raw", "p"], T=FLOAT), node("i", "Neg", ["s:1"], T=FLOAT),
-        node("top", "TopKV2", ["i", "k"], T=FLOAT),
+        X, placeholder("p", BOOL, ()), neg("raw", "x"), scalar("k", 5, INT32),
+        typed("Switch", "s", "raw", "p"), neg("i", "s:1"), typed("TopKV2", "top", "i", "k"),
     )  # fmt: skip
     assert chosen_from(side) == ["raw"]
 

@@ -27,9 +27,11 @@ from support.graphs import (  # fmt: skip
     graph_bytes,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
+    typed,
 )  # fmt: skip  # fmt: skip  # fmt: skip
 from support.removing import chain, named
 from support.running import run
@@ -66,16 +68,16 @@ def test_the_claim_names_what_is_left() -> None:
 
 def test_nothing_becomes_another_where_what_passes_on_is_bypassed() -> None:
     """Inside a function as well: claims about its body become claims about the graph."""
-    records = [placeholder("x", FLOAT, (2,)), node("s", "StopGradient", ["x"], T=FLOAT),
+    records = [placeholder("x", FLOAT, (2,)), typed("StopGradient", "s", "x"),
                node("i", "IdentityN", ["s", "x"], T=dtypes(FLOAT, FLOAT)), add("y", "i:1", "i")]  # fmt: skip
     assert remove(graph(*records), named("s", "i"), bypass=True).claims == (SameOutputs(),)
-    (both,) = remove(graph(*records, node("z", "Neg", ["s"], T=FLOAT)), named("s", "z"), bypass=True,
+    (both,) = remove(graph(*records, neg("z", "s")), named("s", "z"), bypass=True,
                      allow_outputs=True).claims  # fmt: skip
     assert isinstance(both, SameGiven) and not both.given
 
 
 def test_what_passes_on_is_bypassed_in_functions_and_changes_nothing() -> None:
-    body = function("f", node("i", "Identity", ["x"], T=FLOAT), node("y", "Neg", ["i:output:0"], T=FLOAT))
+    body = function("f", identity("i", "x"), neg("y", "i:output:0"))
     found = graph(placeholder("x"), node("c", "f", ["x"]), trailer=library(body) + graphs.VERSIONS)
     result = in_functions(found, ["f"], lambda inner: remove(inner, named("i"), bypass=True))
     assert result.claims == (SameOutputs(),)
@@ -143,7 +145,7 @@ def test_an_empty_class_goes_with_its_last_entry() -> None:
 # -- functions -----------------------------------------------------------------------------------------------
 
 
-BODY = node("y", "Neg", ["x"], T=FLOAT)
+BODY = neg("y", "x")
 
 
 def call(name: str, callee: str, source: str = "x") -> bytes:
@@ -205,7 +207,7 @@ def test_a_node_of_another_graph_is_refused() -> None:
 
 
 X, LIMIT, AXIS = placeholder("x", FLOAT, (-1, 2)), const("limit", [1.0], shape=[]), const("axis", [0], INT32)
-LESS = node("less", "Less", ["x", "limit"], T=FLOAT)
+LESS = typed("Less", "less", "x", "limit")
 ALL = node("all", "All", ["less", "axis"], Tidx=INT32)
 ONLY = placeholder("only", FLOAT, ())
 FIRST = identity("first", "limit")
@@ -281,12 +283,11 @@ def conditional() -> list[bytes]:
     """x + 10 where p, else x - 1, as TensorFlow 1 writes it: constants are pinned to their branch by a control edge."""
     return [
         placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()),
-        node("cond/Switch", "Switch", ["p", "p"], T=BOOL), identity("cond/switch_t", "cond/Switch:1", kind=BOOL),
+        typed("Switch", "cond/Switch", "p", "p", kind=BOOL), identity("cond/switch_t", "cond/Switch:1", kind=BOOL),
         identity("cond/switch_f", "cond/Switch", kind=BOOL),
         node("cond/ten", "Const", ["^cond/switch_t"], dtype=FLOAT, value=graphs.tensor([10], FLOAT, ())),
         node("cond/one", "Const", ["^cond/switch_f"], dtype=FLOAT, value=graphs.tensor([1], FLOAT, ())),
-        node("cond/Merge", "Merge", ["cond/one", "cond/ten"], T=FLOAT, N=2),
-        node("y", "Sub", ["x", "cond/Merge"], T=FLOAT),
+        typed("Merge", "cond/Merge", "cond/one", "cond/ten", N=2), typed("Sub", "y", "x", "cond/Merge"),
     ]  # fmt: skip
 
 
@@ -302,8 +303,8 @@ def summing() -> list[bytes]:
     """x + 10 where p, else x - 1, of constants that are not pinned to their branch."""
     return [
         placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), scalar("ten", 10), scalar("one", 1),
-        node("s", "Switch", ["x", "p"], T=FLOAT), add("more", "s:1", "ten"), node("less", "Sub", ["s", "one"], T=FLOAT),
-        node("m", "Merge", ["less", "more"], T=FLOAT, N=2), node("y", "Neg", ["m"], T=FLOAT),
+        typed("Switch", "s", "x", "p"), add("more", "s:1", "ten"), typed("Sub", "less", "s", "one"),
+        typed("Merge", "m", "less", "more", N=2), neg("y", "m"),
     ]  # fmt: skip
 
 
@@ -408,7 +409,7 @@ def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> N
     two = node("w/two", "Const", ["^w/Identity"], dtype=INT32, value=graphs.tensor([2], INT32, ()))
     more = graphs.add("w/More", "w/Add", "w/two", kind=INT32)
     records = [*graphs.loop(), two, more]
-    records[11] = node("w/NextIteration", "NextIteration", ["w/More"], T=INT32)
+    records[11] = typed("NextIteration", "w/NextIteration", "w/More", kind=INT32)
     found = graph(*records)
     assert check(found).faults == []
     around = Selection(forward=("w/Enter",))
@@ -418,12 +419,12 @@ def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> N
 
 @pytest.mark.tensorflow
 def test_bypass_of_one_node_and_of_a_chain() -> None:
-    expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
+    expected = [*chain()[:2], identity("c", "a"), chain()[4], typed("Abs", "z", "a")]
     found = graph(*chain())
     result = expect(found, lambda g: remove(g, named("b"), bypass=True), expected)
     assert sorted(result.intent.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
     assert run(found, "y", "z", x=[-1.0, 2.0]) == [[1, -2], [1, 2]]
-    expected = [chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT)]
+    expected = [chain()[0], neg("y", "x"), typed("Abs", "z", "x")]
     result = expect(chain(), lambda g: remove(g, named("a", "b", "c"), bypass=True), expected)
     assert sorted(result.intent.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
 
@@ -450,7 +451,7 @@ def read_chain(count: int, *first: str) -> Graph:
     records = [placeholder("x", FLOAT, (1,)), node("guard", "NoOp")]
     for i in range(count):
         records += [identity(f"n{i}", f"n{i - 1}" if i else "x", *(() if i else first)),
-                    node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]  # fmt: skip
+                    neg(f"r{i}", f"n{i}")]  # fmt: skip
     return graph(*records)
 
 
@@ -461,37 +462,36 @@ INT_X = placeholder("x", INT32)
 SPLIT_AXIS = const("axis", [0], INT32, ())
 LONG = [identity(f"n{i}", f"n{i - 1}" if i else "x") for i in range(10_000)]
 DROPOUT = [
-    node("drop/Shape", "Shape", ["x"], T=FLOAT), scalar("drop/keep", 0.5),
-    node("drop/uniform", "RandomUniform", ["drop/Shape"], T=INT32, dtype=FLOAT),
-    add("drop/add", "drop/keep", "drop/uniform"), node("drop/Floor", "Floor", ["drop/add"], T=FLOAT),
-    node("drop/div", "RealDiv", ["x", "drop/keep"], T=FLOAT),
-    node("drop/mul", "Mul", ["drop/div", "drop/Floor"], T=FLOAT),
+    typed("Shape", "drop/Shape", "x"), scalar("drop/keep", 0.5),
+    typed("RandomUniform", "drop/uniform", "drop/Shape", kind=INT32, dtype=FLOAT),
+    add("drop/add", "drop/keep", "drop/uniform"), typed("Floor", "drop/Floor", "drop/add"),
+    typed("RealDiv", "drop/div", "x", "drop/keep"), typed("Mul", "drop/mul", "drop/div", "drop/Floor"),
 ]  # fmt: skip
 IDENTITIES, SCOPE = Selection(ops=("Identity",)), Selection(scopes=("drop",))
 Y = identity("y", "x")
-Y_NEG = node("y", "Neg", ["x"], T=FLOAT)
+Y_NEG = neg("y", "x")
 
 
 def split(kind: bytes = FLOAT) -> bytes:
-    return node("s", "Split", ["axis", "x"], T=kind, num_split=2)
+    return typed("Split", "s", "axis", "x", kind=kind, num_split=2)
 
 
 BYPASSED: dict[str, tuple[list[bytes], list[bytes], Selection, dict[str, int], list[bytes]]] = {
-    "a long chain": ([V], [*LONG, node("y", "Neg", ["n9999"], T=FLOAT)], IDENTITIES, {}, [Y_NEG]),
-    "a constant is ignored": ([V, W], [node("m", "Mul", ["x", "w"], T=FLOAT), identity("y", "m")], named("m"), {}, [Y]),
+    "a long chain": ([V], [*LONG, neg("y", "n9999")], IDENTITIES, {}, [Y_NEG]),
+    "a constant is ignored": ([V, W], [typed("Mul", "m", "x", "w"), identity("y", "m")], named("m"), {}, [Y]),
     "a weight of a frozen variable": (
-        [V, W, identity("r", "w")], [node("m", "Mul", ["x", "r"], T=FLOAT), identity("y", "m")], named("m"), {}, [Y]
+        [V, W, identity("r", "w")], [typed("Mul", "m", "x", "r"), identity("y", "m")], named("m"), {}, [Y]
     ),
     "the identity of a weight": (
-        [V, W], [identity("r", "w"), node("y", "Mul", ["x", "r"], T=FLOAT)], named("r"), {},
-        [node("y", "Mul", ["x", "w"], T=FLOAT)],
+        [V, W], [identity("r", "w"), typed("Mul", "y", "x", "r")], named("r"), {},
+        [typed("Mul", "y", "x", "w")],
     ),
-    "dropout": ([V], [*DROPOUT, node("y", "Neg", ["drop/mul"], T=FLOAT)], SCOPE, {}, [Y_NEG]),
-    "dropout by 0": ([V], [*DROPOUT, node("y", "Neg", ["drop/mul"], T=FLOAT)], SCOPE, {"bypass_input": 0}, [Y_NEG]),
+    "dropout": ([V], [*DROPOUT, neg("y", "drop/mul")], SCOPE, {}, [Y_NEG]),
+    "dropout by 0": ([V], [*DROPOUT, neg("y", "drop/mul")], SCOPE, {"bypass_input": 0}, [Y_NEG]),
     "input 0": ([A, B], SUM, named("s"), {"bypass_input": 0}, [identity("y", "a")]),
     "the same output": (
-        [SPLIT_AXIS, V, split()], [identity("a", "s:1"), node("y", "Neg", ["a"], T=FLOAT)], named("a"), {},
-        [node("y", "Neg", ["s:1"], T=FLOAT)],
+        [SPLIT_AXIS, V, split()], [identity("a", "s:1"), neg("y", "a")], named("a"), {},
+        [neg("y", "s:1")],
     ),
     "counterparts": (
         [A, placeholder("b", INT32)],
@@ -505,13 +505,13 @@ BYPASSED: dict[str, tuple[list[bytes], list[bytes], Selection, dict[str, int], l
                   identity("y", "d", kind=INT32)], named("c", "d"), {}, [identity("y", "x", kind=INT32)],
     ),
     "an output that has a counterpart": (
-        [V], [node("u", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("y", "u")], named("u"), {}, [Y]
+        [V], [typed("Unique", "u", "x", out_idx=INT32), identity("y", "u")], named("u"), {}, [Y]
     ),
     "an unknown op": ([V], [node("u", "MyOp", ["x"]), identity("y", "u")], named("u"), {}, [Y]),
     "every slot": ([V], [identity("a", "x"), add("y", "a", "a")], named("a"), {}, [add("y", "x", "x")]),
     "a node that reads both": (
-        [V], [identity("a", "x"), identity("b", "a"), node("s", "Sub", ["b", "x"], T=FLOAT)], named("a", "b"), {},
-        [node("s", "Sub", ["x", "x"], T=FLOAT)],
+        [V], [identity("a", "x"), identity("b", "a"), typed("Sub", "s", "b", "x")], named("a", "b"), {},
+        [typed("Sub", "s", "x", "x")],
     ),
 }  # fmt: skip
 """Kept nodes, other nodes, the request, the result."""
@@ -535,7 +535,7 @@ RESHAPED = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto([6])))
         ([A, B, add("r", "a", "b")], None, "ambiguous-input", {"inputs": ["a", "b"]}),
         ([A, B, add("r", "a", "b")], 7, "no-such-input", {"value": 7, "count": 2}),
         ([placeholder("x", FLOAT, (2, 3)), const("shape", [6], INT32),
-          node("r", "Reshape", ["x", "shape"], T=FLOAT, Tshape=INT32, _output_shapes=RESHAPED)], None,
+          typed("Reshape", "r", "x", "shape", Tshape=INT32, _output_shapes=RESHAPED)], None,
          "shape-mismatch", {"tensor": "r", "expected": "float32 [6]", "input": "x", "found": "float32 [2,3]"}),
     ],
 )  # fmt: skip
@@ -546,7 +546,7 @@ def test_what_is_not_bypassed(records: list[bytes], which: int | None, code: str
 
 
 def test_bypass_of_top_k_never_reads_k() -> None:
-    top = node("t", "TopKV2", ["x", "k"], T=INT32)
+    top = typed("TopKV2", "t", "x", "k", kind=INT32)
     found = graph(INT_X, placeholder("k", INT32, ()), top, identity("places", "t:1", kind=INT32))
     refused(found, "no-such-input", lambda g: remove(g, named("t"), bypass=True), node="t", output=1)
 
@@ -561,12 +561,12 @@ def passed_on(kind: bytes, shape: tuple[int, ...] | None) -> tuple[list[bytes], 
 
 
 X_3, WEIGHTS = placeholder("x", FLOAT, (-1, 3)), const("w", [1] * 12, FLOAT, (3, 4))
-MATMUL = node("m", "MatMul", ["x", "w"], T=FLOAT, transpose_a=False, transpose_b=False)
+MATMUL = typed("MatMul", "m", "x", "w", transpose_a=False, transpose_b=False)
 S = placeholder("s", FLOAT, (2,))
 S_1, S_1_1 = (placeholder(name, FLOAT, (2,)) for name in ("s_1", "s_1_1"))
 SPLIT = [
     const("axis", [0], INT32, ()), placeholder("x", FLOAT, (4,)),
-    node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), identity("p", "s"), identity("q", "s:1"),
+    typed("Split", "s", "axis", "x", num_split=2), identity("p", "s"), identity("q", "s:1"),
 ]  # fmt: skip
 TAKEN = placeholder("s_1", INT32)
 READ_2 = [chain()[0], chain()[1], placeholder("b", FLOAT, (2,)), placeholder("c", FLOAT, (2,)), *chain()[4:]]
@@ -578,8 +578,8 @@ READ_2 = [chain()[0], chain()[1], placeholder("b", FLOAT, (2,)), placeholder("c"
         *(passed_on(kind, (5,)) for kind in (FLOAT, DOUBLE, INT32, INT64, BOOL, graphs.STRING, graphs.UINT8)),
         passed_on(FLOAT, ()),
         passed_on(FLOAT, None),
-        ([X_3, WEIGHTS, MATMUL, node("y", "Neg", ["m"], T=FLOAT)], ["m"],
-         [X_3, WEIGHTS, placeholder("m", FLOAT, (-1, 4)), node("y", "Neg", ["m"], T=FLOAT)]),
+        ([X_3, WEIGHTS, MATMUL, neg("y", "m")], ["m"],
+         [X_3, WEIGHTS, placeholder("m", FLOAT, (-1, 4)), neg("y", "m")]),
         ([node("v", "VariableV2", dtype=FLOAT, shape=(2,)), identity("y", "v")], ["v"],
          [placeholder("v", FLOAT, (2,)), identity("y", "v")]),
         (chain(), ["b"], [*chain()[:2], placeholder("b", FLOAT, (2,)), *chain()[3:]]),
@@ -617,12 +617,12 @@ SEVERAL = [V, N, node("b", "NoOp"), node("p", "NoOp", ["^n", "^b"]), node("q", "
         ([V, K, WAITED, MID, identity("y", "x", "^mid")], ["mid"], False, [V, K, WAITED, identity("y", "x", "^first")]),
         ([*SEVERAL, identity("y", "x", "^q", "^n")], ["p", "q"], False, [*SEVERAL[:3], identity("y", "x", "^b", "^n")]),
         ([V, N, identity("y", "x", "^n")], ["n"], False, [V, identity("y", "x")]),
-        ([V, identity("a", "x"), identity("y", "x", "^a"), node("z", "Neg", ["a"], T=FLOAT)], ["a"], True,
-         [V, identity("y", "x", "^x"), node("z", "Neg", ["x"], T=FLOAT)]),
+        ([V, identity("a", "x"), identity("y", "x", "^a"), neg("z", "a")], ["a"], True,
+         [V, identity("y", "x", "^x"), neg("z", "x")]),
         ([V, N, identity("a", "x", "^n"), identity("y", "a", "^a")], ["a"], True,
          [V, N, identity("y", "x", "^n", "^x")]),
-        ([V, N, identity("a", "x", "^n"), node("y", "Neg", ["a"], T=FLOAT)], ["a"], True,
-         [V, N, node("y", "Neg", ["x", "^n"], T=FLOAT)]),
+        ([V, N, identity("a", "x", "^n"), neg("y", "a")], ["a"], True,
+         [V, N, neg("y", "x", "^n")]),
     ],
     ids=["through one", "through several", "to none", "to what was read", "read and waited for", "still waited for"],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.expecting import expect, refused
-from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
+from support.graphs import INT32, add, const, g8, graph, identity, inputs, placeholder, typed
 from support.paths import FIXTURES
 
 from gdsurgeon.edits.claims import SameOutputs
@@ -20,13 +20,13 @@ def splitter() -> list[bytes]:
     return [
         placeholder("input"),
         const("axis", [0], INT32, ()),
-        node("splitter", "Split", ["axis", "input"], T=FLOAT, num_split=2),
+        typed("Split", "splitter", "axis", "input", num_split=2),
         add("adder", "splitter", "splitter:1"),
     ]
 
 
 def test_the_index_is_kept() -> None:
-    after = [*splitter()[:2], node("demux", "Split", ["axis", "input"], T=FLOAT, num_split=2),
+    after = [*splitter()[:2], typed("Split", "demux", "axis", "input", num_split=2),
              add("adder", "demux", "demux:1")]  # fmt: skip
     command = "rename splitter=demux"
     result = expect(splitter(), lambda g: rename(g, [("splitter", "demux")]), after, command=command)

@@ -27,6 +27,7 @@ from support.graphs import (
     names,
     node,
     placeholder,
+    typed,
 )
 from support.running import run
 
@@ -41,22 +42,22 @@ V = const("v", [1.0, 2.0])
 P = placeholder("p", BOOL, ())
 
 MENDED = {
-    "RefSwitch": ([node("y", "RefSwitch", ["x", "p"], T=FLOAT)], [node("y", "Switch", ["x", "p"], T=FLOAT)]),
+    "RefSwitch": ([typed("RefSwitch", "y", "x", "p")], [typed("Switch", "y", "x", "p")]),
     "RefEnter": (
-        [node("y", "RefEnter", ["x"], T=FLOAT, frame_name="f"), node("z", "RefExit", ["y"], T=FLOAT)],
-        [node("y", "Enter", ["x"], T=FLOAT, frame_name="f"), node("z", "Exit", ["y"], T=FLOAT)],
+        [typed("RefEnter", "y", "x", frame_name="f"), typed("RefExit", "z", "y")],
+        [typed("Enter", "y", "x", frame_name="f"), typed("Exit", "z", "y")],
     ),
-    "RefMerge": ([node("y", "RefMerge", ["x", "v"], T=FLOAT, N=2)], [node("y", "Merge", ["x", "v"], T=FLOAT, N=2)]),
+    "RefMerge": ([typed("RefMerge", "y", "x", "v", N=2)], [typed("Merge", "y", "x", "v", N=2)]),
     "Assign": (
-        [node("y", "Assign", ["v", "x"], T=FLOAT, use_locking=True, validate_shape=True, _note="a")],
-        [node("y", "Identity", ["x"], T=FLOAT, _note="a")],
+        [typed("Assign", "y", "v", "x", use_locking=True, validate_shape=True, _note="a")],
+        [identity("y", "x", _note="a")],
     ),
     "AssignAdd": (
-        [node("y", "AssignAdd", ["v", "x", "^p"], T=FLOAT, use_locking=False)],
-        [node("y", "Add", ["v", "x", "^p"], T=FLOAT)],
+        [typed("AssignAdd", "y", "v", "x", "^p", use_locking=False)],
+        [typed("Add", "y", "v", "x", "^p")],
     ),
-    "AssignSub": ([node("y", "AssignSub", ["v", "x"], T=FLOAT)], [node("y", "Sub", ["v", "x"], T=FLOAT)]),
-    "ReadVariableOp": ([node("y", "ReadVariableOp", ["v"], dtype=FLOAT)], [node("y", "Identity", ["v"], T=FLOAT)]),
+    "AssignSub": ([typed("AssignSub", "y", "v", "x")], [typed("Sub", "y", "v", "x")]),
+    "ReadVariableOp": ([node("y", "ReadVariableOp", ["v"], dtype=FLOAT)], [identity("y", "v")]),
     "IsVariableInitialized": (
         [node("y", "IsVariableInitialized", ["v"], dtype=FLOAT)],
         [node("y", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01"))],
@@ -72,25 +73,25 @@ MENDED = {
     ),
     "VariableShape": (
         [node("y", "VariableShape", ["v"], out_type=INT64)],
-        [node("y", "Shape", ["v"], out_type=INT64, T=FLOAT)],
+        [typed("Shape", "y", "v", out_type=INT64)],
     ),
     "ResourceGatherNd": (
         [placeholder("i", INT32, (1,)), node("y", "ResourceGatherNd", ["v", "i"], dtype=FLOAT, Tindices=INT32)],
         [placeholder("i", INT32, (1,)), node("y", "GatherNd", ["v", "i"], Tparams=FLOAT, Tindices=INT32)],
     ),
     "training that nobody reads": (
-        [const("rate", [0.1], shape=()), node("y", "ApplyGradientDescent", ["v", "rate", "x", "^p"], T=FLOAT),
-         node("z", "ResourceApplyGradientDescent", ["v", "rate", "x"], T=FLOAT), node("all", "NoOp", ["^y", "^z"]),
-         placeholder("i", INT32), node("u", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32)],
+        [const("rate", [0.1], shape=()), typed("ApplyGradientDescent", "y", "v", "rate", "x", "^p"),
+         typed("ResourceApplyGradientDescent", "z", "v", "rate", "x"), node("all", "NoOp", ["^y", "^z"]),
+         placeholder("i", INT32), typed("ScatterUpdate", "u", "v", "i", "x", Tindices=INT32)],
         [const("rate", [0.1], shape=()), node("y", "NoOp", ["^v", "^rate", "^x", "^p"]),
          node("z", "NoOp", ["^v", "^rate", "^x"]), node("all", "NoOp", ["^y", "^z"]),
          placeholder("i", INT32), node("u", "NoOp", ["^v", "^i", "^x"])],
     ),
     "ScatterNdUpdate after Assign": (
-        [placeholder("i", INT32, (1, 1)), node("a", "Assign", ["v", "x"], T=FLOAT),
-         node("y", "ScatterNdUpdate", ["a", "i", "u"], T=FLOAT, Tindices=INT32, use_locking=True), const("u", [9.0])],
-        [placeholder("i", INT32, (1, 1)), node("a", "Identity", ["x"], T=FLOAT),
-         node("y", "TensorScatterUpdate", ["a", "i", "u"], T=FLOAT, Tindices=INT32), const("u", [9.0])],
+        [placeholder("i", INT32, (1, 1)), typed("Assign", "a", "v", "x"),
+         typed("ScatterNdUpdate", "y", "a", "i", "u", Tindices=INT32, use_locking=True), const("u", [9.0])],
+        [placeholder("i", INT32, (1, 1)), identity("a", "x"),
+         typed("TensorScatterUpdate", "y", "a", "i", "u", Tindices=INT32), const("u", [9.0])],
     ),
     "colocation": (
         [add("y", "x", "v", _class=["loc:@gone", "loc:@v"])],
@@ -111,7 +112,7 @@ def test_what_wanted_a_variable_gives_the_same_of_a_value(what: str) -> None:
 def test_variables_are_left_alone() -> None:
     found = graph(
         X, P, node("r", "VariableV2", dtype=FLOAT, shape=(2,)), node("h", "VarHandleOp", dtype=FLOAT, shape=(2,)),
-        node("a", "Assign", ["r", "x"], T=FLOAT), node("s", "RefSwitch", ["a", "p"], T=FLOAT),
+        typed("Assign", "a", "r", "x"), typed("RefSwitch", "s", "a", "p"),
         node("b", "AssignVariableOp", ["h", "x"], dtype=FLOAT), node("c", "ReadVariableOp", ["h"], dtype=FLOAT),
     )  # fmt: skip
     assert legacy_problems(found) == []
@@ -120,8 +121,8 @@ def test_variables_are_left_alone() -> None:
 
 def test_what_cannot_be_mended_is_told_and_nothing_is_changed() -> None:
     found = graph(
-        X, V, P, node("a", "Assign", ["v", "x"], T=FLOAT), placeholder("i", INT32),
-        node("y", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32), identity("z", "y"),
+        X, V, P, typed("Assign", "a", "v", "x"), placeholder("i", INT32),
+        typed("ScatterUpdate", "y", "v", "i", "x", Tindices=INT32), identity("z", "y"),
         node("g", "ResourceGather", ["v", "i"], dtype=FLOAT, Tindices=INT32, batch_dims=1),
     )  # fmt: skip
     error = refused(found, "not-mendable", repair, nodes=["y", "g"])
@@ -132,7 +133,7 @@ def test_what_no_longer_changes_what_others_read_is_told() -> None:
     found = graph(
         X, V, node("a", "AssignVariableOp", ["v", "x"], dtype=FLOAT),
         node("r", "ReadVariableOp", ["v", "^a"], dtype=FLOAT),
-        const("w", [1.0, 2.0]), node("b", "AssignSub", ["w", "x"], T=FLOAT), identity("c", "b"),
+        const("w", [1.0, 2.0]), typed("AssignSub", "b", "w", "x"), identity("c", "b"),
     )  # fmt: skip
     (warning,) = repair(found).warnings
     check_error(warning, "no-longer-changed", {"node": "a", "tensor": "v"})
@@ -158,7 +159,7 @@ def test_tables_that_nothing_fills_are_named() -> None:
 
 @pytest.mark.tensorflow
 def test_an_op_that_is_not_known_is_a_fault(desk: Desk) -> None:
-    custom = [X, node("y", "MyRelu", ["x"], T=FLOAT)]
+    custom = [X, typed("MyRelu", "y", "x")]
     refused(graph(*custom), "not-mendable", repair)
     refused(graph(*custom), "nothing-to-do", partial(repair, custom_ops=True), error=NothingToDo)
     called = library(function("F", node("y", "MyRelu", ["x"])))
@@ -203,9 +204,7 @@ def test_the_result_is_proven_as_far_as_the_original_goes(desk: Desk) -> None:
 
 
 def test_what_is_wrong_is_listed(desk: Desk) -> None:
-    desk.put(
-        "old.pb", graph_bytes(X, V, node("a", "AssignAdd", ["v", "x"], T=FLOAT), add("b", "x", "nobody"), *table())
-    )
+    desk.put("old.pb", graph_bytes(X, V, typed("AssignAdd", "a", "v", "x"), add("b", "x", "nobody"), *table()))
     ran = desk.run("repair", "old.pb", "--check")
     check_error(ran.error, "not-mendable", {"nodes": ["t"]})
     assert ran.code == 4 and len(ran.out.splitlines()) == 4

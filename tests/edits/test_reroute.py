@@ -115,12 +115,12 @@ K = const("k", [1])
     [
         ([identity("a", "p"), identity("b", "q")], [("p", "b"), ("q", "a")], {"a", "b"}),
         (
-            [K, node("a", "Identity", ["^k", "p"], T=FLOAT), node("b", "Identity", ["^k", "q"], T=FLOAT)],
+            [K, identity("a", "^k", "p"), identity("b", "^k", "q")],
             [("p", "b"), ("q", "a")],
             {"a", "b"},
         ),
         (
-            [identity("k", "q"), node("a", "Identity", ["^k", "p"], T=FLOAT), identity("w", "v"), identity("t", "w")],
+            [identity("k", "q"), identity("a", "^k", "p"), identity("w", "v"), identity("t", "w")],
             [("q", "t"), ("v", "a"), ("p", "z")],
             {"k", "a", "w", "t"},
         ),

@@ -16,14 +16,17 @@ from support.graphs import (
     INT32,
     STRING,
     Builder,
+    add,
     const,
     graph,
     graph_bytes,
     identity,
+    neg,
     node,
     placeholder,
+    relu,
     scalar,
-    unary,
+    typed,
 )
 from support.rewriting import X, binary, done, rewritten, stays
 from support.system import is_linear
@@ -47,20 +50,20 @@ from gdsurgeon.proof.proof import DiffersError
 
 def test_what_may_be_written_into_in_place_is_not_read_for_something_else() -> None:
     fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2))]
-    nodes = [X, *fixed, binary("m", "Mul", "x", "one"), unary("Abs", "z", "x")]
-    write = node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT)
+    nodes = [X, *fixed, binary("m", "Mul", "x", "one"), typed("Abs", "z", "x")]
+    write = typed("InplaceAdd", "y", "i", "at", "row")
     stays("Mul($x, 1) -> $x", *nodes, identity("i", "m"), write, code="written-in-place", node="m")
-    assert done("Mul($x, 1) -> $x", *nodes, unary("Neg", "i", "m"), write)["i"] == ["Neg", "x"]
+    assert done("Mul($x, 1) -> $x", *nodes, typed("Neg", "i", "m"), write)["i"] == ["Neg", "x"]
 
 
 def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
-    negs = [X, unary("Neg", "a", "x"), unary("Neg", "b", "a")]
-    _, result = rewritten("Neg(Neg($x)) -> $x", *negs, unary("Abs", "c", "b"))
+    negs = [X, typed("Neg", "a", "x"), typed("Neg", "b", "a")]
+    _, result = rewritten("Neg(Neg($x)) -> $x", *negs, typed("Abs", "c", "b"))
     assert result.intent.moved == {"b": "x"}
-    assert done("Neg(Neg($x)) -> $x", *negs, unary("Abs", "c", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
+    assert done("Neg(Neg($x)) -> $x", *negs, typed("Abs", "c", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
     assert done("Neg(Neg($x)) -> $x", *negs) == {"x": ["Placeholder"], "b": ["Identity", "x"]}, "an output has its name"
     stays("Identity($x) -> $x", X, identity("y", "x"), code="name-stays", node="y")
-    split = node("y", "Split", ["axis", "x"], T=FLOAT, num_split=2)
+    split = typed("Split", "y", "axis", "x", num_split=2)
     rule = "(s=Split($axis, $x), s:1) -> ($x, $x)"
     stays(rule, X, const("axis", [0], INT32, ()), split, code="name-lost", node="y")
 
@@ -70,7 +73,7 @@ def test_constants_are_matched_by_value_and_have_the_dtype_of_the_match() -> Non
     m = Builder()
     m.placeholder("x", "float64", (2,))
     m.const("half", [0.5, 0.5], "float64")
-    m.node("y", "Mul", ["half", "x"], T="float64")
+    m.typed("Mul", "y", "half", "x", kind="float64")
     found = m.graph()
     rewrite(found, "Mul($x, 0.5) -> RealDiv($x, 2)")
     assert found["y"].op == "RealDiv"
@@ -97,7 +100,7 @@ def test_conditions_of_attrs_and_constants() -> None:
 
 def test_attrs_are_carried_over() -> None:
     pool = {"T": FLOAT, "ksize": b"\x0a\x06\x1a\x04\x01\x02\x02\x01", "strides": b"\x0a\x06\x1a\x04\x01\x01\x01\x01"}
-    found = graph(X, node("y", "MaxPool", ["x"], padding="SAME", **pool), unary("Relu", "z", "y"))
+    found = graph(X, node("y", "MaxPool", ["x"], padding="SAME", **pool), typed("Relu", "z", "y"))
     rewrite(found, 'Relu(p=MaxPool($x)) -> AvgPool{=p, padding="VALID", strides=p.ksize}(Relu($x))')
     assert found["z"].op == "AvgPool"
     assert found["z"].attr_bytes("ksize") == found["z"].attr_bytes("strides") == pool["ksize"]
@@ -110,24 +113,24 @@ def test_attrs_are_carried_over() -> None:
 # -- what stays ------------------------------------------------------------------------------------------------
 
 SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
-SIGMOID, MUL = unary("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s")
+SIGMOID, MUL = typed("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s")
 
 
-PARTS = [const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num_split=2)]
+PARTS = [const("a", [0], INT32, ()), typed("Split", "s", "a", "x", num_split=2)]
 
 
 @pytest.mark.parametrize(
     ("rule", "nodes", "code", "facts"),
     [
-        (SWISH, [SIGMOID, MUL, unary("Neg", "z", "s")], "outside-uses", {"node": "s", "user": "z"}),
-        (SWISH, [SIGMOID, MUL, unary("Neg", "z", "x", "^s")], "outside-uses", {"node": "s", "user": "z"}),
-        (SWISH, [unary("Sigmoid", "s", "x", "^z"), MUL, unary("Neg", "z", "x")], "has-controls", {"node": "s"}),
-        ("Split(_, $x) -> $x", [*PARTS, unary("Neg", "y", "s"), unary("Neg", "z", "s:1")], "no-result",
+        (SWISH, [SIGMOID, MUL, typed("Neg", "z", "s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [SIGMOID, MUL, typed("Neg", "z", "x", "^s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [typed("Sigmoid", "s", "x", "^z"), MUL, typed("Neg", "z", "x")], "has-controls", {"node": "s"}),
+        ("Split(_, $x) -> $x", [*PARTS, typed("Neg", "y", "s"), typed("Neg", "z", "s:1")], "no-result",
          {"tensor": "s:1", "user": "z"}),
         ("Sub(Sigmoid($a), $b) -> $b", [SIGMOID, binary("y", "Sub", "s", "s")], "still-read", {"node": "s"}),
         ("Mul($x, $y) -> Cast{DstT=int32}($x)", [binary("y", "Mul", "x", "x")], "dtype-mismatch",
          {"tensor": "y", "expected": "float32", "found": "int32"}),
-        ("Neg($x) -> Mul($x, 0.5)", [placeholder("i", INT32), node("y", "Neg", ["i"], T=INT32)], "bad-value",
+        ("Neg($x) -> Mul($x, 0.5)", [placeholder("i", INT32), neg("y", "i", kind=INT32)], "bad-value",
          {"value": "0.5", "dtype": "int32"}),
         ("Neg($x) -> Rel($x)", [SIGMOID, MUL], "bad-rule", {"column": 12, "reason": "no-such-op"}),
         ("Neg($x) -> Mul($x)", [SIGMOID, MUL], "bad-rule", {"column": 12, "reason": "wrong-count", "op": "Mul"}),
@@ -143,16 +146,16 @@ def test_what_stays(rule: str, nodes: list[bytes], code: str, facts: dict[str, A
 
 
 def test_of_a_result_with_control_edges_the_node_stays() -> None:
-    waiting = [binary("y", "Mul", "x", "s", "^w"), unary("Neg", "w", "x"), node("n", "NoOp", ["^y"])]
+    waiting = [binary("y", "Mul", "x", "s", "^w"), typed("Neg", "w", "x"), node("n", "NoOp", ["^y"])]
     assert done(SWISH, X, SIGMOID, *waiting)["y"] == ["Relu", "x", "^w"]
-    negs = [unary("Neg", "a", "x"), unary("Neg", "b", "a"), unary("Abs", "c", "b")]
+    negs = [typed("Neg", "a", "x"), typed("Neg", "b", "a"), typed("Abs", "c", "b")]
     assert done("Neg(Neg($x)) -> $x", X, *negs, node("n", "NoOp", ["^b"]))["b"] == ["Identity", "x"]
 
 
 def test_in_a_loop_constants_wait_for_something_of_it() -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
-    m.node("y", "Identity", [graphs.doubling_loop(m, "loop", "x")], T="float32")
+    m.typed("Identity", "y", graphs.doubling_loop(m, "loop", "x"))
     found = m.graph()
     ops = {n.name: n.op for n in found.nodes()}
     inside = [name for name, op in ops.items() if op == "Sub" and name.startswith("loop/")]
@@ -165,11 +168,11 @@ def test_in_a_loop_constants_wait_for_something_of_it() -> None:
 
 def test_what_only_says_when_it_runs_is_not_lost() -> None:
     bools = placeholder("p", graphs.BOOL)
-    switch = node("s", "Switch", ["x", "p"], T=FLOAT)
-    nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), unary("Neg", "n", "m")]
+    switch = typed("Switch", "s", "x", "p")
+    nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), typed("Neg", "n", "m")]
     stays("Sub($a, $b) -> Relu($b)", *nodes, code="leaves-branch", node="m")
     assert done("Sub($a, $b) -> AddV2($b, $a)", *nodes)["m"] == ["AddV2", "z", "s:1"]
-    nodes = [*nodes[:4], unary("Neg", "n", "z"), binary("m", "Mul", "s:1", "n")]
+    nodes = [*nodes[:4], typed("Neg", "n", "z"), binary("m", "Mul", "s:1", "n")]
     stays("Mul($a, Neg($b)) -> AddV2($a, $b)", *nodes, code="crosses-branch", nodes=["n", "m"])
 
 
@@ -177,13 +180,13 @@ def test_what_only_says_when_it_runs_is_not_lost() -> None:
 
 
 def chain(op: str, count: int) -> list[bytes]:
-    return [X, *(unary(op, f"n{i}", f"n{i - 1}" if i else "x") for i in range(count))]
+    return [X, *(typed(op, f"n{i}", f"n{i - 1}" if i else "x") for i in range(count))]
 
 
 def test_of_matches_that_overlap_the_first_is_replaced_and_then_it_goes_on() -> None:
-    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("Abs", "end", "n4"))
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), typed("Abs", "end", "n4"))
     assert after == {"x": ["Placeholder"], "n4": ["Neg", "x"], "end": ["Abs", "n4"]}
-    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("Abs", "end", "n4"), limit=1)
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), typed("Abs", "end", "n4"), limit=1)
     assert list(after) == ["x", "n2", "n3", "n4", "end"]
     assert after["n2"] == ["Neg", "x"]
 
@@ -193,8 +196,8 @@ def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
     assert found.node_count == 5
     assert [(each["node"], each["code"]) for each in result.facts["left"]][:1] == [("n0", "own-result")]  # type: ignore[union-attr, index, call-overload]
     assert len(result.facts["left"]) == 4  # type: ignore[arg-type]
-    relus = [unary("Relu", f"r{i}", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
-    _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("Neg", "a", "x"), *relus)
+    relus = [typed("Relu", f"r{i}", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
+    _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, typed("Neg", "a", "x"), *relus)
     (warning,) = result.warnings
     check_error(warning, "endless", {"rule": "rule"})
 
@@ -206,7 +209,7 @@ def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> Non
     outputs, sites = result.claims
     assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
     assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
-    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("Neg", "e", "n3"), unary("Abs", "end", "e"))
+    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), typed("Neg", "e", "n3"), typed("Abs", "end", "e"))
     found = [(s.inputs, s.outputs) for claim in result.claims if isinstance(claim, SameSites) for s in claim.sites]
     assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
@@ -243,7 +246,7 @@ def tried(rule: str, *nodes: bytes) -> int:
                                   "Mul(s=Sigmoid($x), $a) -> AddV2(s, $a)"])  # fmt: skip
 def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
     def hub(count: int) -> list[bytes]:
-        nodes = [X, unary("Sigmoid", "h", "x")]
+        nodes = [X, typed("Sigmoid", "h", "x")]
         for i in range(count):
             nodes += [placeholder(f"p{i}"), binary(f"m{i}", "Mul", "h", f"p{i}"), binary(f"s{i}", "Sub", "h", f"p{i}")]
         return nodes
@@ -254,7 +257,7 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
 
 def test_a_match_whose_attrs_would_be_lost_stays() -> None:
     """A new node has the defaults of its op, unless the rule says otherwise."""
-    product = node("y", "MatMul", ["x", "x"], T=FLOAT, transpose_b=True)
+    product = typed("MatMul", "y", "x", "x", transpose_b=True)
     stays("MatMul($x, $y) -> Identity(MatMul($x, $y))", X, product, code="loses-attr", node="y", attr="transpose_b")
     for rule in ("m=MatMul($x, $y) -> Identity(m($x, $y))", "m=MatMul($x, $y) -> Identity(MatMul{=m}($x, $y))",
                  "MatMul{transpose_b=true}($x, $y) -> Identity(MatMul($x, $y))"):  # fmt: skip
@@ -263,7 +266,7 @@ def test_a_match_whose_attrs_would_be_lost_stays() -> None:
 
 def test_a_chain_is_bypassed_in_linear_time() -> None:
     def work(count: int) -> Callable[[], object]:
-        found = graph(*chain("Identity", count), unary("Neg", "y", f"n{count - 1}"))
+        found = graph(*chain("Identity", count), typed("Neg", "y", f"n{count - 1}"))
         return lambda: rewrite(found, "Identity($x) -> $x")
 
     assert is_linear(work, 50, 400)
@@ -271,7 +274,7 @@ def test_a_chain_is_bypassed_in_linear_time() -> None:
 
 @pytest.mark.tensorflow
 def test_tensors_that_become_one_are_given_the_same_numbers() -> None:
-    found = graph(placeholder("x", shape=(2,)), *chain("Identity", 20)[1:], unary("Neg", "y", "n19"))
+    found = graph(placeholder("x", shape=(2,)), *chain("Identity", 20)[1:], typed("Neg", "y", "n19"))
     proof = gds.prove(found.pristine(), found, rewrite(found, "Identity($x) -> $x"))
     assert proof.largest_difference == 0 and len(proof.compared) == 21
 
@@ -291,7 +294,7 @@ QUICK = ("--validate", "structure", "-o", "after.pb")
 
 
 def test_the_list(desk: Desk) -> None:
-    more = [unary("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), unary("Neg", "u", "t")]
+    more = [typed("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), typed("Neg", "u", "t")]
     desk.put("m.pb", graph_bytes(X, SIGMOID, MUL, *more))
     ran = desk.run("rewrite", "m.pb", "Mul($x, n=Sigmoid($x)) -> Relu($x)", "--list")
     assert ran.code == 0
@@ -325,7 +328,7 @@ def test_rules_of_files_and_what_is_wrong_with_them(desk: Desk) -> None:
 
 
 def test_a_rule_in_the_body_of_a_function(desk: Desk) -> None:
-    body = graphs.function("F", node("y", "Neg", ["x"], T=FLOAT))
+    body = graphs.function("F", neg("y", "x"))
     call = node("c", "PartitionedCall", ["x"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
     desk.put("m.pb", graph_bytes(X, call, trailer=graphs.library(body)))
     ran = desk.run("rewrite", "m.pb", "--in", "F", "Neg($x) -> Sub(0, $x)", *QUICK)
@@ -340,10 +343,10 @@ def test_a_wrong_rule_fails_with_the_name_of_its_site() -> None:
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.const("two", 2.0)
-    m.node("double", "Mul", ["x", "two"], T="float32")
-    m.node("hidden", "Softmax", ["double"], T="float32")
+    m.typed("Mul", "double", "x", "two")
+    m.typed("Softmax", "hidden", "double")
     m.const("zero", 0.0)
-    m.node("y", "Mul", ["hidden", "zero"], T="float32")
+    m.typed("Mul", "y", "hidden", "zero")
     found = m.graph("model.pb")
     result = rewrite(found, "Mul($x, 2) -> $x")
     with pytest.raises(DiffersError) as raised:
@@ -357,11 +360,11 @@ def test_a_rule_that_is_none_is_a_mistake_of_the_caller() -> None:
 
 
 def swish_body() -> Graph:
-    return graph(placeholder("x"), unary("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s"), name="swish.pb")
+    return graph(placeholder("x"), typed("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s"), name="swish.pb")
 
 
 def test_a_graph_takes_the_place_of_matches() -> None:
-    nodes = [X, SIGMOID, MUL, unary("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), unary("Neg", "end", "z")]
+    nodes = [X, SIGMOID, MUL, typed("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), typed("Neg", "end", "z")]
     found, result = rewritten("Mul($x, Sigmoid($x))", *nodes, replacement=swish_body())
     (name,) = result.intent.functions.added
     calls = {n.name: [r.name for r in n.inputs] for n in found.nodes() if n.op == "PartitionedCall"}
@@ -389,7 +392,7 @@ def test_graphs_that_do_not_fit_a_pattern() -> None:
 @pytest.mark.tensorflow
 def test_of_many_differences_the_first_are_told() -> None:
     names = [f"n{i}" for i in range(30)]
-    found = graph(X, *(unary("Exp", name, before) for before, name in zip(["x", *names], names, strict=False)))
+    found = graph(X, *(typed("Exp", name, before) for before, name in zip(["x", *names], names, strict=False)))
     result = rewrite(found, "Exp($x) -> Tanh($x)")
     with pytest.raises(DiffersError) as raised:
         gds.prove(found.pristine(), found, result)
@@ -399,7 +402,7 @@ def test_of_many_differences_the_first_are_told() -> None:
 
 STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"
 CONV = [X, const("w", [1.0] * 9, FLOAT, (3, 3, 1, 1)),
-        node("y", "Conv2D", ["x", "w"], T=FLOAT, strides=STRIDES, padding="SAME")]  # fmt: skip
+        typed("Conv2D", "y", "x", "w", strides=STRIDES, padding="SAME")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -429,7 +432,7 @@ def test_what_may_have_it_only_does_not_match(pattern: str) -> None:
 
 
 def test_an_attr_of_a_later_tensorflow_is_that_of_the_file() -> None:
-    found = graph(X, node("r", "Relu", ["x"], T=FLOAT, new=1), node("y", "Neg", ["r"], T=FLOAT))
+    found = graph(X, relu("r", "x", new=1), neg("y", "r"))
     rewrite(found, "Neg(Relu{new=1}($x)) -> Abs($x)")
     assert found["y"].op == "Abs"
 
@@ -476,7 +479,7 @@ def test_other_mistakes_have_no_such_hint(desk: Desk, rule: str) -> None:
 )
 def test_a_replacement_reads_inputs_of_a_node_by_index(text: str, reads: list[str] | None) -> None:
     inputs = [placeholder(name) for name in "abc"]
-    found = graph(*inputs, node("y", "AddN", [*"abc"], T=FLOAT, N=3))
+    found = graph(*inputs, typed("AddN", "y", *"abc", N=3))
     if reads is None:
         refused(found, "nothing-to-do", lambda g: rewrite(g, text))
         return
@@ -485,7 +488,7 @@ def test_a_replacement_reads_inputs_of_a_node_by_index(text: str, reads: list[st
 
 
 def test_an_input_that_does_not_exist_is_refused() -> None:
-    found = graph(*(placeholder(name) for name in "abc"), node("y", "AddN", [*"abc"], T=FLOAT, N=3))
+    found = graph(*(placeholder(name) for name in "abc"), typed("AddN", "y", *"abc", N=3))
     refused(found, "bad-rule", lambda g: rewrite(g, "n=AddN(...) -> Neg(n.3)"))
     for text in ("n=AddN($a, $b, $c) -> Neg(m.0)", "AddN(n.0) -> Neg(n.0)"):
         with pytest.raises(UsageError):
@@ -493,7 +496,7 @@ def test_an_input_that_does_not_exist_is_refused() -> None:
 
 
 def whole(value: int) -> list[bytes]:
-    return [placeholder("x", INT32), scalar("c", value, INT32), node("y", "AddV2", ["x", "c"], T=INT32)]
+    return [placeholder("x", INT32), scalar("c", value, INT32), add("y", "x", "c", kind=INT32)]
 
 
 def test_whole_numbers_are_just_these() -> None:
@@ -507,7 +510,7 @@ def test_whole_numbers_are_just_these() -> None:
 
 def test_texts_are_joined_in_their_order() -> None:
     text = node("c", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x01v"))
-    nodes = [placeholder("x", STRING), text, identity("i", "x", kind=STRING), node("y", "Add", ["i", "c"], T=STRING)]
+    nodes = [placeholder("x", STRING), text, identity("i", "x", kind=STRING), typed("Add", "y", "i", "c", kind=STRING)]
     stays("Add($c:const, Identity($x)) -> Add($c, $x)", *nodes)
     assert done("Add(Identity($x), $c:const) -> Add($x, $c)", *nodes)["y"] == ["Add", "x", "c"]
 
@@ -516,8 +519,8 @@ HUGE = "1" + "0" * 400
 
 
 def test_numbers_that_no_type_holds() -> None:
-    sums = [X, scalar("c", 2.0), node("y", "Mul", ["x", "c"], T=FLOAT)]
-    leaks = [X, node("y", "LeakyRelu", ["x"], T=FLOAT, alpha=0.5)]
+    sums = [X, scalar("c", 2.0), typed("Mul", "y", "x", "c")]
+    leaks = [X, typed("LeakyRelu", "y", "x", alpha=0.5)]
     for number in (HUGE, "inf", "-inf", "1e999"):
         stays(f"Mul($x, {number}) -> $x", *sums)
     stays(f"LeakyRelu{{alpha={HUGE}}}($x) -> $x", *leaks)
@@ -529,19 +532,19 @@ def test_a_search_that_finds_no_end_is_given_up(monkeypatch: Any) -> None:
     monkeypatch.setattr("gdsurgeon.edits.rewriting.matching.MOST_TRIED", 10_000)
     sums, last = [X, placeholder("z")], ("x", "z")
     for i in range(40):
-        sums.append(node(f"n{i}", "AddV2", [last[1], last[0]], T=FLOAT))
+        sums.append(add(f"n{i}", last[1], last[0]))
         last = (last[1], f"n{i}")
     pattern = "$x"
     for i in range(30):
         pattern = f"AddV2({pattern}, $v{i})"
     rule = f"Relu(AddV2({pattern}, $x)) -> $x"
-    found = graph(*sums, node("y", "Relu", ["n39"], T=FLOAT))
+    found = graph(*sums, relu("y", "n39"))
     refused(found, "too-many-ways", lambda g: rewrite(g, rule))
 
 
 def test_constants_that_no_attr_can_be_stay() -> None:
     def of(values: list[float]) -> list[bytes]:
-        return [X, graphs.const("a", values), node("y", "Mul", ["x", "a"], T=FLOAT)]
+        return [X, graphs.const("a", values), typed("Mul", "y", "x", "a")]
 
     rule = "Mul($x, $a:const) -> Squeeze{squeeze_dims=$a}($x)"
     assert done(rule, *of([1.0, 2.0]))["y"] == ["Squeeze", "x"]
@@ -550,27 +553,27 @@ def test_constants_that_no_attr_can_be_stay() -> None:
 
 
 def test_attrs_that_an_op_does_not_have_stay() -> None:
-    pool = [X, node("y", "Neg", ["x"], T=FLOAT)]
+    pool = [X, neg("y", "x")]
     stays("Neg($x) -> LRN{T=double}($x)", *pool, code="bad-value", op="LRN", attr="T")
     stays("Neg($x) -> DepthToSpace{block_size=1}($x)", *pool, code="bad-value", op="DepthToSpace", attr="block_size")
     stays('Neg($x) -> MirrorPad{mode="ROUND"}($x, [[1,1]])', *pool, code="bad-value", op="MirrorPad", attr="mode")
 
 
-SPLIT = [scalar("axis", 0, INT32), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)]
+SPLIT = [scalar("axis", 0, INT32), typed("Split", "s", "axis", "x", num_split=2)]
 
 
 def test_outputs_and_bindings_are_told_apart() -> None:
     rule = "Sub(s=Split(_, $x), s:1) -> Neg($x)"
-    assert done(rule, X, *SPLIT, node("y", "Sub", ["s", "s:1"], T=FLOAT))["y"] == ["Neg", "x"]
-    stays(rule, X, *SPLIT, node("y", "Sub", ["s", "s"], T=FLOAT))
-    leaks = [X, node("n", "Neg", ["x"], T=FLOAT), node("a", "LeakyRelu", ["x"], T=FLOAT, alpha=0.25),
-             node("b", "LeakyRelu", ["n"], T=FLOAT, alpha=0.5)]  # fmt: skip
+    assert done(rule, X, *SPLIT, typed("Sub", "y", "s", "s:1"))["y"] == ["Neg", "x"]
+    stays(rule, X, *SPLIT, typed("Sub", "y", "s", "s"))
+    leaks = [X, neg("n", "x"), typed("LeakyRelu", "a", "x", alpha=0.25),
+             typed("LeakyRelu", "b", "n", alpha=0.5)]  # fmt: skip
     either = "AddV2(LeakyRelu{alpha=$a}(Neg($x)), LeakyRelu{alpha=$b}($x)) -> LeakyRelu{alpha=$a}($x)"
-    found = graph(*leaks, node("y", "AddV2", ["a", "b"], T=FLOAT))
+    found = graph(*leaks, add("y", "a", "b"))
     rewrite(found, either)
     assert found["y"].plain_attr("alpha") == 0.5
     both = "(LeakyRelu{alpha=$a}($x), LeakyRelu{alpha=$a}(Neg($x))) -> (Elu($x), Elu($x))"
-    stays(both, *leaks, node("y", "AddV2", ["a", "b"], T=FLOAT))
+    stays(both, *leaks, add("y", "a", "b"))
 
 
 ABS = [("a", "Abs", "x"), ("b", "Abs", "x"), ("y", "Neg", "a")]
@@ -586,11 +589,11 @@ def ways(pattern: str, root: str, *nodes: bytes) -> list[dict[str, str]]:
 
 
 def test_what_is_bound_where_a_node_is_there_and_not_where_it_is_missing() -> None:
-    nodes = [X, placeholder("z"), placeholder("b"), placeholder("c"), node("d", "BiasAdd", ["z", "b"], T=FLOAT),
-             node("m", "Mul", ["x", "d"], T=FLOAT), node("s", "Sub", ["x", "c"], T=FLOAT)]  # fmt: skip
+    nodes = [X, placeholder("z"), placeholder("b"), placeholder("c"), typed("BiasAdd", "d", "z", "b"),
+             typed("Mul", "m", "x", "d"), typed("Sub", "s", "x", "c")]  # fmt: skip
     assert ways("(Mul($x, BiasAdd?($z, $b)), Sub($x, $b))", "m", *nodes) == [{"x": "x", "z": "d", "b": "c"}]
-    assert ways("Neg(Relu?(Abs($x)))", "y", X, *(node(n, op, [r], T=FLOAT) for n, op, r in ABS)) == [{"x": "x"}]
-    twice = [X, node("n", "Neg", ["x"], T=FLOAT), node("y", "Sub", ["n", "n"], T=FLOAT)]
+    assert ways("Neg(Relu?(Abs($x)))", "y", X, *(typed(op, n, r) for n, op, r in ABS)) == [{"x": "x"}]
+    twice = [X, neg("n", "x"), typed("Sub", "y", "n", "n")]
     assert ways("Sub(n=Neg?($x), n)", "y", *twice) == [{"x": "x"}]
 
 
@@ -598,9 +601,9 @@ def test_a_graph_with_several_inputs_and_results() -> None:
     m = Builder()
     for name in ("b", "a"):
         m.placeholder(name, "float32")
-    m.node("difference", "Sub", ["a", "b"], T="float32")
-    m.node("product", "Mul", ["a", "b"], T="float32")
-    both = [node(name, op, ["x", "z"], T=FLOAT) for name, op in (("s", "AddV2"), ("q", "RealDiv"))]
+    m.typed("Sub", "difference", "a", "b")
+    m.typed("Mul", "product", "a", "b")
+    both = [typed(op, name, "x", "z") for name, op in (("s", "AddV2"), ("q", "RealDiv"))]
     found = graph(X, placeholder("z"), *both)
     account(found, rewrite(found, "(RealDiv($a, $b), AddV2($a, $b))", m.graph()))
     assert found["q"].op == "PartitionedCall"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.desk import check_error
-from support.graphs import FLOAT, INT32, Builder, const, graph, node, placeholder, scalar, unary
+from support.graphs import FLOAT, INT32, Builder, const, graph, node, placeholder, scalar, typed
 from support.rewriting import binary, rewritten
 
 import gdsurgeon as gds
@@ -312,7 +312,7 @@ def test_a_rule_of_the_user_is_carried_out_where_shapes_are_not_known() -> None:
 
 def test_the_way_that_keeps_the_shape_is_taken() -> None:
     small, large = placeholder("s", shape=(1, 3)), placeholder("l", shape=(2, 3))
-    nodes = [small, large, binary("y", "AddV2", "s", "l"), unary("Neg", "z", "y")]
+    nodes = [small, large, binary("y", "AddV2", "s", "l"), typed("Neg", "z", "y")]
     found = graph(*nodes)
     rewrite(found, "AddV2($a, $b) -> $a")
     assert [read.name for read in found["z"].inputs] == ["l"]
@@ -329,8 +329,8 @@ def test_what_would_not_run_stays() -> None:
 
 def test_what_a_shape_is_computed_from_is_known() -> None:
     x, to = placeholder("x", shape=(2, 3)), [const("a", [3, 2], INT32), const("b", [2, 3], INT32)]
-    shaped = [node(f"y{c}", "Reshape", ["x", c], T=FLOAT, Tshape=INT32) for c in "ab"]
-    ends = [unary("Neg", f"z{c}", f"y{c}") for c in "ab"]
+    shaped = [typed("Reshape", f"y{c}", "x", c, Tshape=INT32) for c in "ab"]
+    ends = [typed("Neg", f"z{c}", f"y{c}") for c in "ab"]
     ops, _ = done("Neg(Reshape($x, $to:const)) -> Reshape(Abs($x), $to)", x, *to, *shaped, *ends)
     assert (ops["za"], ops["zb"]) == ("Reshape", "Reshape")
     ops, left = done("Reshape($x, $to:const) -> $x", x, *to, *shaped, *ends)
@@ -342,7 +342,7 @@ def swish(shape: tuple[int, ...] | None, constant: str) -> list[bytes]:
     """The first spelling of the book, twice: of x times a CONSTANT, and of x times 1."""
     nodes = [placeholder("x", shape=shape), ONE, WIDE]
     for name, factor in (("a", constant), ("b", "one")):
-        nodes += [binary(f"{name}m", "Mul", factor, "x"), unary("Sigmoid", f"{name}s", f"{name}m")]
+        nodes += [binary(f"{name}m", "Mul", factor, "x"), typed("Sigmoid", f"{name}s", f"{name}m")]
         nodes.append(binary(name, "Mul", "x", f"{name}s"))
     return [*nodes, binary("y", "Sub", "a", "b")]
 
@@ -364,9 +364,7 @@ def test_a_convolution_in_groups_is_no_product(channels: int) -> None:
     strides = b"\x0a\x06\x1a\x04\x01\x01\x01\x01"
     nodes = [placeholder("x", shape=(-1, 8, 8, channels)), placeholder("z", shape=(-1, 8, 8, 3))]
     nodes += [const("w", [1.0] * 12, FLOAT, (1, 1, 3, 4))]
-    nodes += [
-        node(n, "Conv2D", [x, "w"], T=FLOAT, strides=strides, padding="SAME") for n, x in (("a", "x"), ("b", "z"))
-    ]
+    nodes += [typed("Conv2D", n, x, "w", strides=strides, padding="SAME") for n, x in (("a", "x"), ("b", "z"))]
     ops, left = done(in_book("conv-as-matmul"), *nodes, node("r", "NoOp", ["^a", "^b"]))
     assert ops["b"] == "BatchMatMulV2"
     assert ops["a"] == ("BatchMatMulV2" if channels == 3 else "Conv2D")

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.expecting import account
-from support.graphs import FLOAT, INT32, const, graph, node, placeholder
+from support.graphs import INT32, const, graph, node, placeholder, typed
 from support.plain_match import Cells, PlainMatch
 
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -38,11 +38,11 @@ def some_graph(chance: Random) -> Graph:
         name, recent = f"n{i}", names[-6:]
         kind = chance.random()
         if kind < 0.45:
-            nodes.append(node(name, chance.choice(UNARY), [chance.choice(recent)], T=FLOAT))
+            nodes.append(typed(chance.choice(UNARY), name, chance.choice(recent)))
         elif kind < 0.9:
-            nodes.append(node(name, chance.choice(BINARY), [chance.choice(recent), chance.choice(names)], T=FLOAT))
+            nodes.append(typed(chance.choice(BINARY), name, chance.choice(recent), chance.choice(names)))
         else:
-            nodes.append(node(name, "Split", ["axis", chance.choice(recent)], T=FLOAT, num_split=2))
+            nodes.append(typed("Split", name, "axis", chance.choice(recent), num_split=2))
             names.append(f"{name}:1")
         names.append(name)
     if chance.random() < 0.3:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from support import graphs
 from support.expecting import refused
-from support.graphs import FLOAT, add, const, g8, graph, identity, library, node, random_graphs
+from support.graphs import add, const, g8, graph, identity, library, neg, node, random_graphs
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.checks.check import check
@@ -53,7 +53,7 @@ def test_what_is_still_needed_is_not_removed() -> None:
 
 
 def test_the_library_and_the_versions_are_carried_over() -> None:
-    function = graphs.function("F", node("y", "Neg", ["x"], T=FLOAT))
+    function = graphs.function("F", neg("y", "x"))
     tail = library(function, gradients={"F": "F"}) + graphs.versions(27) + encode_len(5, b"")
     found = graph(*g8(), trailer=tail)
     rename(found, [("a", "z")])

@@ -25,6 +25,7 @@ from support.graphs import (
     identity,
     node,
     placeholder,
+    typed,
 )
 from support.paths import FIXTURES
 
@@ -36,7 +37,7 @@ from gdsurgeon.select import Selection
 
 def pool(name: str, source: str, *, steps: Sequence[int] = (1, 1, 1, 1), padding: str = "SAME") -> bytes:
     ones, strides = (b"\x0a\x06\x1a\x04" + bytes(sizes) for sizes in ((1, 1, 1, 1), steps))
-    return node(name, "MaxPool", [source], T=FLOAT, ksize=ones, strides=strides, padding=padding, data_format="NHWC")
+    return typed("MaxPool", name, source, ksize=ones, strides=strides, padding=padding, data_format="NHWC")
 
 
 def pools() -> Graph:
@@ -56,13 +57,13 @@ def test_nodes_of_the_graph_can_be_given() -> None:
 def casts() -> Graph:
     return graph(placeholder("x", FLOAT), node("c", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT), identity("y", "c"),
                  identity("z", "y"), node("d", "Cast", ["z"], SrcT=FLOAT, DstT=FLOAT), const("k", [1]),
-                 node("s", "AddN", ["x", "x"], N=2, T=FLOAT), node("u", "MyOp", k=3))  # fmt: skip
+                 typed("AddN", "s", "x", "x", N=2), node("u", "MyOp", k=3))  # fmt: skip
 
 
 def lists() -> Graph:
     return graph(placeholder("x"), placeholder("i", INT32), identity("y", "n:1", kind=INT32),
                  node("n", "IdentityN", ["x", "i"], T=dtypes(FLOAT, INT32)), const("axis", [0], INT32, ()),
-                 node("s", "Split", ["axis", "x"], T=FLOAT, num_split=3), add("z", "s", "s:2"))  # fmt: skip
+                 typed("Split", "s", "axis", "x", num_split=3), add("z", "s", "s:2"))  # fmt: skip
 
 
 def unlike(node: str, tensor: str, expected: str, found: str) -> dict[str, str]:
@@ -148,7 +149,7 @@ def test_a_number_of_outputs() -> None:
 
 def test_a_default_that_comes_back_changes_a_dtype_too() -> None:
     found = graph(placeholder("x"), const("d", [0], INT32, ()),
-                  node("a", "ArgMax", ["x", "d"], T=FLOAT, Tidx=INT32, output_type=INT32),
+                  typed("ArgMax", "a", "x", "d", Tidx=INT32, output_type=INT32),
                   identity("y", "a", kind=INT32))  # fmt: skip
     facts = {"node": "y", "tensor": "a", "expected": "int32", "found": "int64"}
     refused(found, "dtype-mismatch", lambda g: set_attr(g, ["a"], remove=["output_type"]), **facts)
@@ -175,7 +176,7 @@ def test_many_faults_are_told_shortly() -> None:
 
 
 def calls() -> Graph:
-    body = node("y", "Identity", ["x"], T=FLOAT)
+    body = identity("y", "x")
     library = graphs.library(function("f", body), function("g", body))
     call = node("call", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("f", k=3))
     return graph(placeholder("x"), call, trailer=library + graphs.VERSIONS)

@@ -10,7 +10,7 @@ import pytest
 from support import every_edit, graphs
 from support.desk import Desk, check_error
 from support.expecting import account, expect, refused
-from support.graphs import FLOAT, dtypes, func, function, graph, node, placeholder
+from support.graphs import FLOAT, dtypes, func, function, graph, identity, node, placeholder
 from support.mutants import Accounted
 from support.paths import FIXTURES
 
@@ -37,9 +37,7 @@ WORKER = "/job:worker/replica:0/task:1/device:GPU:0"
 
 def placed(*devices: str) -> Graph:
     """Nodes n0, n1, ... on DEVICES, behind a placeholder that is on none."""
-    return graph(
-        placeholder("x"), *(node(f"n{i}", "Identity", ["x"], device=d, T=FLOAT) for i, d in enumerate(devices))
-    )
+    return graph(placeholder("x"), *(identity(f"n{i}", "x", device=d) for i, d in enumerate(devices)))
 
 
 def devices(found: Graph) -> list[str]:
@@ -52,9 +50,9 @@ def noted(note: str, old: str, new: str, count: int, inside: int = 0) -> None:
 
 
 def with_functions() -> Graph:
-    inner = node("y", "Identity", ["x"], device="/gpu:0", T=FLOAT)
-    other = node("y", "Identity", ["x"], device="/cpu:0", T=FLOAT)
-    plain = node("y", "Identity", ["x"], T=FLOAT)
+    inner = identity("y", "x", device="/gpu:0")
+    other = identity("y", "x", device="/cpu:0")
+    plain = identity("y", "x")
     library = graphs.library(function("f", inner), function("g", other), function("h", plain))
     call = node("call", "PartitionedCall", ["x"], device=WORKER, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("f"))
     return graph(placeholder("x"), call, trailer=library + graphs.VERSIONS)
@@ -65,7 +63,7 @@ def inner_devices(found: Graph) -> dict[str, list[str]]:
 
 
 def test_clear() -> None:
-    after = [placeholder("x"), *(node(f"n{i}", "Identity", ["x"], T=FLOAT) for i in range(4))]
+    after = [placeholder("x"), *(identity(f"n{i}", "x") for i in range(4))]
     before = placed("/gpu:0", "", WORKER, "nonsense")
     result = expect(before, lambda g: set_device(g, clear=True), after, command="set-device --clear")
     assert result.intent.changed == ["n0", "n2", "n3"]

@@ -12,7 +12,21 @@ from support import graphs
 from support.aside import Answers, ShapesTold
 from support.desk import Desk, check_error
 from support.expecting import expect, refused
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions
+from support.graphs import (
+    FLOAT,
+    INT32,
+    add,
+    const,
+    graph,
+    identity,
+    node,
+    placeholder,
+    relu,
+    scalar,
+    tensor,
+    typed,
+    versions,
+)
 from support.running import run
 
 from gdsurgeon.analysis.checks.check import check
@@ -31,7 +45,7 @@ STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"  # [1, 2, 2, 1]
 
 
 def reshape(name: str, source: str, target: str, **attrs: Any) -> bytes:
-    return node(name, "Reshape", [source, target], T=FLOAT, Tshape=INT32, **attrs)
+    return typed("Reshape", name, source, target, Tshape=INT32, **attrs)
 
 
 def weights(name: str, *shape: int) -> bytes:
@@ -40,7 +54,7 @@ def weights(name: str, *shape: int) -> bytes:
 
 
 def matmul(name: str, a: str, b: str) -> bytes:
-    return node(name, "MatMul", [a, b], T=FLOAT)
+    return typed("MatMul", name, a, b)
 
 
 def classifier(batch: int = 1, target: tuple[int, ...] = (1, 12), outputs: bool = False) -> list[bytes]:
@@ -50,14 +64,14 @@ def classifier(batch: int = 1, target: tuple[int, ...] = (1, 12), outputs: bool 
     return [
         placeholder("x", FLOAT, (batch, 4, 6, 2)),
         weights("filter", 1, 1, 2, 2),
-        node("conv", "Conv2D", ["x", "filter"], T=FLOAT, strides=STRIDES, padding="SAME"),
-        node("relu", "Relu", ["conv"], T=FLOAT),
+        typed("Conv2D", "conv", "x", "filter", strides=STRIDES, padding="SAME"),
+        relu("relu", "conv"),
         const("shape", list(target), INT32),
         reshape("flat", "relu", "shape"),
         weights("w", 12, 5),
         matmul("fc", "flat", "w"),
         identity("y", "fc", **more),
-        node("size", "Identity", ["x"], T=FLOAT, **extra),
+        identity("size", "x", **extra),
     ]
 
 
@@ -121,7 +135,7 @@ class TestWhatIsSet:
         found = graph(
             placeholder("x", FLOAT, (1, 3)),
             node("p", "Placeholder", dtype=FLOAT, shape=(1, 3), _output_shapes=[(1, 3)]),
-            node("a", "Identity", ["p"], T=FLOAT, _output_shapes=[(1, 3)], _note=3),
+            identity("a", "p", _output_shapes=[(1, 3)], _note=3),
             identity("b", "a", _output_shapes=[(1, 3)]),
             identity("waits", "x", "^b", _output_shapes=[(1, 3)]),
             node("c", "MyOp", ["b"], _output_shapes=[(1, 3)]),
@@ -229,9 +243,9 @@ class TestRefused:
         records = [
             placeholder("x", FLOAT, (-1, 4, 3)),
             *(const(name, [value], INT32) for name, value in [("zero", 0), ("one", 1), ("minus", -1)]),
-            node("n", "Shape", ["x"], T=FLOAT, out_type=INT32),
-            node("batch", "StridedSlice", ["n", "zero", "one", "one"], T=INT32, Index=INT32),
-            node("shape", "ConcatV2", ["batch", "minus", "axis"], T=INT32, N=2, Tidx=INT32),
+            typed("Shape", "n", "x", out_type=INT32),
+            typed("StridedSlice", "batch", "n", "zero", "one", "one", kind=INT32, Index=INT32),
+            typed("ConcatV2", "shape", "batch", "minus", "axis", kind=INT32, N=2, Tidx=INT32),
             scalar("axis", 0, INT32),
             reshape("flat", "x", "shape"),
             weights("w", 12, 5),
@@ -267,7 +281,7 @@ class TestRefused:
     def test_a_transposed_convolution(self) -> None:
         found = graph(
             placeholder("x", FLOAT, (1, 2, 2, 3)), weights("filter", 2, 2, 5, 3), const("sizes", [1, 4, 4, 5], INT32),
-            node("y", "Conv2DBackpropInput", ["sizes", "filter", "x"], T=FLOAT, strides=STRIDES, padding="SAME"),
+            typed("Conv2DBackpropInput", "y", "sizes", "filter", "x", strides=STRIDES, padding="SAME"),
         )  # fmt: skip
         wanted = unfit("y", "Conv2DBackpropInput", [(4,), (2, 2, 5, 3), (2, 2, 2, 3)], ["filter"])
         assert misfits(found, [("x", (-1, 2, 2, 3))]) == [wanted]
@@ -298,8 +312,8 @@ class TestRefused:
         found = graph(
             placeholder("x", FLOAT, (1, 8, 3)), const("begin", [0, 0, 0], INT32), const("size", [-1, 8, -1], INT32),
             const("first", [0], INT32), const("one", [1], INT32),
-            node("crop", "Slice", ["x", "begin", "size"], T=FLOAT, Index=INT32),
-            node("head", "StridedSlice", ["x", "first", "one", "one"], T=FLOAT, Index=INT32, shrink_axis_mask=1),
+            typed("Slice", "crop", "x", "begin", "size", Index=INT32),
+            typed("StridedSlice", "head", "x", "first", "one", "one", Index=INT32, shrink_axis_mask=1),
         )  # fmt: skip
         result = edited(found, "x", (-1, 16, 3))
         crop, head = result.warnings
@@ -343,7 +357,7 @@ class TestFixBatch:
         records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
                    reshape("a", "x", "s"), reshape("b", "a", "t"), reshape("c", "b", "s"), reshape("d", "c", "t"),
                    const("six", [1, 6], INT32), const("begin", [0, 0], INT32),
-                   node("half", "Slice", ["d", "begin", "six"], T=FLOAT, Index=INT32)]  # fmt: skip
+                   typed("Slice", "half", "d", "begin", "six", Index=INT32)]  # fmt: skip
         found = graph(*records[:-3])
         result = edited(found, "x", (-1, 12), fix_batch=True)
         assert result.intent.changed == ["x", "s", "t"]
@@ -352,7 +366,7 @@ class TestFixBatch:
 
     def test_a_shape_that_is_computed_from_constants(self) -> None:
         records = classifier()
-        records[4] = node("shape", "Pack", ["one", "twelve"], T=INT32, N=2, axis=0)
+        records[4] = typed("Pack", "shape", "one", "twelve", kind=INT32, N=2, axis=0)
         found = graph(*records, scalar("one", 1, INT32), scalar("twelve", 12, INT32))
         result = edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
         assert graphs.inputs(found)["flat"] == ["relu", "flat/shape"]
@@ -377,7 +391,7 @@ class TestFixBatch:
     def test_no_size_that_was_only_tried_gets_into_a_constant(self) -> None:
         for target in [(4, -1), (4, -1, 3)]:
             found = graph(
-                placeholder("x", FLOAT, (4, -1, 1, 3)), node("narrow", "Squeeze", ["x"], T=FLOAT),
+                placeholder("x", FLOAT, (4, -1, 1, 3)), typed("Squeeze", "narrow", "x"),
                 const("s", target, INT32), reshape("y", "narrow", "s"),
             )  # fmt: skip
             (misfit,) = misfits(found, [("x", (-1, -1, 1, 3))], fix_batch=True)
@@ -393,7 +407,7 @@ class TestFixBatch:
         assert [each["node"] for each in misfits(found, [("x", (-1, 4, 6, 2))])] == ["flat"]
         found = graph(*classifier(), const("three", [1, 3, 4], INT32), const("z", [4, 1, 3], INT32),
                       reshape("a", "flat", "three"), reshape("moved", "t", "z"), const("order", [2, 0, 1], INT32),
-                      node("t", "Transpose", ["a", "order"], T=FLOAT, Tperm=INT32))  # fmt: skip
+                      typed("Transpose", "t", "a", "order", Tperm=INT32))  # fmt: skip
         (misfit,) = misfits(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
         wanted = {"code": "wrong-size", "node": "moved", "op": "Reshape", "target": (4, 1, 3), "shape": (4, 2, 3)}
         assert misfit == wanted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.desk import Desk
 from support.expecting import refused
-from support.graphs import FLOAT, INT32, add, graph, identity, node, placeholder, scalar
+from support.graphs import INT32, add, graph, identity, placeholder, scalar, typed
 from support.meta_graphs import put, serving
 from support.paths import FIXTURES
 
@@ -150,7 +150,7 @@ def test_what_is_held_is_captured_once() -> None:
 
 
 def test_one_output_of_a_node_is_given_and_the_other_computed() -> None:
-    split = node("parts", "Split", ["dim", "x"], num_split=2, T=FLOAT)
+    split = typed("Split", "parts", "dim", "x", num_split=2)
     model = graph(placeholder("x"), scalar("dim", 0, INT32), split, add("sum", "parts", "parts:1"))
     served = Served({"mid": "parts:1", "x": "x"}, {"given": "parts:1", "sum": "sum"})
     function = signature_function(model, "k", served, ()).function

@@ -32,12 +32,14 @@ from support.graphs import (
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     random_graphs,
+    relu,
     scalar,
     tensor,
-    unary,
+    typed,
 )
 from support.running import run, values
 from support.simplifying import simplified, stays
@@ -67,7 +69,7 @@ def becomes(before: Sequence[bytes], after: Sequence[bytes], *passes: str, same:
     return expect([X, *before], only(*passes), [X, *after], same=same, fed=FED)
 
 
-K, Y = scalar("k", 1), unary("Relu", "y", "x")
+K, Y = scalar("k", 1), typed("Relu", "y", "x")
 EQUAL = [const("k", [1, 2, 3]), const("m", [1, 2, 4]), add("a", "x", "k"), add("c", "x", "m"), identity("y", "n")]
 TALL = const("tall", [3, 2], INT32)
 GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
@@ -78,8 +80,8 @@ GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
         [add("s", "x", "x"), identity("y", "s")], ["identities"],
     ),
     "edges that say nothing": (
-        [K, node("n", "NoOp", ["^k", "^x"]), unary("Relu", "a", "x", "^n", "^x"), add("y", "a", "k", "^k")],
-        [K, unary("Relu", "a", "x"), add("y", "a", "k")], ["unread", "control-edges"],
+        [K, node("n", "NoOp", ["^k", "^x"]), typed("Relu", "a", "x", "^n", "^x"), add("y", "a", "k", "^k")],
+        [K, typed("Relu", "a", "x"), add("y", "a", "k")], ["unread", "control-edges"],
     ),
     "equal nodes": (
         [EQUAL[0], const("l", [1, 2, 3]), *EQUAL[1:3], add("b", "x", "l"), EQUAL[3],
@@ -90,12 +92,12 @@ GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
         [
             scalar("one", 1), scalar("zero", 0), const("order", [0, 1], INT32), const("ones", [1, 1], INT32),
             const("none", [0, 0, 0, 0], INT32, (2, 2)),
-            node("a", "Mul", ["x", "one"], T=FLOAT), node("b", "RealDiv", ["a", "one"], T=FLOAT),
-            node("c", "Sub", ["b", "zero"], T=FLOAT), node("d", "Transpose", ["c", "order"], T=FLOAT, Tperm=INT32),
+            typed("Mul", "a", "x", "one"), node("b", "RealDiv", ["a", "one"], T=FLOAT),
+            typed("Sub", "c", "b", "zero"), node("d", "Transpose", ["c", "order"], T=FLOAT, Tperm=INT32),
             node("e", "Tile", ["d", "ones"], T=FLOAT, Tmultiples=INT32),
             node("f", "Pad", ["e", "none"], T=FLOAT, Tpaddings=INT32),
             node("g", "Cast", ["f"], SrcT=FLOAT, DstT=FLOAT), node("h", "AddN", ["g"], T=FLOAT, N=1),
-            unary("Relu", "y", "h"),
+            typed("Relu", "y", "h"),
         ],
         [Y], ["neutral", "unread"],
     ),
@@ -104,10 +106,10 @@ GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
             const("back", [1, 0], INT32), node("a", "Transpose", ["x", "back"], T=FLOAT, Tperm=INT32),
             node("b", "Transpose", ["a", "back"], T=FLOAT, Tperm=INT32),
             node("c", "Cast", ["b"], SrcT=FLOAT, DstT=graphs.DOUBLE),
-            node("d", "Cast", ["c"], SrcT=graphs.DOUBLE, DstT=FLOAT), unary("Neg", "e", "d"), unary("Neg", "f", "e"),
-            unary("Relu", "g", "f"), unary("Relu", "h", "g"), identity("y", "h"),
+            node("d", "Cast", ["c"], SrcT=graphs.DOUBLE, DstT=FLOAT), typed("Neg", "e", "d"), typed("Neg", "f", "e"),
+            typed("Relu", "g", "f"), typed("Relu", "h", "g"), identity("y", "h"),
         ],
-        [unary("Relu", "g", "x"), identity("y", "g")], ["pairs", "unread"],
+        [typed("Relu", "g", "x"), identity("y", "g")], ["pairs", "unread"],
     ),
     "a Reshape before another": (
         [const("flat", [-1], INT32), TALL, node("a", "Reshape", ["x", "flat"], T=FLOAT),
@@ -133,12 +135,12 @@ def test_what_lasts_stays() -> None:
     fill = node("f", "InitializeTableFromTextFileV2", ["t", "x"], key_index=-2, value_index=-1)
     stays(x, table, fill, node("init", "NoOp", ["^f"]), node("size", "LookupTableSizeV2", ["t"]))
     said = node("p", "PrintV2", ["x"])
-    stays(x, said, unary("StringLower", "y", "x"), passes=["unread"])
+    stays(x, said, typed("StringLower", "y", "x"), passes=["unread"])
 
 
 @pytest.mark.tensorflow
 def test_outputs_say_what_is_needed() -> None:
-    before = [unary("Relu", "a", "x"), unary("Neg", "y", "a"), unary("Abs", "z", "a")]
+    before = [typed("Relu", "a", "x"), typed("Neg", "y", "a"), typed("Abs", "z", "a")]
     found, result = simplified(X, *before, outputs=["a"])
     assert graphs.names(found) == ["x", "a"]
     assert isinstance(result.claims[0], SameGiven)
@@ -151,7 +153,7 @@ DOWN_AND_UP = [node("a", "Cast", ["x"], SrcT=FLOAT, DstT=HALF), node("b", "Cast"
 RATIO = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
 STAYS = {
     "an identity that others stand beside": [
-        X, identity("a", "x"), unary("Relu", "y", "a"), unary("Neg", "z", "x", _class=["loc:@a"])
+        X, identity("a", "x"), typed("Relu", "y", "a"), typed("Neg", "z", "x", _class=["loc:@a"])
     ],
     "an identity that is an output": [X, identity("y", "x")],
     "the value of a reference": [
@@ -159,7 +161,7 @@ STAYS = {
         node("change", "AssignAdd", ["v", "x"], T=FLOAT), add("y", "v/read", "change"),
     ],
     "draws of an op that is not called stateful": [
-        placeholder("image", FLOAT, (1, 20, 20, 1)), node("y", "Sub", ["a", "b"], T=FLOAT),
+        placeholder("image", FLOAT, (1, 20, 20, 1)), typed("Sub", "y", "a", "b"),
         *(node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=RATIO) for name in "ab"),
     ],
     "draws": [
@@ -167,20 +169,20 @@ STAYS = {
         *(node(name, "RandomUniform", ["k"], dtype=FLOAT, T=INT32) for name in "ab"),
     ],
     "other attrs": [
-        X, unary("LeakyRelu", "a", "x", alpha=0.1), unary("LeakyRelu", "b", "x", alpha=0.2), add("y", "a", "b")
+        X, typed("LeakyRelu", "a", "x", alpha=0.1), typed("LeakyRelu", "b", "x", alpha=0.2), add("y", "a", "b")
     ],
     "other devices": [
-        X, unary("Relu", "a", "x", device="/cpu:0"), unary("Relu", "b", "x", device="/cpu:1"), add("y", "a", "b")
+        X, typed("Relu", "a", "x", device="/cpu:0"), typed("Relu", "b", "x", device="/cpu:1"), add("y", "a", "b")
     ],
-    "equal outputs": [X, unary("Relu", "a", "x"), unary("Relu", "b", "x")],
+    "equal outputs": [X, typed("Relu", "a", "x"), typed("Relu", "b", "x")],
     "a factor that has a dim more": [
-        X, const("wide", [1, 1, 1], FLOAT, (1, 1, 3)), node("a", "Mul", ["x", "wide"], T=FLOAT), unary("Relu", "y", "a")
+        X, const("wide", [1, 1, 1], FLOAT, (1, 1, 3)), typed("Mul", "a", "x", "wide"), typed("Relu", "y", "a")
     ],
-    "a sum with 0, for -0 + 0 is 0": [X, scalar("zero", 0), add("a", "x", "zero"), unary("Relu", "y", "a")],
-    "1 divided by something": [X, ONE, node("a", "RealDiv", ["one", "x"], T=FLOAT), unary("Relu", "y", "a")],
-    "casts that lose bits": [X, *DOWN_AND_UP, unary("Relu", "y", "b")],
+    "a sum with 0, for -0 + 0 is 0": [X, scalar("zero", 0), add("a", "x", "zero"), typed("Relu", "y", "a")],
+    "1 divided by something": [X, ONE, node("a", "RealDiv", ["one", "x"], T=FLOAT), typed("Relu", "y", "a")],
+    "casts that lose bits": [X, *DOWN_AND_UP, typed("Relu", "y", "b")],
     "Transposes that turn round": [
-        placeholder("x", FLOAT, (2, 3, 4)), const("turn", [1, 2, 0], INT32), unary("Relu", "y", "b"),
+        placeholder("x", FLOAT, (2, 3, 4)), const("turn", [1, 2, 0], INT32), typed("Relu", "y", "b"),
         *(node(b, "Transpose", [a, "turn"], T=FLOAT, Tperm=INT32) for a, b in (("x", "a"), ("a", "b"))),
     ],
 }  # fmt: skip
@@ -194,9 +196,9 @@ def test_what_only_looks_needless_stays(what: str) -> None:
 def test_what_is_written_into_in_place_is_read_by_nobody_else() -> None:
     """TensorFlow calls no op stateful that writes into what it reads: no other may read it."""
     fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)), scalar("one", 1.0)]
-    twice = [unary("Neg", "a", "x"), unary("Neg", "b", "x")]
+    twice = [typed("Neg", "a", "x"), typed("Neg", "b", "x")]
     stays(X, *fixed[:2], *twice, node("y", "InplaceAdd", ["a", "at", "row"], T=FLOAT), identity("z", "b"))
-    passed = [unary("Neg", "a", "x"), node("b", "Mul", ["a", "one"], T=FLOAT), unary("Abs", "z", "a")]
+    passed = [typed("Neg", "a", "x"), typed("Mul", "b", "a", "one"), typed("Abs", "z", "a")]
     stays(X, *fixed, *passed, node("y", "InplaceUpdate", ["b", "at", "row"], T=FLOAT))
 
 
@@ -209,8 +211,8 @@ F1 = dtypes(FLOAT)
 
 
 def test_what_a_function_writes_into_in_place_is_read_by_nobody_else() -> None:
-    twice = [unary("Neg", "a", "x"), unary("Neg", "b", "x"), scalar("one", 1.0)]
-    passed = [node("c", "Mul", ["a", "one"], T=FLOAT), unary("Abs", "z", "a")]
+    twice = [typed("Neg", "a", "x"), typed("Neg", "b", "x"), scalar("one", 1.0)]
+    passed = [typed("Mul", "c", "a", "one"), typed("Abs", "z", "a")]
     outer = graphs.function("V", node("y", "PartitionedCall", ["x"], f=func("W"), Tin=F1, Tout=F1))
     for called in ("W", "V"):
         body = library(WRITES, outer)
@@ -222,7 +224,7 @@ def test_what_a_function_writes_into_in_place_is_read_by_nobody_else() -> None:
 
 def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() -> None:
     results = {"o": (FLOAT, "a:y:0"), "p": (FLOAT, "b:y:0")}
-    several = define("F", {"x": FLOAT}, results, unary("Neg", "a", "x"), unary("Neg", "b", "x"))
+    several = define("F", {"x": FLOAT}, results, typed("Neg", "a", "x"), typed("Neg", "b", "x"))
     fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))]
     call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=F1, Tout=dtypes(FLOAT, FLOAT))
     edit = partial(in_functions, names=["F"], edit=partial(simplify, passes=["equal-nodes"]))
@@ -235,8 +237,8 @@ def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() ->
 
 @pytest.mark.tensorflow
 def test_marks_for_gradients_go() -> None:
-    before = [unary("StopGradient", "a", "x"), unary("PreventGradient", "b", "a"), unary("Relu", "y", "b")]
-    becomes(before, [unary("Relu", "y", "x")], "stop-gradients")
+    before = [typed("StopGradient", "a", "x"), typed("PreventGradient", "b", "a"), typed("Relu", "y", "b")]
+    becomes(before, [typed("Relu", "y", "x")], "stop-gradients")
     stays(X, *before, passes=["identities"])
 
 
@@ -246,8 +248,8 @@ def test_checks_go_and_that_is_said() -> None:
     yes = node("yes", "IsFinite", ["flat"], T=FLOAT)
     flat = [const("one", [-1], INT32), node("flat", "Reshape", ["x", "one"], T=FLOAT)]
     check = node("check", "Assert", ["any", "x"], T=dtypes(FLOAT))
-    before = [*flat, yes, *ok, check, unary("CheckNumerics", "a", "x", "^check", message="no"), unary("Relu", "y", "a")]
-    result = becomes(before, [unary("Relu", "y", "x")])
+    before = [*flat, yes, *ok, check, typed("CheckNumerics", "a", "x", "^check", message="no"), typed("Relu", "y", "a")]
+    result = becomes(before, [typed("Relu", "y", "x")])
     (warning,) = result.warnings
     check_error(warning, "checks-removed", {"ops": {"Assert": 1, "CheckNumerics": 1}})
     stays(X, *before, skip=["checks"])
@@ -255,9 +257,9 @@ def test_checks_go_and_that_is_said() -> None:
 
 def test_who_waits_for_an_identity_waits_for_what_that_reads() -> None:
     draw = node("d", "RandomUniform", ["k"], dtype=FLOAT, T=INT32)
-    before = [const("k", [2, 3], INT32), draw, identity("a", "d"), identity("b", "a"), unary("Relu", "y", "x", "^b"),
-              unary("Abs", "z", "b")]  # fmt: skip
-    expect([X, *before], simplify, [X, before[0], draw, unary("Relu", "y", "x", "^d"), unary("Abs", "z", "d")])
+    before = [const("k", [2, 3], INT32), draw, identity("a", "d"), identity("b", "a"), typed("Relu", "y", "x", "^b"),
+              typed("Abs", "z", "b")]  # fmt: skip
+    expect([X, *before], simplify, [X, before[0], draw, typed("Relu", "y", "x", "^d"), typed("Abs", "z", "d")])
 
 
 def test_an_edge_from_what_lasts_stays() -> None:
@@ -290,8 +292,8 @@ def test_a_decided_conditional_is_its_side(value: bool) -> None:
 def test_what_is_never_computed_may_be_read_from_before() -> None:
     """Which input of a Merge has come is read: the Switch stays, and what is neutral on its dead side goes."""
     taken = const("p", True, BOOL)
-    sides = [node("s", "Switch", ["x", "p"], T=FLOAT), node("f", "Mul", ["s", "one"], T=FLOAT),
-             node("t", "Neg", ["s:1"], T=FLOAT), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
+    sides = [node("s", "Switch", ["x", "p"], T=FLOAT), typed("Mul", "f", "s", "one"),
+             neg("t", "s:1"), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
     ends = [node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i")]
     found, _ = simplified(X, ONE, taken, *sides, *ends)
     assert graphs.inputs(found)["m"] == ["s", "t"]
@@ -310,7 +312,7 @@ def test_a_conditional_keeps_its_branches_and_a_loop_its_frame() -> None:
 
 def test_equal_constants_of_two_branches_stay_apart() -> None:
     found = graph(*cond(node("c/too", "Const", ["^c/switch_f"], dtype=FLOAT, value=tensor([2], FLOAT, ())),
-                        node("c/left", "Mul", ["c/neg", "c/too"], T=FLOAT),
+                        typed("Mul", "c/left", "c/neg", "c/too"),
                         node("z", "Merge", ["c/left", "c/mul"], T=FLOAT, N=2)))  # fmt: skip
     simplify(found)
     assert {"c/two", "c/too"} <= set(graphs.names(found))
@@ -318,8 +320,8 @@ def test_equal_constants_of_two_branches_stay_apart() -> None:
 
 def test_functions_that_nobody_calls_go() -> None:
     call = node("y", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
-    body = function("F", node("y", "Neg", ["x"], T=FLOAT))
-    other = function("G", node("y", "Neg", ["x"], T=FLOAT))
+    body = function("F", neg("y", "x"))
+    other = function("G", neg("y", "x"))
     found = graph(X, call, trailer=library(body, other) + graphs.VERSIONS)
     result = expect(found, partial(simplify, skip=["inline"]), [X, call], trailer=library(body) + graphs.VERSIONS)
     assert result.intent.functions.removed == ["G"]
@@ -329,8 +331,8 @@ def test_functions_that_nobody_calls_go() -> None:
 
 
 def test_names_that_a_model_serves_stay() -> None:
-    found = graph(X, identity("in", "x"), unary("Relu", "r", "in"), identity("served", "r"), identity("run", "r"),
-                  unary("Neg", "y", "served"))  # fmt: skip
+    found = graph(X, identity("in", "x"), typed("Relu", "r", "in"), identity("served", "r"), identity("run", "r"),
+                  typed("Neg", "y", "served"))  # fmt: skip
     found.serving = Serving("SavedModel", "", {"a": Served({"x": "in"}, {"y": "served"})},
                             initialising=Restoring({}, ("run",)))  # fmt: skip
     simplified(found, again=False)
@@ -343,7 +345,7 @@ def test_what_a_saver_fetches_stays() -> None:
              identity("also", "file", "^save", kind=STRING), identity("saved", "file", "^save", kind=STRING),
              *while_loop(add("w/plus", "w/v", "w/three"), result="w/plus"),
              *(node(f"w/{i}", "Const", ["^w/i"], dtype=INT32, value=tensor([1], INT32, ())) for i in "ab")]  # fmt: skip
-    found = graph(X, *saved, unary("Relu", "r", "x"), identity("a", "r"), unary("Neg", "y", "a"), scalar("k", 1))
+    found = graph(X, *saved, typed("Relu", "r", "x"), identity("a", "r"), typed("Neg", "y", "a"), scalar("k", 1))
     found.serving = Serving("MetaGraph", "", {"a": Served({"x": "x"}, {"y": "y"})})
     simplified(found, again=False)
     assert graphs.names(found) == ["x", "file", "names", "save", "also", "saved", "n", "r", "y"]
@@ -370,12 +372,12 @@ def test_a_weight_that_enters_a_loop_enters_it_still() -> None:
 
 
 def test_a_resource_is_no_output() -> None:
-    found = graph(X, placeholder("r", RESOURCE), identity("s", "r", kind=RESOURCE), unary("Relu", "y", "x"))
+    found = graph(X, placeholder("r", RESOURCE), identity("s", "r", kind=RESOURCE), typed("Relu", "y", "x"))
     simplify(found)
     assert graphs.names(found) == ["x", "r", "y"]
 
 
-RELU = [X, identity("a", "x"), unary("Relu", "y", "a")]
+RELU = [X, identity("a", "x"), typed("Relu", "y", "a")]
 
 
 @pytest.mark.parametrize(
@@ -439,9 +441,9 @@ def test_what_is_one_or_two_nodes_further_on_is_looked_at_again() -> None:
     found = turns(
         1,
         0,
-        node("n", "Neg", ["x", "^m0"], T=FLOAT),
-        node("o", "Neg", ["n"], T=FLOAT),
-        node("y", "Relu", ["o"], T=FLOAT),
+        neg("n", "x", "^m0"),
+        neg("o", "n"),
+        relu("y", "o"),
         node("k", "Const", ["^m0"], device="/cpu:0", dtype=INT32, value=graphs.tensor([1, 0], INT32)),
         const("l", [1, 0], INT32),
         node("v", "Transpose", ["x", "k"], T=FLOAT, Tperm=INT32),
@@ -473,7 +475,7 @@ def test_the_work_grows_with_the_graph_whatever_its_form(kind: str) -> None:
 def _deep(count: int) -> Graph:
     records, last = [X], "x"
     for i in range(count):
-        records += [identity(f"i{i}", last), node(f"n{i}", "Neg", [f"i{i}"], T=FLOAT)]
+        records += [identity(f"i{i}", last), neg(f"n{i}", f"i{i}")]
         last = f"n{i}"
     return graph(*records)
 
@@ -490,7 +492,7 @@ def _many(count: int) -> Graph:
     out = []
     for i in range(count):
         out += [placeholder(f"x{i}", FLOAT, (2, 3)), identity(f"i{i}", f"x{i}")]
-        out += [node(f"r{i}", "Relu", [f"i{i}"], T=FLOAT), node(f"y{i}", "Relu", [f"r{i}"], T=FLOAT)]
+        out += [relu(f"r{i}", f"i{i}"), relu(f"y{i}", f"r{i}")]
     return graph(*out)
 
 
@@ -535,7 +537,7 @@ def _drawn(chance: Random) -> bytes:
             continue
         if op == "Merge":
             records += [node(f"{name}/s", "Switch", [source, "yes"], T=FLOAT), identity(f"{name}/i", f"{name}/s:1"),
-                        node(f"{name}/j", "Neg", [f"{name}/s"], T=FLOAT)]  # fmt: skip
+                        neg(f"{name}/j", f"{name}/s")]  # fmt: skip
             reads, attrs = [f"{name}/j", f"{name}/i"], {"T": FLOAT, "N": 2}
         elif op == "IdentityN":
             reads, attrs = [source, chance.choice(tensors)], {"T": dtypes(FLOAT, FLOAT)}
@@ -557,7 +559,7 @@ ATTRS: dict[str, dict[str, Any]] = {"Transpose": {"Tperm": INT32}, "Reshape": {"
 
 
 W = placeholder("w", FLOAT, (2, 3))
-END = node("y", "Relu", ["last"], T=FLOAT)
+END = relu("y", "last")
 AXIS = scalar("axis", 1, INT32)
 
 
@@ -579,7 +581,7 @@ def unpacked(axis: int = 1, again: int = 1, num: int = 2) -> list[bytes]:
     """A product of the parts of what two tensors were made."""
     pack = node("p", "Pack", ["x", "w"], T=FLOAT, N=2, axis=axis)
     parts = node("u", "Unpack", ["p"], T=FLOAT, num=num, axis=again)
-    return [W, pack, parts, node("last", "Mul", ["u", "u:1"], T=FLOAT)]
+    return [W, pack, parts, typed("Mul", "last", "u", "u:1")]
 
 
 NEUTRAL: dict[str, list[bytes]] = {

@@ -21,9 +21,11 @@ from support.graphs import (
     graph_bytes,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.running import run
 from support.simplifying import simplified, stays
@@ -38,11 +40,10 @@ X = placeholder("x", FLOAT, (2,))
 P = placeholder("p", BOOL, ())
 F1 = dtypes(FLOAT)
 BODY = [
-    const("a", [1.0, 2.0]), const("b", [3.0, 4.0]), node("c", "Mul", ["a:output:0", "b:output:0"], T=FLOAT),
-    identity("d", "x"), node("e", "AddV2", ["d:output:0", "c:z:0"], T=FLOAT), scalar("one", 1.0),
-    node("f", "Mul", ["e:z:0", "one:output:0"], T=FLOAT), node("g", "Neg", ["f:z:0"], T=FLOAT),
-    node("h", "Neg", ["f:z:0"], T=FLOAT), node("y", "AddV2", ["g:y:0", "h:y:0"], T=FLOAT),
-    node("k", "Tanh", ["x"], T=FLOAT),
+    const("a", [1.0, 2.0]), const("b", [3.0, 4.0]), typed("Mul", "c", "a:output:0", "b:output:0"),
+    identity("d", "x"), add("e", "d:output:0", "c:z:0"), scalar("one", 1.0),
+    typed("Mul", "f", "e:z:0", "one:output:0"), neg("g", "f:z:0"), neg("h", "f:z:0"), add("y", "g:y:0", "h:y:0"),
+    typed("Tanh", "k", "x"),
 ]  # fmt: skip
 """A product of constants, an Identity, a product with 1, two equal nodes, and an unread node."""
 LESS = ["c", "e", "g", "y"]
@@ -69,7 +70,7 @@ def nodes_of(found: Graph, name: str = "F") -> list[str]:
 
 @pytest.mark.tensorflow
 def test_a_body_is_a_graph() -> None:
-    other = body("G", node("y", "Abs", ["x"], T=FLOAT), returned="y:y:0")
+    other = body("G", typed("Abs", "y", "x"), returned="y:y:0")
     records = chosen(body("F"), other)
     found, result = folded(*records)
     assert nodes_of(found) == LESS
@@ -85,8 +86,8 @@ def test_a_body_is_a_graph() -> None:
 
 
 def test_bodies_in_bodies() -> None:
-    some = node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32)
-    positive = node("p", "Greater", ["s:output:0", "zero:output:0"], T=FLOAT)
+    some = typed("Sum", "s", "x", "axis:output:0", Tidx=INT32)
+    positive = typed("Greater", "p", "s:output:0", "zero:output:0")
     call = node("y", "If", ["p:z:0", "x"], Tcond=BOOL, Tin=F1, Tout=F1, then_branch=func("F"), else_branch=func("F"))
     outer = body("G", const("axis", [0], INT32), some, scalar("zero", 0.0), positive, call, returned="y:output:0")
     found, result = folded(*chosen(outer), library(body("F")))
@@ -95,9 +96,9 @@ def test_bodies_in_bodies() -> None:
 
 
 def test_a_function_that_calls_itself_keeps_its_signature() -> None:
-    total = node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32)
+    total = typed("Sum", "s", "x", "axis:output:0", Tidx=INT32)
     some = [const("axis", [0], INT32), total, scalar("zero", 0.0)]
-    positive = node("p", "Greater", ["s:output:0", "zero:output:0"], T=FLOAT)
+    positive = typed("Greater", "p", "s:output:0", "zero:output:0")
     ends = {"Tin": F1, "Tout": F1, "then_branch": func("F"), "else_branch": func("F")}
     again = node("y", "If", ["p:z:0", "d:output:0"], Tcond=BOOL, **ends)
     found, _ = folded(*chosen(body("F", *some, positive, identity("d", "x"), again, returned="y:output:0")))
@@ -105,8 +106,8 @@ def test_a_function_that_calls_itself_keeps_its_signature() -> None:
 
 
 def test_what_is_no_whole_function_stays() -> None:
-    waits = body("F", identity("d", "x"), node("y", "Abs", ["d:output:0", "^gone"], T=FLOAT), returned="y:y:0")
-    unknown = body("F", identity("d", "x"), node("y", "Unheard", ["d:output:0"], T=FLOAT), returned="y:y:0")
+    waits = body("F", identity("d", "x"), typed("Abs", "y", "d:output:0", "^gone"), returned="y:y:0")
+    unknown = body("F", identity("d", "x"), typed("Unheard", "y", "d:output:0"), returned="y:y:0")
     for records in (chosen(waits), chosen(unknown), [*chosen(body("F")), library(body("F"))]):
         stays(*records, evaluate=Evaluations())
 
@@ -123,8 +124,8 @@ def test_what_somebody_looks_into_stays() -> None:
 
 
 def test_what_lasts_and_what_is_waited_for_stays() -> None:
-    said = [node("t", "AsString", ["x"], T=FLOAT), node("said", "PrintV2", ["t:output:0"])]
-    nodes = [*said, identity("d", "x"), node("y", "Abs", ["d:output:0", "^said"], T=FLOAT)]
+    said = [typed("AsString", "t", "x"), node("said", "PrintV2", ["t:output:0"])]
+    nodes = [*said, identity("d", "x"), typed("Abs", "y", "d:output:0", "^said")]
     found, _ = folded(*chosen(body("F", *nodes, returned="y:y:0", effects=["said"], stateful=True)))
     assert nodes_of(found) == ["t", "said", "y"]
 
@@ -135,14 +136,14 @@ def test_a_call_of_constants_is_one() -> None:
     call = node("c", "PartitionedCall", ["a"], f=func("G"), Tin=F1, Tout=F1)
     inner = node("y", "PartitionedCall", ["x"], f=func("F"), Tin=F1, Tout=F1)
     both = library(body("F"), body("G", inner, returned="y:output:0"))
-    records = [X, const("a", [1.0, 2.0]), call, node("s", "Slice", ["c", "at", "two"], T=FLOAT, Index=INT32),
+    records = [X, const("a", [1.0, 2.0]), call, typed("Slice", "s", "c", "at", "two", Index=INT32),
                const("at", [0], INT32), const("two", [2], INT32), add("y", "x", "s")]  # fmt: skip
     found, result = folded(*records, both, skip=["inline"], evaluate=by_tensorflow)
     assert graphs.ops(found) == {"x": "Placeholder", "s": "Const", "y": "AddV2"} and not list(found.functions)
     assert isinstance(result.claims[0], SameOutputs) and result.claims[0].as_written
     fed = {"x": [1.5, -2.0]}
     assert run(found, "y", **fed) == run(graph_bytes(*records, both), "y", **fed)
-    inside = [const("a", [1.0, 2.0]), node("d", "F", ["a:output:0"]), node("y", "AddV2", ["x", "d:o:0"], T=FLOAT)]
+    inside = [const("a", [1.0, 2.0]), node("d", "F", ["a:output:0"]), add("y", "x", "d:o:0")]
     found, _ = folded(*chosen(body("H", *inside)), library(body("F")), evaluate=by_tensorflow)
     assert nodes_of(found, "H") == ["d", "y"]
 
@@ -154,7 +155,7 @@ def test_bodies_can_be_left() -> None:
 
 
 def test_checks_that_go_in_a_body_are_said() -> None:
-    check = [node("d", "CheckNumerics", ["x"], T=FLOAT, message="no"), node("y", "Abs", ["d:output:0"], T=FLOAT)]
+    check = [typed("CheckNumerics", "d", "x", message="no"), typed("Abs", "y", "d:output:0")]
     _, result = folded(*chosen(body("F", *check, returned="y:y:0")))
     (warning,) = result.warnings
     check_error(warning, "checks-removed", {"ops": {"CheckNumerics": 1}})
@@ -164,20 +165,19 @@ N = placeholder("n", INT32, ())
 LOOPING = {"i": INT32, "n": INT32, "x": FLOAT}
 T3 = dtypes(INT32, INT32, FLOAT)
 CALLING: dict[str, Any] = {"Tin": F1, "Tout": F1}
-NEG = define("neg", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
-ABS = define("abs", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Abs", ["x"], T=FLOAT))
+NEG = define("neg", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, neg("y", "x"))
+ABS = define("abs", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, typed("Abs", "y", "x"))
 
 
 def shaping(name: str, source: str) -> list[bytes]:
     """A sum over as many elements as there are in a row of SOURCE, which a Slice of all and a Reshape hand on."""
     return [
-        node("s", "Shape", [source], T=FLOAT, out_type=INT32),
-        node("r", "Reshape", [source, "s:output:0"], T=FLOAT, Tshape=INT32),
+        typed("Shape", "s", source, out_type=INT32), typed("Reshape", "r", source, "s:output:0", Tshape=INT32),
         const("from", [1], INT32), const("to", [2], INT32), const("by", [1], INT32),
-        node("w", "StridedSlice", ["s:output:0", "from:output:0", "to:output:0", "by:output:0"], T=INT32, Index=INT32,
-             begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=1),
+        typed("StridedSlice", "w", "s:output:0", "from:output:0", "to:output:0", "by:output:0", kind=INT32, Index=INT32,
+              begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=1),
         node("wide", "Cast", ["w:output:0"], SrcT=INT32, DstT=FLOAT, Truncate=False),
-        node(name, "RealDiv", ["r:output:0", "wide:y:0"], T=FLOAT),
+        typed("RealDiv", name, "r:output:0", "wide:y:0"),
     ]  # fmt: skip
 
 
@@ -190,14 +190,14 @@ def chosen_in(*nodes: bytes, returned: str, more: Sequence[Any] = (), x: Sequenc
 
 def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequence[Any] = ()) -> list[bytes]:
     """A graph with a loop of N iterations; each iteration calls a function of NODES."""
-    asked = define("asked", LOOPING, {"go": (BOOL, "k:z:0")}, node("k", "Less", ["i", "n"], T=INT32))
-    step = [scalar("one", 1, INT32), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
+    asked = define("asked", LOOPING, {"go": (BOOL, "k:z:0")}, typed("Less", "k", "i", "n", kind=INT32))
+    step = [scalar("one", 1, INT32), add("next", "i", "one:output:0", kind=INT32)]
     given = {"j": (INT32, "next:z:0"), "m": (INT32, "n"), "o": (FLOAT, returned)}
     turn = define("F", LOOPING, given, *step, *nodes)
-    loop = node(
-        "c", "StatelessWhile", ["zero", "n", "x"], T=T3, cond=func("asked"), body=func("F"), parallel_iterations=10
+    loop = typed(
+        "StatelessWhile", "c", "zero", "n", "x", kind=T3, cond=func("asked"), body=func("F"), parallel_iterations=10
     )
-    end = node("y", "Identity", ["c:2"], T=FLOAT)
+    end = identity("y", "c:2")
     return [N, placeholder("x", FLOAT, x), scalar("zero", 0, INT32), loop, end, library(asked, turn, ABS, *more)]
 
 
@@ -212,10 +212,10 @@ def ops_of(found: Graph, name: str = "F") -> list[str]:
 ROWS = [[1.0, -2.0, 0.5], [3.0, 0.25, -8.0]]
 CHOICE = [const("k", True, BOOL), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"),
                           else_branch=func("abs"), **CALLING),
-          node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
+          typed("Tanh", "t", "d:output:0")]  # fmt: skip
 STOPPED = define("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, const("k", False, BOOL))
-NO_TURN = [node("d", "StatelessWhile", ["x"], T=F1, cond=func("stopped"), body=func("neg"), parallel_iterations=10),
-           node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
+NO_TURN = [typed("StatelessWhile", "d", "x", kind=F1, cond=func("stopped"), body=func("neg"), parallel_iterations=10),
+           typed("Tanh", "t", "d:output:0")]  # fmt: skip
 INSIDE = {
     "a choice": (CHOICE, "t:y:0", [NEG], {"PartitionedCall", "Tanh"}),
     "a loop of no turns": (NO_TURN, "t:y:0", [STOPPED, NEG], {"Tanh"}),
@@ -244,9 +244,9 @@ def test_a_body_is_folded_as_a_graph_is(nodes: list[bytes], returned: str, more:
 def test_a_shape_that_a_loop_does_not_keep_is_none() -> None:
     """A turn that makes its tensor longer is called with others from the second time on."""
     axis = scalar("axis", 1, INT32)
-    longer = node("t", "ConcatV2", ["x", "x", "axis:output:0"], T=FLOAT, N=2, Tidx=INT32)
-    rows = node("s", "Shape", ["x"], T=FLOAT, out_type=INT32)
-    again = node("r", "Reshape", ["t:output:0", "all:output:0"], T=FLOAT, Tshape=INT32)
+    longer = typed("ConcatV2", "t", "x", "x", "axis:output:0", N=2, Tidx=INT32)
+    rows = typed("Shape", "s", "x", out_type=INT32)
+    again = typed("Reshape", "r", "t:output:0", "all:output:0", Tshape=INT32)
     records = looping(axis, longer, rows, const("all", [-1, 1], INT32), again, returned="r:output:0", x=(2, 1))
     shapes = called_shapes(from_bytes(graph_bytes(*records)), use_stated=False)
     assert shapes["F"] == [(), (), (-1, 1)]
@@ -282,8 +282,8 @@ def test_what_takes_no_tensorflow_is_folded_where_there_is_none() -> None:
     def unable(*_: object) -> Any:
         raise NotValidatedError("no TensorFlow", code="no-engine")
 
-    nodes = [const("a", [1.0]), const("b", [2.0]), node("c", "Mul", ["a:output:0", "b:output:0"], T=FLOAT)]
-    nodes += [*shaping("u", "x"), node("t", "Mul", ["u:z:0", "c:z:0"], T=FLOAT)]
+    nodes = [const("a", [1.0]), const("b", [2.0]), typed("Mul", "c", "a:output:0", "b:output:0")]
+    nodes += [*shaping("u", "x"), typed("Mul", "t", "u:z:0", "c:z:0")]
     found, result = folded_by_tensorflow(chosen_in(*nodes, returned="t:z:0"), evaluate=unable)
     assert "Shape" not in ops_of(found)
     (note,) = result.notes

@@ -20,10 +20,14 @@ from support.graphs import (
     func,
     function,
     graph,
+    identity,
     library,
+    neg,
     node,
     placeholder,
+    relu,
     scalar,
+    typed,
 )
 from support.running import run
 from support.simplifying import simplified, stays
@@ -36,11 +40,9 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.operation.library import prove
 
 X = placeholder("x", FLOAT, (2,))
-BODIES = library(
-    *(function(name, node("y", op, ["x"], T=FLOAT)) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True))
-)
+BODIES = library(*(function(name, typed(op, "y", "x")) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True)))
 BRANCHES: dict[str, Any] = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
-END = node("y", "Relu", ["c"], T=FLOAT)
+END = relu("y", "c")
 
 
 def choosing(op: str, predicate: bytes, kind: bytes = BOOL) -> bytes:
@@ -88,7 +90,7 @@ def test_what_is_not_known_or_waits_stays() -> None:
 
 def test_a_predicate_that_is_computed_decides_a_conditional_of_version_1() -> None:
     inverse = [const("q", False, BOOL), node("p", "LogicalNot", ["q"]), *cond()[1:]]
-    both = [node("both", "LogicalAnd", ["p", "p"]), node("z", "Identity", ["both"], T=BOOL)]
+    both = [node("both", "LogicalAnd", ["p", "p"]), identity("z", "both", kind=BOOL)]
     found, _ = simplified(*inverse, *both, evaluate=Evaluations())
     assert not set(graphs.ops(found).values()) & {"Switch", "Merge"}
 
@@ -96,8 +98,8 @@ def test_a_predicate_that_is_computed_decides_a_conditional_of_version_1() -> No
 # -- loops of no turns ----------------------------------------------------------------------------------------
 
 GIVEN = {"i": INT32, "x": FLOAT}
-TURN = define("turn", GIVEN, {"o": (INT32, "i"), "p": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
-SAID = [node("t", "AsString", ["x"], T=FLOAT), node("said", "PrintV2", ["t:output:0"])]
+TURN = define("turn", GIVEN, {"o": (INT32, "i"), "p": (FLOAT, "y:y:0")}, neg("y", "x"))
+SAID = [typed("AsString", "t", "x"), node("said", "PrintV2", ["t:output:0"])]
 
 
 def looping(*condition: bytes, returned: str = "k:output:0", op: str = "StatelessWhile", **attrs: Any) -> bytes:
@@ -106,13 +108,13 @@ def looping(*condition: bytes, returned: str = "k:output:0", op: str = "Stateles
     called = {"cond": func("asked"), "body": func("turn"), "parallel_iterations": 10}
     loop = node("c", op, ["zero", "x"], T=dtypes(INT32, FLOAT), **called, **attrs)
     records = [X, scalar("zero", 0, INT32), loop]
-    end = [node("e", "Identity", ["c:1"], T=FLOAT), node("y", "Relu", ["e"], T=FLOAT)]
+    end = [identity("e", "c:1"), relu("y", "e")]
     return graphs.graph_bytes(*records, *end, trailer=library(asked, TURN) + graphs.VERSIONS)
 
 
 @pytest.mark.tensorflow
 def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
-    handed = node("n", "Identity", ["k:output:0"], T=BOOL)
+    handed = identity("n", "k:output:0", kind=BOOL)
     for data in (
         looping(const("k", False, BOOL)),
         looping(const("k", False, BOOL), handed, returned="n:output:0", op="While"),
@@ -127,7 +129,7 @@ def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
 
 
 def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
-    given = node("k", "Less", ["i", "i"], T=INT32)
+    given = typed("Less", "k", "i", "i", kind=INT32)
     said, compiled = (
         looping(*SAID, const("k", False, BOOL), op="While"),
         looping(const("k", False, BOOL), _XlaMustCompile=True),
@@ -137,27 +139,27 @@ def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
 
 
 ROWS = placeholder("x", FLOAT, (-1, 3))
-DRAWN = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("u", "RandomUniform", ["s"], dtype=FLOAT, T=INT32)]
-LAST = node("y", "Relu", ["d"], T=FLOAT)
+DRAWN = [typed("Shape", "s", "x", out_type=INT32), typed("RandomUniform", "u", "s", kind=INT32, dtype=FLOAT)]
+LAST = relu("y", "d")
 
 
 def of_version_1(keep: float) -> list[bytes]:
     """As TensorFlow 1 makes it: x / keep * floor(uniform + keep)."""
     return [*DRAWN, scalar("keep", keep), scalar("zero", 0), scalar("one", 1),
-            node("v", "Mul", ["u", "one"], T=FLOAT), add("w", "v", "zero"), add("z", "keep", "w"),
-            node("floor", "Floor", ["z"], T=FLOAT), node("div", "RealDiv", ["x", "keep"], T=FLOAT),
-            node("d", "Mul", ["div", "floor"], T=FLOAT), LAST]  # fmt: skip
+            typed("Mul", "v", "u", "one"), add("w", "v", "zero"), add("z", "keep", "w"),
+            typed("Floor", "floor", "z"), typed("RealDiv", "div", "x", "keep"),
+            typed("Mul", "d", "div", "floor"), LAST]  # fmt: skip
 
 
 def of_version_2(rate: float, scale: float = 1) -> list[bytes]:
-    return [*DRAWN, scalar("rate", rate), scalar("scale", scale), node("k", "Mul", ["x", "scale"], T=FLOAT),
-            node("g", "GreaterEqual", ["u", "rate"], T=FLOAT), node("c", "Cast", ["g"], SrcT=BOOL, DstT=FLOAT),
-            node("d", "Mul", ["k", "c"], T=FLOAT), LAST]  # fmt: skip
+    return [*DRAWN, scalar("rate", rate), scalar("scale", scale), typed("Mul", "k", "x", "scale"),
+            typed("GreaterEqual", "g", "u", "rate"), node("c", "Cast", ["g"], SrcT=BOOL, DstT=FLOAT),
+            typed("Mul", "d", "k", "c"), LAST]  # fmt: skip
 
 
 def selecting(rate: float) -> list[bytes]:
-    return [*DRAWN, scalar("rate", rate), node("g", "GreaterEqual", ["u", "rate"], T=FLOAT),
-            node("n", "ZerosLike", ["x"], T=FLOAT), node("d", "SelectV2", ["g", "x", "n"], T=FLOAT), LAST]  # fmt: skip
+    return [*DRAWN, scalar("rate", rate), typed("GreaterEqual", "g", "u", "rate"),
+            typed("ZerosLike", "n", "x"), typed("SelectV2", "d", "g", "x", "n"), LAST]  # fmt: skip
 
 
 @pytest.mark.parametrize("records", [of_version_1(1), of_version_2(0)], ids=["1", "2"])
@@ -185,14 +187,14 @@ def test_dropout_that_drops_stays(records: list[bytes]) -> None:
 
 
 def test_what_others_draw_with_stays() -> None:
-    found, result = simplified(ROWS, *of_version_2(0), node("out", "Neg", ["u"], T=FLOAT))
+    found, result = simplified(ROWS, *of_version_2(0), neg("out", "u"))
     assert graphs.names(found) == ["x", "s", "u", "y", "out"]
     assert isinstance(result.claims[0], SameOutputs)
     assert result.claims[0].idle == ()
 
 
 def test_a_mask_of_another_shape_stays() -> None:
-    wide = [node("s", "Shape", ["w"], T=FLOAT, out_type=INT32), *of_version_2(0)[1:]]
+    wide = [typed("Shape", "s", "w", out_type=INT32), *of_version_2(0)[1:]]
     stays(placeholder("x", FLOAT, (-1, 1)), placeholder("w", FLOAT, (2, 3)), *wide, passes=["dropout"])
 
 

@@ -12,7 +12,21 @@ import pytest
 from support import graphs
 from support.desk import Desk, check_error
 from support.evaluating import Evaluations, array, by_tensorflow
-from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar, unary
+from support.graphs import (
+    FLOAT,
+    INT32,
+    STRING,
+    add,
+    const,
+    graph,
+    identity,
+    neg,
+    node,
+    placeholder,
+    relu,
+    scalar,
+    typed,
+)
 from support.running import run
 from support.simplifying import simplified, stays
 from support.system import is_linear
@@ -29,7 +43,7 @@ X = placeholder("x", FLOAT, (-1, 3))
 
 
 def product(name: str, a: str, b: str, *controls: str, kind: bytes = FLOAT) -> bytes:
-    return node(name, "Mul", [a, b, *controls], T=kind)
+    return typed("Mul", name, a, b, *controls, kind=kind)
 
 
 def folded(*records: bytes, evaluate: Any = None, **how: Any) -> tuple[Graph, EditResult]:
@@ -63,8 +77,8 @@ def test_the_name_that_is_an_output_stays_what_it_is() -> None:
 
 def test_what_follows_from_a_folded_constant_is_found() -> None:
     ones = [const("a", [0.5]), const("b", [2]), const("s", [], INT32), product("c", "a", "b"),
-            node("one", "Reshape", ["c", "s"], T=FLOAT)]  # fmt: skip
-    found, _ = folded(X, *ones, product("m", "x", "one"), unary("Relu", "y", "m"))
+            typed("Reshape", "one", "c", "s")]  # fmt: skip
+    found, _ = folded(X, *ones, product("m", "x", "one"), typed("Relu", "y", "m"))
     assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
 
 
@@ -73,18 +87,18 @@ def test_what_follows_from_a_folded_constant_is_found() -> None:
 
 def test_a_file_does_not_grow() -> None:
     grid = [const("w", list(range(50)), FLOAT, (1, 50)), const("times", [40, 1], INT32),
-            node("g", "Tile", ["w", "times"], T=FLOAT)]  # fmt: skip
-    asked = unfolded(X, *grid, node("y", "MatMul", ["x", "g"], T=FLOAT))
+            typed("Tile", "g", "w", "times")]  # fmt: skip
+    asked = unfolded(X, *grid, typed("MatMul", "y", "x", "g"))
     assert ["g"] in asked.asked  # small enough to be looked at
-    found, _ = folded(X, *grid, node("y", "MatMul", ["x", "g"], T=FLOAT), max_growth=8000)
+    found, _ = folded(X, *grid, typed("MatMul", "y", "x", "g"), max_growth=8000)
     assert graphs.ops(found)["g"] == "Const"
     assert found.source.size < len(graphs.written(found)) <= found.source.size + 8000
 
 
 def test_a_splat_is_one_number_and_a_big_one_stays() -> None:
     def fill(*dims: int) -> list[bytes]:
-        return [const("dims", dims, INT32), scalar("two", 2), node("f", "Fill", ["dims", "two"], T=FLOAT),
-                node("y", "MatMul", ["x", "f"], T=FLOAT)]  # fmt: skip
+        return [const("dims", dims, INT32), scalar("two", 2), typed("Fill", "f", "dims", "two"),
+                typed("MatMul", "y", "x", "f")]  # fmt: skip
 
     found, _ = folded(X, *fill(3, 500))
     assert graphs.ops(found)["f"] == "Const"
@@ -95,15 +109,15 @@ def test_a_splat_is_one_number_and_a_big_one_stays() -> None:
 
 def test_what_is_too_large_leaves_what_it_is_computed_of() -> None:
     dims = [const("a", [300], INT32), const("b", [100], INT32), product("dims", "a", "b", kind=INT32)]
-    found, _ = folded(X, *dims, scalar("k", 2), node("f", "Fill", ["dims", "k"], T=FLOAT), add("y", "x", "f"))
+    found, _ = folded(X, *dims, scalar("k", 2), typed("Fill", "f", "dims", "k"), add("y", "x", "f"))
     assert graphs.ops(found) == {"x": "Placeholder", "dims": "Const", "k": "Const", "f": "Fill", "y": "AddV2"}
 
 
 def test_a_weight_that_others_read_is_not_doubled() -> None:
     w = const("w", list(range(900)), FLOAT, (30, 30))
-    turned = [const("turn", [1, 0], INT32), node("t", "Transpose", ["w", "turn"], T=FLOAT, Tperm=INT32)]
+    turned = [const("turn", [1, 0], INT32), typed("Transpose", "t", "w", "turn", Tperm=INT32)]
     x = placeholder("x", FLOAT, (-1, 30))
-    first, second = (node(name, "MatMul", ["x", source], T=FLOAT) for name, source in (("y", "t"), ("z", "w")))
+    first, second = (typed("MatMul", name, "x", source) for name, source in (("y", "t"), ("z", "w")))
     unfolded(x, w, *turned, first, second)
     found, _ = folded(x, w, *turned, first)
     assert graphs.names(found) == ["x", "t", "y"]
@@ -116,20 +130,20 @@ def test_what_is_in_a_loop_or_a_branch_stays_there() -> None:
     found, _ = folded(*while_loop(*loop, result="w/both"), scalar("k", 1))
     assert {"w/5", "w/6", "w/30", "w/three", "w/n"} <= set(graphs.names(found))
     assert graphs.ops(found)["w/n"] == "Mul"  # a constant there would be one for each turn, or outside
-    rank = [node("w/rank", "Rank", ["w/v"], T=FLOAT), node("w/float", "Cast", ["w/rank"], SrcT=INT32, DstT=FLOAT)]
+    rank = [typed("Rank", "w/rank", "w/v"), node("w/float", "Cast", ["w/rank"], SrcT=INT32, DstT=FLOAT)]
     found, _ = folded(*while_loop(*rank, add("w/plus", "w/v", "w/float"), result="w/plus"), scalar("k", 1))
     assert graphs.ops(found)["w/rank"] == "Rank"
 
 
 def test_what_draws_or_reaches_a_file_stays() -> None:
     shape = const("s", [2, 3], INT32)
-    drawn = node("r", "RandomUniform", ["s"], dtype=FLOAT, T=INT32)
+    drawn = typed("RandomUniform", "r", "s", kind=INT32, dtype=FLOAT)
     name = node("name", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x01v"))
     read = node("f", "ReadFile", ["name"])
     assert unfolded(X, shape, drawn, add("y", "x", "r"), name, read, node("l", "StringLength", ["f"])).asked == []
     call = node("c", "PartitionedCall", ["s"], f=graphs.func("F"), Tin=graphs.dtypes(INT32), Tout=graphs.dtypes(INT32))
-    body = graphs.library(graphs.function("F", node("y", "Neg", ["x"], T=INT32)))
-    unfolded(X, shape, call, node("y", "Reshape", ["x", "c"], T=FLOAT), body, skip=["inline"])
+    body = graphs.library(graphs.function("F", neg("y", "x", kind=INT32)))
+    unfolded(X, shape, call, typed("Reshape", "y", "x", "c"), body, skip=["inline"])
 
 
 def test_what_waits_is_not_folded_before_its_time() -> None:
@@ -143,7 +157,7 @@ def test_who_cannot_compute_leaves_it() -> None:
         raise NotValidatedError("no TensorFlow", code="no-engine")
 
     found = graph(X, scalar("a", 1.5), scalar("b", 2), product("c", "a", "b"), add("i", "x", "c"), identity("j", "i"),
-                  unary("Relu", "y", "j"))  # fmt: skip
+                  typed("Relu", "y", "j"))  # fmt: skip
     result = simplify(found, evaluate=broken)
     assert graphs.ops(found)["c"] == "Mul"
     (note,) = result.notes
@@ -151,8 +165,8 @@ def test_who_cannot_compute_leaves_it() -> None:
 
 
 def test_devices_stay_and_neighbours_do_not() -> None:
-    inner = node("c", "Mul", ["a", "b"], T=FLOAT, device="/cpu:0", _class=["loc:@a"])
-    found, _ = folded(X, const("a", [1, 2, 3]), const("b", [3, 2, 1]), inner, unary("Neg", "n", "x", _class=["loc:@b"]),
+    inner = typed("Mul", "c", "a", "b", device="/cpu:0", _class=["loc:@a"])
+    found, _ = folded(X, const("a", [1, 2, 3]), const("b", [3, 2, 1]), inner, typed("Neg", "n", "x", _class=["loc:@b"]),
                       add("y", "n", "c"))  # fmt: skip
     assert found["c"].device == "/cpu:0"
     assert graphs.colocations(found) == {}
@@ -162,11 +176,11 @@ def test_devices_stay_and_neighbours_do_not() -> None:
 
 
 def test_a_size_that_is_not_known_stays() -> None:
-    ends = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("y", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
+    ends = [typed("Shape", "s", "x", out_type=INT32), node("y", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
     unfolded(X, *ends)
     stated = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((2, 3))))
-    stale = node("o", "Betainc", ["x", "x", "x"], T=FLOAT, _output_shapes=stated)
-    unfolded(X, stale, node("s", "Shape", ["o"], T=FLOAT, out_type=INT32), ends[1])
+    stale = typed("Betainc", "o", "x", "x", "x", _output_shapes=stated)
+    unfolded(X, stale, typed("Shape", "s", "o", out_type=INT32), ends[1])
 
 
 def test_the_work_of_folding_grows_with_the_graph() -> None:
@@ -195,7 +209,7 @@ def test_what_comes_of_a_function_is_compared_where_it_was_there_before() -> Non
     b = node("b", "Const", dtype=FLOAT, value=graphs.tensor([4, 5, 6]))
     body = graphs.function("F", b, product("c", "b:output:0", "b:output:0"), product("z", "c:z:0", "x"), ret="z:z:0")
     call = node("y", "PartitionedCall", ["x"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
-    found, result = folded(X, call, unary("Relu", "r", "y"), graphs.library(body))
+    found, result = folded(X, call, typed("Relu", "r", "y"), graphs.library(body))
     assert sorted(graphs.ops(found).values()) == ["Const", "Mul", "Placeholder", "Relu"]
     assert isinstance(result.claims[0], SameOutputs)
     assert result.claims[0].also == ()
@@ -206,8 +220,8 @@ def test_what_comes_of_a_function_is_compared_where_it_was_there_before() -> Non
 
 @pytest.mark.tensorflow
 def test_what_does_not_run_leaves_the_rest() -> None:
-    bad = [const("a", [0, 0, 1], INT32), node("r", "InvertPermutation", ["a"], T=INT32),
-           node("z", "Reshape", ["x", "r"], T=FLOAT)]  # fmt: skip
+    bad = [const("a", [0, 0, 1], INT32), typed("InvertPermutation", "r", "a", kind=INT32),
+           typed("Reshape", "z", "x", "r")]  # fmt: skip
     good = [const("b", [4, 5, 6]), const("k", [1, 2, 3]), product("c", "k", "b"), add("y", "x", "c")]
     found = graph(placeholder("x", FLOAT), *bad, *good)
     with Evaluator() as evaluate:
@@ -218,8 +232,8 @@ def test_what_does_not_run_leaves_the_rest() -> None:
 @pytest.mark.tensorflow
 def test_a_constant_of_no_elements_has_its_shape() -> None:
     records = [placeholder("x", FLOAT, (-1, 4)), const("empty", [], FLOAT, (4, 0)), const("turn", [1, 0], INT32),
-               node("t", "Transpose", ["empty", "turn"], T=FLOAT, Tperm=INT32), scalar("axis", 0, INT32),
-               node("y", "ConcatV2", ["x", "t", "axis"], T=FLOAT, N=2, Tidx=INT32)]  # fmt: skip
+               typed("Transpose", "t", "empty", "turn", Tperm=INT32), scalar("axis", 0, INT32),
+               typed("ConcatV2", "y", "x", "t", "axis", N=2, Tidx=INT32)]  # fmt: skip
     found, _ = folded(*records, evaluate=by_tensorflow)
     assert array(found["t"]).shape == (0, 4)
     assert run(found, "y", x=[[0.5, 1.5, 2.5, 3.5]]) == [[[0.5, 1.5, 2.5, 3.5]]]
@@ -227,8 +241,8 @@ def test_a_constant_of_no_elements_has_its_shape() -> None:
 
 @pytest.mark.tensorflow
 def test_constants_that_are_compared_are_no_outputs(desk: Desk) -> None:
-    twice = [node("c", "Mul", ["a", "a"], T=FLOAT), node("d", "Neg", ["a"], T=FLOAT)]
-    sums = [add("e", "x", "c"), add("f", "e", "d"), node("y", "Relu", ["f"], T=FLOAT)]
+    twice = [typed("Mul", "c", "a", "a"), neg("d", "a")]
+    sums = [add("e", "x", "c"), add("f", "e", "d"), relu("y", "f")]
     desk.put("m.pb", graphs.graph_bytes(placeholder("x", FLOAT, (2,)), const("a", [1.5, 2.0]), *twice, *sums))
     desk.put("script", b"simplify --outputs y --max-growth 999\nrename y=z\n")
     plain = ("simplify", "m.pb", "--max-growth", "999")

@@ -25,7 +25,21 @@ from support.folding import (
     statistics,
     whole,
 )
-from support.graphs import DOUBLE, FLOAT, const, function, graph, identity, library, node, placeholder, scalar, versions
+from support.graphs import (
+    DOUBLE,
+    FLOAT,
+    add,
+    const,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+    typed,
+    versions,
+)
 from support.running import run
 from support.simplifying import simplified, stays
 from support.v1_control_flow import while_loop
@@ -38,9 +52,9 @@ from gdsurgeon.graph.graph import Graph
 
 pytestmark = pytest.mark.kernels
 
-GAPS = [node("there", "SpaceToBatchND", ["x", "block", "pads"], T=FLOAT, Tblock_shape=graphs.INT32,
-             Tpaddings=graphs.INT32), whole("block", [2, 2])]  # fmt: skip
-BACK = node("back", "BatchToSpaceND", ["n", "block", "crops"], T=FLOAT, Tblock_shape=graphs.INT32, Tcrops=graphs.INT32)
+GAPS = [typed("SpaceToBatchND", "there", "x", "block", "pads", Tblock_shape=graphs.INT32, Tpaddings=graphs.INT32),
+        whole("block", [2, 2])]  # fmt: skip
+BACK = typed("BatchToSpaceND", "back", "n", "block", "crops", Tblock_shape=graphs.INT32, Tcrops=graphs.INT32)
 
 
 def folded(found: Graph, *outputs: str) -> EditResult:
@@ -67,17 +81,17 @@ def test_a_fold_by_hand() -> None:
     """(c - 1) * 3 / sqrt(3 + 1) + 0.5, where c = 2 x + 5, is 3 x + 6.5; the name of the batch norm stays."""
     found = graph(
         image(1), const("w", [2.0], FLOAT, (1, 1, 1, 1)), const("b", [5.0]),
-        node("c", "Conv2D", ["x", "w"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))),
-        node("d", "BiasAdd", ["c", "b"], T=FLOAT), const("gamma", [3.0]), const("beta", [0.5]), const("mean", [1.0]),
+        typed("Conv2D", "c", "x", "w", padding="SAME", strides=ints((1, 1, 1, 1))),
+        typed("BiasAdd", "d", "c", "b"), const("gamma", [3.0]), const("beta", [0.5]), const("mean", [1.0]),
         const("variance", [3.0]),
-        node("n", "FusedBatchNormV3", ["d", "gamma", "beta", "mean", "variance"], T=FLOAT, U=FLOAT, epsilon=1.0,
-             is_training=False, _kept=True, _output_shapes=[(-1, -1, -1, 1)]), relu("n"),
+        typed("FusedBatchNormV3", "n", "d", "gamma", "beta", "mean", "variance", U=FLOAT, epsilon=1.0,
+              is_training=False, _kept=True, _output_shapes=[(-1, -1, -1, 1)]), relu("n"),
     )  # fmt: skip
     result = folded(found)
     wanted = [
         image(1), const("n/weights", [3.0], FLOAT, (1, 1, 1, 1)), const("n/bias", [6.5]),
-        node("n/Conv2D", "Conv2D", ["x", "n/weights"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))),
-        node("n", "BiasAdd", ["n/Conv2D", "n/bias"], T=FLOAT, _kept=True), relu("n"),
+        typed("Conv2D", "n/Conv2D", "x", "n/weights", padding="SAME", strides=ints((1, 1, 1, 1))),
+        typed("BiasAdd", "n", "n/Conv2D", "n/bias", _kept=True), relu("n"),
     ]  # fmt: skip
     assert graphs.parsed(found) == graphs.proto(*wanted)
     assert folds(result)["folded"] == [{"what": "batch norm", "into": "Conv2D", "count": 1}]
@@ -97,49 +111,46 @@ FORMS: dict[str, tuple[list[bytes], str, str]] = {
         "DepthwiseConv2dNative", "BiasAdd",
     ),
     "bias between": (
-        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [3]), node("d", "BiasAdd", ["c", "b"], T=FLOAT),
-         *fused("n", "d", 3)],
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [3]), typed("BiasAdd", "d", "c", "b"), *fused("n", "d", 3)],
         "Conv2D", "BiasAdd",
     ),
     "sum between": (
-        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [1, 1, 1, 3]), node("d", "Add", ["b", "c"], T=FLOAT),
-         *fused("n", "d", 3)],
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [1, 1, 1, 3]), typed("Add", "d", "b", "c"), *fused("n", "d", 3)],
         "Conv2D", "BiasAdd",
     ),
     "spelt out": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3)], "Conv2D", "BiasAdd"),
     "no sum": (
-        [*conv("c", "x", (3, 3, 4, 3)), numbers("f", [3], 1, 2), node("n", "RealDiv", ["c", "f"], T=FLOAT)],
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("f", [3], 1, 2), typed("RealDiv", "n", "c", "f")],
         "", "Conv2D",
     ),
     "taken from": (
-        [*conv("c", "x", (3, 3, 4, 3)), scalar("f", 3), numbers("g", [3]), node("d", "Sub", ["g", "c"], T=FLOAT),
-         node("n", "Mul", ["f", "d"], T=FLOAT)], "Conv2D", "BiasAdd",
+        [*conv("c", "x", (3, 3, 4, 3)), scalar("f", 3), numbers("g", [3]), typed("Sub", "d", "g", "c"),
+         typed("Mul", "n", "f", "d")], "Conv2D", "BiasAdd",
     ),
     "transposed": (
         [whole("size", [2, 10, 10, 3]), numbers("w", [2, 2, 3, 4]),
-         node("c", "Conv2DBackpropInput", ["size", "w", "x"], T=FLOAT, padding="SAME", strides=ints((1, 2, 2, 1))),
+         typed("Conv2DBackpropInput", "c", "size", "w", "x", padding="SAME", strides=ints((1, 2, 2, 1))),
          *fused("n", "c", 3)],
         "Conv2DBackpropInput", "BiasAdd",
     ),
     "product": (
-        [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [4, 3]),
-         node("c", "MatMul", ["r", "w"], T=FLOAT), *spelt_out("n", "c", 3)],
+        [whole("flat", [-1, 4]), typed("Reshape", "r", "x", "flat"), numbers("w", [4, 3]),
+         typed("MatMul", "c", "r", "w"), *spelt_out("n", "c", 3)],
         "MatMul", "BiasAdd",
     ),
     "product, turned": (
-        [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [3, 4]),
-         node("c", "MatMul", ["r", "w"], T=FLOAT, transpose_b=True), *spelt_out("n", "c", 3)],
+        [whole("flat", [-1, 4]), typed("Reshape", "r", "x", "flat"), numbers("w", [3, 4]),
+         typed("MatMul", "c", "r", "w", transpose_b=True), *spelt_out("n", "c", 3)],
         "MatMul", "BiasAdd",
     ),
     "Conv3D": (
-        [whole("deep", [1, 2, 5, 5, 4]), node("r", "Reshape", ["x", "deep"], T=FLOAT), numbers("w", [2, 2, 2, 4, 3]),
-         node("c", "Conv3D", ["r", "w"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1, 1))),
-         *spelt_out("n", "c", 3)],
+        [whole("deep", [1, 2, 5, 5, 4]), typed("Reshape", "r", "x", "deep"), numbers("w", [2, 2, 2, 4, 3]),
+         typed("Conv3D", "c", "r", "w", padding="SAME", strides=ints((1, 1, 1, 1, 1))), *spelt_out("n", "c", 3)],
         "Conv3D", "BiasAdd",
     ),
     "read through an Identity": (
         [numbers("w", [3, 3, 4, 3]), identity("i", "w"),
-         node("c", "Conv2D", ["x", "i"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))), *fused("n", "c", 3)],
+         typed("Conv2D", "c", "x", "i", padding="SAME", strides=ints((1, 1, 1, 1))), *fused("n", "c", 3)],
         "Conv2D", "BiasAdd",
     ),
 }  # fmt: skip
@@ -170,7 +181,7 @@ def test_channels_may_be_the_second_axis() -> None:
         placeholder("x", FLOAT, (-1, 4, 5, 5)),
         *conv("c", "x", (3, 3, 4, 3), **second),
         numbers("b", [3, 1, 1]),
-        node("d", "AddV2", ["c", "b"], T=FLOAT),
+        add("d", "c", "b"),
         *fused("n", "d", 3, **second),
         relu("n"),
     )
@@ -179,8 +190,8 @@ def test_channels_may_be_the_second_axis() -> None:
         *conv("c", "x", (3, 3, 4, 3)),
         numbers("b", [3, 1, 1]),
         whole("all", [3]),
-        node("r", "Reshape", ["b", "all"], T=FLOAT),
-        node("d", "AddV2", ["c", "r"], T=FLOAT),
+        typed("Reshape", "r", "b", "all"),
+        add("d", "c", "r"),
         *fused("n", "d", 3),
         relu("n"),
     )
@@ -262,10 +273,10 @@ STAYS = {
     "not-a-constant": [placeholder("c/w", FLOAT, (3, 3, 4, 3)), C[1], *N, relu("n")],
     "statistics-read": [*C, *N, relu("n"), relu("n:1", "z", "Neg")],
     "is-output": [*C, *N],
-    "has-controls": [*C, *N[:4], node("n", "FusedBatchNorm", ["c", "n/gamma", "n/beta", "n/mean", "n/variance", "^x"],
-                               T=FLOAT, is_training=False), relu("n")],
-    "has-controls, on a device": [C[0], node("c", "Conv2D", ["x", "c/w"], device="/cpu:1", T=FLOAT, padding="SAME",
-                                             strides=ints((1, 1, 1, 1))), *N, relu("n")],
+    "has-controls": [*C, *N[:4], typed("FusedBatchNorm", "n", "c", "n/gamma", "n/beta", "n/mean", "n/variance", "^x",
+                                       is_training=False), relu("n")],
+    "has-controls, on a device": [C[0], typed("Conv2D", "c", "x", "c/w", device="/cpu:1", padding="SAME",
+                                              strides=ints((1, 1, 1, 1))), *N, relu("n")],
 }  # fmt: skip
 
 
@@ -291,7 +302,7 @@ def test_what_is_asked_for_stays() -> None:
 
 def test_what_is_no_number_a_channel_stays() -> None:
     for shape in ((5, 1, 1), (1, 5, 5, 1), (2, 1, 1, 1)):
-        records = [*C, numbers("f", shape), node("n", "Mul", ["c", "f"], T=FLOAT), relu("n")]
+        records = [*C, numbers("f", shape), typed("Mul", "n", "c", "f"), relu("n")]
         stays(image(), *records, passes=["unread"], fold_bn=True)
 
 
@@ -301,7 +312,7 @@ def test_loops_and_functions_stay() -> None:
                 Tout=graphs.dtypes(FLOAT))  # fmt: skip
     two = graphs.tensor([2], FLOAT, (1, 1))
     inner = [node(f"w/{name}", "Const", ["^w/i"], dtype=FLOAT, value=two) for name in "kf"]
-    inner += [node("w/m", "MatMul", ["w/v", "w/k"], T=FLOAT), node("w/mul", "Mul", ["w/m", "w/f"], T=FLOAT)]
+    inner += [typed("MatMul", "w/m", "w/v", "w/k"), typed("Mul", "w/mul", "w/m", "w/f")]
     loop = while_loop(*inner, result="w/mul")
     pictures = placeholder("pictures", FLOAT, (-1, 5, 5, 4))
     found = graph(
@@ -317,7 +328,7 @@ def test_loops_and_functions_stay() -> None:
 
 
 def padded(pads: Sequence[int], *after: bytes) -> Graph:
-    pad = node("p", "Pad", ["x", "pads"], T=FLOAT, Tpaddings=graphs.INT32)
+    pad = typed("Pad", "p", "x", "pads", Tpaddings=graphs.INT32)
     return graph(image(), whole("pads", pads, (4, 2)), pad, *after, relu("n"))
 
 
@@ -390,7 +401,7 @@ def _block(draw: Draw, name: str, at: str, channels: int) -> tuple[list[bytes], 
     channels = channels * count if kind != "Conv2D" else count
     at = f"{name}/c"
     if draw(below(2)):
-        records += [numbers(f"{name}/b", [channels]), node(f"{name}/d", "BiasAdd", [at, f"{name}/b"], T=FLOAT)]
+        records += [numbers(f"{name}/b", [channels]), typed("BiasAdd", f"{name}/d", at, f"{name}/b")]
         at = f"{name}/d"
     spelling = draw(below(4))
     if spelling < 2:
@@ -398,7 +409,7 @@ def _block(draw: Draw, name: str, at: str, channels: int) -> tuple[list[bytes], 
     elif spelling < 3:
         records += spelt_out(f"{name}/n", at, channels, gamma=bool(draw(below(2))), beta=bool(draw(below(2))))
     else:
-        records += [numbers(f"{name}/f", [channels]), node(f"{name}/n", "Mul", [f"{name}/f", at], T=FLOAT)]
+        records += [numbers(f"{name}/f", [channels]), typed("Mul", f"{name}/n", f"{name}/f", at)]
     end = pick(draw, ("Relu", "Relu6", ""))
     return ([*records, relu(f"{name}/n", name, end)], name, channels) if end else (records, f"{name}/n", channels)
 

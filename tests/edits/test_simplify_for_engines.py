@@ -24,7 +24,9 @@ from support.graphs import (
     node,
     placeholder,
     random_graphs,
+    relu,
     scalar,
+    typed,
 )
 from support.running import run
 from support.simplifying import simplified, stays
@@ -59,10 +61,10 @@ def test_what_no_file_holds_is_not_spelt_out() -> None:
 
 @pytest.mark.tensorflow
 def test_constants_are_spelt_out_and_read_once() -> None:
-    before = [X, splat("k", 2.5, (2, 3)), identity("i", "x"), add("a", "i", "k"), node("y", "Mul", ["a", "k"], T=FLOAT)]
+    before = [X, splat("k", 2.5, (2, 3)), identity("i", "x"), add("a", "i", "k"), typed("Mul", "y", "a", "k")]
     six = [2.5] * 6
     after = [X, const("k", six, FLOAT, (2, 3)), const("k_1", six, FLOAT, (2, 3)), add("a", "x", "k"),
-             node("y", "Mul", ["a", "k_1"], T=FLOAT)]  # fmt: skip
+             typed("Mul", "y", "a", "k_1")]  # fmt: skip
     result = expect(before, for_opencv, after, same=("y",), fed=FED)
     assert (result.intent.added, result.intent.removed) == (["k_1"], ["i"])
 
@@ -92,14 +94,14 @@ def test_what_is_whole_and_read_once_stays_as_it_is() -> None:
 
 
 def test_one_node_that_reads_a_constant_twice() -> None:
-    nodes = [const("k", [1.0, 2.0, 3.0]), node("y", "AddN", ["k", "x", "k"], T=FLOAT, N=3)]
+    nodes = [const("k", [1.0, 2.0, 3.0]), typed("AddN", "y", "k", "x", "k", N=3)]
     found, _ = simplified(X, *nodes, engine="opencv")
     assert graphs.inputs(found)["y"] == ["k", "x", "k_1"]
 
 
 def test_equal_nodes_and_shapes_are_left() -> None:
     ones = [scalar("a", 1, INT32), scalar("b", 1, INT32)]
-    ends = [node(name, "ExpandDims", ["x", axis], T=FLOAT, Tdim=INT32) for name, axis in (("y", "a"), ("z", "b"))]
+    ends = [typed("ExpandDims", name, "x", axis, Tdim=INT32) for name, axis in (("y", "a"), ("z", "b"))]
     stays(X, *ones, *ends, engine="opencv")
 
 
@@ -136,9 +138,9 @@ def test_opencv_takes_it_and_gives_the_same(desk: Desk) -> None:
     image = placeholder("x", FLOAT, (1, 5, 5, 2))
     weights = const("w", [(i % 7 - 3) / 4 for i in range(3 * 3 * 2 * 4)], FLOAT, (3, 3, 2, 4))
     steps = [
-        node("c", "Conv2D", ["x", "w"], T=FLOAT, strides=ones, dilations=ones, padding="SAME", data_format="NHWC"),
-        splat("b", 0.75, (4,)), node("d", "BiasAdd", ["c", "b"], T=FLOAT, data_format="NHWC"),
-        identity("i", "d"), node("r", "Relu", ["i"], T=FLOAT), node("y", "Mul", ["r", "b"], T=FLOAT),
+        typed("Conv2D", "c", "x", "w", strides=ones, dilations=ones, padding="SAME", data_format="NHWC"),
+        splat("b", 0.75, (4,)), typed("BiasAdd", "d", "c", "b", data_format="NHWC"),
+        identity("i", "d"), relu("r", "i"), typed("Mul", "y", "r", "b"),
     ]  # fmt: skip
     desk.put("model.pb", graph_bytes(image, weights, *steps))
     assert desk.run("simplify", "model.pb", "--for", "opencv", "-o", "out.pb").code == 0

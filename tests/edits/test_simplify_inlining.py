@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import below, pick
 from support.evaluating import by_tensorflow
-from support.graphs import FLOAT, call, define, graph, graph_bytes, identity, library, neg, node, placeholder
+from support.graphs import FLOAT, call, define, graph, graph_bytes, identity, library, neg, placeholder, typed
 from support.inlining import F1, LESS_ONE, TWICE, functions_of
 from support.running import run
 from support.simplifying import simplified, stays
@@ -28,7 +28,7 @@ FED = {"x": [1.5, -2.0]}
 AROUND = define("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
 
 
-STEPS = [node(f"n{i}", "Exp" if i % 2 else "Tanh", [f"n{i - 1}:y:0" if i else "a"], T=FLOAT) for i in range(24)]
+STEPS = [typed("Exp" if i % 2 else "Tanh", f"n{i}", f"n{i - 1}:y:0" if i else "a") for i in range(24)]
 LARGE = define("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *STEPS)
 
 
@@ -115,7 +115,7 @@ def test_what_the_other_passes_make_up_for_is_inlined() -> None:
     steps = [identity(f"i{i}", f"i{i - 1}:output:0" if i else "a") for i in range(24)]
     handing = define("handing", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *steps, neg("n", "i23:output:0"))
     calls = [call(f"c{i}", "handing", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(9)]
-    found, _ = inlined(X, *calls, node("y", "Exp", ["c8"], T=FLOAT), library(handing))
+    found, _ = inlined(X, *calls, typed("Exp", "y", "c8"), library(handing))
     assert graphs.names(found) == ["x", "n", "y"]
 
 
@@ -133,7 +133,7 @@ def models(draw: st.DrawFn) -> bytes:
         waits = [f"^{pick(draw, values)}"] if draw(below(3)) == 0 else []
         called = pick(draw, [*(f.signature.name for f in made), ""])
         source = pick(draw, values)
-        plain = node(f"n{i}", pick(draw, ("Neg", "Identity", "Relu")), [source, *waits], T=FLOAT)
+        plain = typed(pick(draw, ("Neg", "Identity", "Relu")), f"n{i}", source, *waits)
         records.append(call(f"n{i}", called, [source, *waits], F1, F1) if called else plain)
         values.append(f"n{i}")
     return graph_bytes(*records, library(*made))

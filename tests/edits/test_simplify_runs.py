@@ -27,7 +27,9 @@ from support.graphs import (
     library,
     node,
     placeholder,
+    relu,
     scalar,
+    typed,
 )
 from support.running import run, values
 from support.simplifying import simplified
@@ -68,13 +70,13 @@ def _loop(draw: Draw) -> list[bytes]:
     """A loop in which there are constants, products of such, and shapes of what goes round."""
     inner = [
         node("w/k", "Const", ["^w/i"], dtype=FLOAT, value=graphs.tensor([0.5], FLOAT, ())),
-        node("w/kk", "Mul", ["w/k", "w/k"], T=FLOAT), node("w/threes", "Mul", ["w/three", "w/three"], T=FLOAT),
-        node("w/shape", "Shape", ["w/v"], T=FLOAT, out_type=INT32),
-        node("w/filled", "Fill", ["w/shape", "w/kk"], T=FLOAT), identity("w/same", "w/v"),
-        node("w/shaped", "Reshape", ["w/v", "w/shape"], T=FLOAT),
+        typed("Mul", "w/kk", "w/k", "w/k"), typed("Mul", "w/threes", "w/three", "w/three"),
+        typed("Shape", "w/shape", "w/v", out_type=INT32),
+        typed("Fill", "w/filled", "w/shape", "w/kk"), identity("w/same", "w/v"),
+        typed("Reshape", "w/shaped", "w/v", "w/shape"),
     ]  # fmt: skip
     parts = ("w/k", "w/kk", "w/threes", "w/filled", "w/same", "w/shaped", "w/v", "w/three")
-    steps = [node(f"w/s{i}", pick(draw, _BINARY), [pick(draw, parts), pick(draw, parts)], T=FLOAT) for i in range(2)]
+    steps = [typed(pick(draw, _BINARY), f"w/s{i}", pick(draw, parts), pick(draw, parts)) for i in range(2)]
     return while_loop(*inner, *steps, add("w/sum", *(f"w/s{i}" for i in range(2))), result="w/sum")
 
 
@@ -84,15 +86,15 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
     waits = [f"^{pick(draw, values)}"] if draw(below(4)) == 0 else []
     kind = draw(below(13))
     if kind < 3:
-        return [node(name, pick(draw, _UNARY), [a, *waits], T=FLOAT)]
+        return [typed(pick(draw, _UNARY), name, a, *waits)]
     if kind < 5:
         other = pick(draw, (b, "one", "nil", "one_1"))
-        return [node(name, pick(draw, _BINARY), [a, other, *waits], T=FLOAT)]
+        return [typed(pick(draw, _BINARY), name, a, other, *waits)]
     if kind == 5:
-        return [node(name, "Transpose", [a, pick(draw, ("turn", "dims"))], T=FLOAT, Tperm=INT32)]
+        return [typed("Transpose", name, a, pick(draw, ("turn", "dims")), Tperm=INT32)]
     if kind == 6:
-        there = node(f"{name}/there", "Reshape", [a, "flat"], T=FLOAT)
-        return [there, node(name, "Reshape", [f"{name}/there", "square", *waits], T=FLOAT)]
+        there = typed("Reshape", f"{name}/there", a, "flat")
+        return [there, typed("Reshape", name, f"{name}/there", "square", *waits)]
     if kind == 7:
         wide = node(f"{name}/wide", "Cast", [a], SrcT=FLOAT, DstT=pick(draw, (DOUBLE, INT32, graphs.dtype(19))))
         narrow = wide[wide.index(b"DstT") :]
@@ -102,19 +104,19 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
         both = node(f"{name}/both", "IdentityN", [a, b], T=dtypes(FLOAT, FLOAT))
         return [both, add(name, f"{name}/both", f"{name}/both:1", *waits)]
     if kind == 9:
-        shape = node(f"{name}/shape", "Shape", [a], T=FLOAT, out_type=INT32)
-        filled = node(f"{name}/fill", "Fill", [f"{name}/shape", pick(draw, ("one", "nil"))], T=FLOAT)
-        return [shape, filled, node(name, pick(draw, _BINARY), [b, f"{name}/fill", *waits], T=FLOAT)]
+        shape = typed("Shape", f"{name}/shape", a, out_type=INT32)
+        filled = typed("Fill", f"{name}/fill", f"{name}/shape", pick(draw, ("one", "nil")))
+        return [shape, filled, typed(pick(draw, _BINARY), name, b, f"{name}/fill", *waits)]
     if kind == 10:
-        flat = node(f"{name}/flat", "Reshape", [a, pick(draw, ("square", "flat"))], T=FLOAT)
-        back = node(f"{name}/back", "Reshape", [f"{name}/flat", "square"], T=FLOAT)
-        part = node(f"{name}/part", "Slice", [f"{name}/back", "none", pick(draw, ("square", "rest"))], T=FLOAT,
-                    Index=INT32)  # fmt: skip
+        flat = typed("Reshape", f"{name}/flat", a, pick(draw, ("square", "flat")))
+        back = typed("Reshape", f"{name}/back", f"{name}/flat", "square")
+        part = typed("Slice", f"{name}/part", f"{name}/back", "none", pick(draw, ("square", "rest")),
+                     Index=INT32)  # fmt: skip
         return [flat, back, part, add(name, b, f"{name}/part", *waits)]
     if kind == 11:
-        shape = node(f"{name}/shape", "Shape", [a], T=FLOAT, out_type=INT32)
-        size = node(f"{name}/size", "Mul", [f"{name}/shape", "turn"], T=INT32)
-        turned = node(f"{name}/sum", "AddV2", [f"{name}/size", "square"], T=INT32)
+        shape = typed("Shape", f"{name}/shape", a, out_type=INT32)
+        size = typed("Mul", f"{name}/size", f"{name}/shape", "turn", kind=INT32)
+        turned = add(f"{name}/sum", f"{name}/size", "square", kind=INT32)
         wide = node(f"{name}/wide", "Cast", [f"{name}/sum"], SrcT=INT32, DstT=FLOAT)
         return [shape, size, turned, wide, add(name, b, f"{name}/wide", *waits)]
     return _conditional(draw, name, a, b)
@@ -128,13 +130,13 @@ def _conditional(draw: Draw, name: str, a: str, b: str) -> list[bytes]:
     two = graphs.tensor([2], FLOAT, ())
     twos = [node(f"{name}/two_{s}", "Const", [f"^{name}/switch_{s}"], dtype=FLOAT, value=two) for s in "tf"]
     return [
-        *fixed, node(f"{name}/Switch", "Switch", [on, on], T=BOOL),
+        *fixed, typed("Switch", f"{name}/Switch", on, on, kind=BOOL),
         identity(f"{name}/switch_t", f"{name}/Switch:1", kind=BOOL),
         identity(f"{name}/switch_f", f"{name}/Switch", kind=BOOL),
-        *twos, node(f"{name}/a", "Switch", [a, on], T=FLOAT), node(f"{name}/b", "Switch", [b, on], T=FLOAT),
-        identity(f"{name}/same", f"{name}/a:1"), node(f"{name}/mul", "Mul", [f"{name}/same", f"{name}/two_t"], T=FLOAT),
-        node(f"{name}/sub", "Sub", [f"{name}/b", f"{name}/two_f"], T=FLOAT),
-        node(name, "Merge", [f"{name}/sub", f"{name}/mul"], T=FLOAT, N=2),
+        *twos, typed("Switch", f"{name}/a", a, on), typed("Switch", f"{name}/b", b, on),
+        identity(f"{name}/same", f"{name}/a:1"), typed("Mul", f"{name}/mul", f"{name}/same", f"{name}/two_t"),
+        typed("Sub", f"{name}/sub", f"{name}/b", f"{name}/two_f"),
+        typed("Merge", name, f"{name}/sub", f"{name}/mul", N=2),
     ]  # fmt: skip
 
 
@@ -217,8 +219,6 @@ def both_ways(data: bytes, outputs: Sequence[str]) -> list[str]:
 
 def test_a_long_chain_is_walked() -> None:
     names = ["x", *(f"i{i}" for i in range(5000))]
-    found = graph(
-        placeholder("x"), *(identity(new, old) for old, new in pairwise(names)), node("y", "Relu", ["i4999"], T=FLOAT)
-    )
+    found = graph(placeholder("x"), *(identity(new, old) for old, new in pairwise(names)), relu("y", "i4999"))
     simplify(found)
     assert graphs.names(found) == ["x", "y"]

@@ -14,7 +14,7 @@ from support import graphs
 from support.desk import Desk, check_error
 from support.evaluating import array, by_tensorflow
 from support.expecting import account, refused
-from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, relu, scalar, typed
 from support.running import run
 from support.simplifying import simplified, stays
 from support.system import is_linear
@@ -29,11 +29,11 @@ from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.proof import DiffersError
 
 X = placeholder("x", FLOAT, (-1, 4, 3))
-END = node("y", "Relu", ["last"], T=FLOAT)
+END = relu("y", "last")
 
 
 def reshape(name: str, source: str, *dims: int) -> list[bytes]:
-    return [const(f"{name}/dims", dims, INT32), node(name, "Reshape", [source, f"{name}/dims"], T=FLOAT)]
+    return [const(f"{name}/dims", dims, INT32), typed("Reshape", name, source, f"{name}/dims")]
 
 
 def sliced(name: str, source: str, begin: Sequence[int], end: Sequence[int], **masks: int) -> list[bytes]:
@@ -46,27 +46,27 @@ def sliced(name: str, source: str, begin: Sequence[int], end: Sequence[int], **m
 GOES: dict[str, list[bytes]] = {
     "a Reshape to what there is": reshape("last", "x", -1, 4, 3),
     "a Reshape and the one back": [*reshape("a", "x", -1, 12), *reshape("last", "a", -1, 4, 3)],
-    "ExpandDims and Squeeze": [scalar("axis", 1, INT32), node("a", "ExpandDims", ["x", "axis"], T=FLOAT, Tdim=INT32),
-                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=[-3])],
+    "ExpandDims and Squeeze": [scalar("axis", 1, INT32), typed("ExpandDims", "a", "x", "axis", Tdim=INT32),
+                               typed("Squeeze", "last", "a", squeeze_dims=[-3])],
     "a Slice of all": [const("b", [0, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
-                       node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+                       typed("Slice", "last", "x", "b", "s", Index=INT32)],
     "a StridedSlice of all": sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=1),
-    "EnsureShape of what is known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(-1, 4, 3))],
+    "EnsureShape of what is known": [typed("EnsureShape", "last", "x", shape=(-1, 4, 3))],
 }  # fmt: skip
 STAYS: dict[str, list[bytes]] = {
     "a Reshape to another": reshape("last", "x", -1, 3, 4),
     "a Reshape that fixes the batch": reshape("last", "x", 2, -1, 3),
     "a Slice from the second on": [const("b", [1, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
-                                   node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+                                   typed("Slice", "last", "x", "b", "s", Index=INT32)],
     "a Slice of less": [const("b", [0, 0, 0], INT32), const("s", [-1, 3, -1], INT32),
-                        node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+                        typed("Slice", "last", "x", "b", "s", Index=INT32)],
     "a StridedSlice backwards": [
         *sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=3)[:2], const("last/step", [1, -1], INT32),
         sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=3)[3],
     ],
     "a StridedSlice of the first": sliced("last", "x", [0, 0], [1, 4], begin_mask=3),
-    "EnsureShape of what is not known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3))],
-    "a Reshape of what EnsureShape refuses": [node("a", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3)),
+    "EnsureShape of what is not known": [typed("EnsureShape", "last", "x", shape=(2, 4, 3))],
+    "a Reshape of what EnsureShape refuses": [typed("EnsureShape", "a", "x", shape=(2, 4, 3)),
                                               *reshape("last", "a", 2, 12)],
     "a Reshape that refuses other batches": reshape("last", "x", 2, 4, 3),
     "a Reshape of what another refuses": [*reshape("a", "x", 2, 12), *reshape("last", "a", 2, 4, 3)],
@@ -100,8 +100,8 @@ def test_what_may_change_one_stays(records: list[bytes]) -> None:
 
 def batches_taken(*records: bytes, read: str) -> list[int]:
     """The batches that are taken when what READ gives is divided by the number of its elements, and made simpler."""
-    size = [node("n", "Size", [read], T=FLOAT, out_type=INT32), node("f", "Cast", ["n"], SrcT=INT32, DstT=FLOAT),
-            node("y", "RealDiv", [read, "f"], T=FLOAT)]  # fmt: skip
+    size = [typed("Size", "n", read, out_type=INT32), node("f", "Cast", ["n"], SrcT=INT32, DstT=FLOAT),
+            typed("RealDiv", "y", read, "f")]  # fmt: skip
     data = graphs.graph_bytes(placeholder("x", FLOAT, (-1, 3)), *records, *size)
     found = from_bytes(data)
     with suppress(NothingToDo):
@@ -125,7 +125,7 @@ REFUSE: dict[str, tuple[list[bytes], str, list[int]]] = {
     "a fixed batch of a flat one": ([*reshape("a", "x", -1), *reshape("r", "a", 2, 3)], "r", [2]),
     "a fixed batch of a fixed one": ([*reshape("a", "x", 6), *reshape("r", "a", 2, 3)], "r", [2]),
     "a Pack of all that comes out of an Unpack": (
-        [node("u", "Unpack", ["x"], T=FLOAT, num=2, axis=0), node("r", "Pack", ["u", "u:1"], T=FLOAT, N=2, axis=0)],
+        [typed("Unpack", "u", "x", num=2, axis=0), typed("Pack", "r", "u", "u:1", N=2, axis=0)],
         "r",
         [2],
     ),
@@ -143,7 +143,7 @@ def test_what_was_refused_is_refused(case: tuple[list[bytes], str, list[int]]) -
 @pytest.mark.parametrize(("dims", "nodes"), [((2, 3), ["r"]), ((-1,), None)])
 def test_a_reshape_that_is_needed_only_to_refuse_is_named(dims: tuple[int, ...], nodes: list[str] | None) -> None:
     """Only its rank, or its size, is read: that is a constant, and then the Reshape has no consumers."""
-    ends = [node("n", "Rank", ["r"], T=FLOAT), node("y", "Cast", ["n"], SrcT=INT32, DstT=FLOAT)]
+    ends = [typed("Rank", "n", "r"), node("y", "Cast", ["n"], SrcT=INT32, DstT=FLOAT)]
     found = graph(X, *reshape("r", "x", *dims), *ends)
     result = simplify(found)
     assert "r" not in found
@@ -155,7 +155,7 @@ def test_a_reshape_that_is_needed_only_to_refuse_is_named(dims: tuple[int, ...],
 
 def test_a_broadcast_to_what_may_be_1_stays() -> None:
     def to(*dims: int) -> list[bytes]:
-        return [const("s", dims, INT32), node("last", "BroadcastTo", ["x", "s"], T=FLOAT, Tidx=INT32)]
+        return [const("s", dims, INT32), typed("BroadcastTo", "last", "x", "s", Tidx=INT32)]
 
     found, _ = simplified(placeholder("x", FLOAT, (2, 3)), *to(2, 3), END)
     assert graphs.names(found) == ["x", "y"]
@@ -164,8 +164,8 @@ def test_a_broadcast_to_what_may_be_1_stays() -> None:
 
 def test_a_batch_that_is_computed_is_the_one_that_there_is() -> None:
     dims = [scalar("four", 4, INT32), scalar("three", 3, INT32),
-            node("dims", "Pack", ["n", "four", "three"], T=INT32, N=3, axis=0)]  # fmt: skip
-    found, _ = simplified(X, *FLATTEN[:5], *dims, node("last", "Reshape", ["x", "dims"], T=FLOAT), END)
+            typed("Pack", "dims", "n", "four", "three", kind=INT32, N=3, axis=0)]  # fmt: skip
+    found, _ = simplified(X, *FLATTEN[:5], *dims, typed("Reshape", "last", "x", "dims"), END)
     assert graphs.names(found) == ["x", "y"]
 
 
@@ -177,8 +177,8 @@ def test_no_more_than_one_dim_follows_from_the_rest() -> None:
 @pytest.mark.tensorflow
 def test_a_shape_that_is_another_is_found_by_running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gdsurgeon.edits.simplifying.shapes._is_same_count", lambda *_: True)
-    found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
-                  const("axes", [0, 1, 2], INT32), node("y", "Relu", ["m"], T=FLOAT))  # fmt: skip
+    found = graph(X, *STAYS["a Reshape to another"], typed("Mean", "m", "last", "axes", Tidx=INT32),
+                  const("axes", [0, 1, 2], INT32), relu("y", "m"))  # fmt: skip
     result = simplify(found)
     account(found, result)
     with pytest.raises(DiffersError):
@@ -189,9 +189,9 @@ def test_a_shape_that_is_another_is_found_by_running(monkeypatch: pytest.MonkeyP
 
 
 def test_a_shape_that_is_fixed_makes_constants() -> None:
-    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), const("k", [2, 2, 2], INT32),
-            node("m", "Mul", ["s", "k"], T=INT32)]  # fmt: skip
-    tile = node("last", "Tile", ["x", "m"], T=FLOAT, Tmultiples=INT32)
+    size = [typed("Shape", "s", "x", out_type=INT32), const("k", [2, 2, 2], INT32),
+            typed("Mul", "m", "s", "k", kind=INT32)]  # fmt: skip
+    tile = typed("Tile", "last", "x", "m", Tmultiples=INT32)
     found, result = simplified(X, *size, tile, END, shapes=[("x", (2, 4, 3))])
     assert graphs.ops(found) == {"x": "Placeholder", "m": "Const", "last": "Tile", "y": "Relu"}
     assert [dim.size for dim in graphs.attrs(found, "x")["shape"].shape.dim] == [2, 4, 3]
@@ -201,11 +201,11 @@ def test_a_shape_that_is_fixed_makes_constants() -> None:
 
 
 def test_a_shape_that_an_input_does_not_take_is_refused() -> None:
-    found = graph(X, node("y", "Relu", ["x"], T=FLOAT))
+    found = graph(X, relu("y", "x"))
     shapes = {"expected": (-1, 4, 3), "found": (2, 4, 4)}
     refused(found, "wrong-shape", partial(simplify, shapes=[("x", (2, 4, 4))]), node="x", **shapes)
     refused(found, "no-such-input", partial(simplify, shapes=[("y", (2, 4, 3))]), node="y", op="Relu")
-    stays(placeholder("x", FLOAT, (2, 4, 3)), node("y", "Relu", ["x"], T=FLOAT), shapes=[("x", (2, 4, 3))])
+    stays(placeholder("x", FLOAT, (2, 4, 3)), relu("y", "x"), shapes=[("x", (2, 4, 3))])
     fits = graph(X, *reshape("last", "x", -1, 24), END)
     error = refused(fits, "shape-mismatch", partial(simplify, shapes=[("x", (3, 4, 3))]))
     assert [each["node"] for each in error.facts["misfits"]] == ["last"]
@@ -213,9 +213,9 @@ def test_a_shape_that_an_input_does_not_take_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_the_command_fixes_what_shape_says(desk: Desk) -> None:
-    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("f", "Cast", ["s"], SrcT=INT32, DstT=FLOAT),
-            node("last", "Sum", ["f", "axis"], T=FLOAT, Tidx=INT32), scalar("axis", 0, INT32)]  # fmt: skip
-    desk.put("m.pb", graphs.graph_bytes(X, *size, node("z", "Mul", ["x", "last"], T=FLOAT), END))
+    size = [typed("Shape", "s", "x", out_type=INT32), node("f", "Cast", ["s"], SrcT=INT32, DstT=FLOAT),
+            typed("Sum", "last", "f", "axis", Tidx=INT32), scalar("axis", 0, INT32)]  # fmt: skip
+    desk.put("m.pb", graphs.graph_bytes(X, *size, typed("Mul", "z", "x", "last"), END))
     ran = desk.run("simplify", "m.pb", "--shape", "x=5,4,3", "-o", "n.pb", "--report", "report.json")
     assert "x [5,4,3]" in ran.err
     report = json.loads(desk.files()["report.json"])
@@ -226,11 +226,11 @@ def test_the_command_fixes_what_shape_says(desk: Desk) -> None:
 
 
 FLATTEN = [
-    node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
+    typed("Shape", "s", "x", out_type=INT32),
     *(const(name, [at], INT32) for name, at in (("n/begin", 0), ("n/end", 1), ("n/step", 1))),
-    node("n", "StridedSlice", ["s", "n/begin", "n/end", "n/step"], T=INT32, Index=INT32, shrink_axis_mask=1),
-    scalar("twelve", 12, INT32), node("dims", "Pack", ["n", "twelve"], T=INT32, N=2, axis=0),
-    node("last", "Reshape", ["x", "dims"], T=FLOAT),
+    typed("StridedSlice", "n", "s", "n/begin", "n/end", "n/step", kind=INT32, Index=INT32, shrink_axis_mask=1),
+    scalar("twelve", 12, INT32), typed("Pack", "dims", "n", "twelve", kind=INT32, N=2, axis=0),
+    typed("Reshape", "last", "x", "dims"),
 ]  # fmt: skip
 
 
@@ -243,9 +243,9 @@ def test_a_shape_of_which_one_dim_is_not_known_leaves_that_open() -> None:
 
 
 def test_a_shape_that_others_read_or_that_is_empty_stays() -> None:
-    other = node("z", "Fill", ["dims", "one"], T=FLOAT)
+    other = typed("Fill", "z", "dims", "one")
     stays(X, *FLATTEN, END, scalar("one", 1), other, skip=["equal-nodes"])
-    empty = [scalar("nothing", 0, INT32), node("dims", "Pack", ["n", "nothing"], T=INT32, N=2, axis=0)]
+    empty = [scalar("nothing", 0, INT32), typed("Pack", "dims", "n", "nothing", kind=INT32, N=2, axis=0)]
     none = placeholder("x", FLOAT, (-1, 0, 3))
     stays(none, *FLATTEN[:-3], *empty, FLATTEN[-1], END, skip=["equal-nodes"])
 
@@ -259,11 +259,11 @@ def test_it_is_proven_at_the_reshape() -> None:
 def test_the_work_grows_with_the_graph() -> None:
     def ensured(count: int) -> Any:
         names = ["x", *(f"e{i}" for i in range(count))]
-        chain = [node(new, "EnsureShape", [old], T=FLOAT, shape=None) for old, new in pairwise(names)]
-        return partial(_tried, graph(placeholder("x", FLOAT), *chain, node("y", "Relu", [names[-1]], T=FLOAT)))
+        chain = [typed("EnsureShape", new, old, shape=None) for old, new in pairwise(names)]
+        return partial(_tried, graph(placeholder("x", FLOAT), *chain, relu("y", names[-1])))
 
     def hub(count: int) -> Any:
-        sizes = [node(f"d{i}", "Pack", ["n", f"k{i}"], T=INT32, N=2, axis=0) for i in range(count)]
+        sizes = [typed("Pack", f"d{i}", "n", f"k{i}", kind=INT32, N=2, axis=0) for i in range(count)]
         last = node("y", "AddN", [f"d{i}" for i in range(count)], T=INT32, N=count)
         numbers = [scalar(f"k{i}", i, INT32) for i in range(count)]
         return partial(_tried, graph(X, *FLATTEN[:5], *numbers, *sizes, last))

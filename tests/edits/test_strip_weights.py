@@ -21,11 +21,13 @@ from support.graphs import (
     function,
     graph,
     graph_bytes,
+    identity,
     library,
     node,
     placeholder,
     scalar,
     shape_proto,
+    typed,
 )
 
 from gdsurgeon.edits.strip_weights import strip_weights
@@ -48,21 +50,21 @@ def test_weights_go_and_axes_stay() -> None:
         [
             X,
             const("w", [1.0] * 6, shape=(3, 2), _note="a"),
-            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            typed("MatMul", "y", "x", "w"),
             const("axis", [1], INT32, ()),
-            node("z", "Sum", ["y", "axis"], T=FLOAT, Tidx=INT32),
+            typed("Sum", "z", "y", "axis", Tidx=INT32),
             scalar("half", 0.5),
-            node("out", "Mul", ["z", "half"], T=FLOAT),
+            typed("Mul", "out", "z", "half"),
         ],
         strip_weights,
         [
             X,
             zeros("w", (3, 2), _note="a"),
-            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            typed("MatMul", "y", "x", "w"),
             const("axis", [1], INT32, ()),
-            node("z", "Sum", ["y", "axis"], T=FLOAT, Tidx=INT32),
+            typed("Sum", "z", "y", "axis", Tidx=INT32),
             zeros("half", ()),
-            node("out", "Mul", ["z", "half"], T=FLOAT),
+            typed("Mul", "out", "z", "half"),
         ],
         command="strip-weights",
     )
@@ -80,22 +82,22 @@ def test_what_is_computed_into_a_shape_stays_and_what_lies_behind_data_goes() ->
     found = graph(
         X,
         const("w", [1.0] * 4, shape=(2, 2)),
-        node("size", "MatMul", ["w", "w"], T=FLOAT),
+        typed("MatMul", "size", "w", "w"),
         scalar("scale", 2),
-        node("scaled", "Mul", ["size", "scale"], T=FLOAT),
+        typed("Mul", "scaled", "size", "scale"),
         node("dims", "Cast", ["scaled"], SrcT=FLOAT, DstT=INT32),
-        node("y", "Reshape", ["x", "dims"], T=FLOAT, Tshape=INT32),
-        node("of", "Shape", ["z"], T=FLOAT, out_type=INT32),
+        typed("Reshape", "y", "x", "dims", Tshape=INT32),
+        typed("Shape", "of", "z", out_type=INT32),
         const("z", [3.0, 4.0]),
-        node("again", "Reshape", ["x", "of"], T=FLOAT, Tshape=INT32),
+        typed("Reshape", "again", "x", "of", Tshape=INT32),
     )
     assert stripped(found) == {"w", "z"}
 
 
 STAYS = {
     "a bound of a range": [scalar("c", 3), node("y", "Range", ["c", "c", "c"], Tidx=FLOAT)],
-    "a divisor": [scalar("c", 3, INT32), placeholder("i", INT32), node("y", "FloorMod", ["i", "c"], T=INT32)],
-    "a branch": [X, const("c", [], BOOL, ()), node("y", "Switch", ["x", "c"], T=FLOAT)],
+    "a divisor": [scalar("c", 3, INT32), placeholder("i", INT32), typed("FloorMod", "y", "i", "c", kind=INT32)],
+    "a branch": [X, const("c", [], BOOL, ()), typed("Switch", "y", "x", "c")],
     "what is asserted": [node("c", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01")),
                          node("y", "Assert", ["c", "c"], T=dtypes(BOOL))],
     "names in a checkpoint": [const("c", ["a"], STRING), node("y", "RestoreV2", ["c", "c", "c"], dtypes=dtypes(FLOAT))],
@@ -121,7 +123,7 @@ def test_large_constants_go_whatever_reads_them() -> None:
         const("f", [1.0] * 9, shape=(3, 3)),
         node("a", "GatherV2", ["x", "i", "few"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32),
         node("c", "Cast", ["f"], SrcT=FLOAT, DstT=INT32),
-        node("b", "Reshape", ["x", "c"], T=FLOAT, Tshape=INT32),
+        typed("Reshape", "b", "x", "c", Tshape=INT32),
     )
     assert stripped(found) == {"i", "f"}
 
@@ -132,8 +134,7 @@ def look_up() -> Graph:
         node("values", "Const", dtype=INT64, value=encode_len(8, b"\x08\x09\x12\x04\x12\x02\x08\x02\x52\x02\x05\x06")),
         node("table", "HashTableV2", **TABLE),
         node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey=STRING, Tval=INT64),
-        const("word", ["hello"], STRING),
-        node("said", "Identity", ["word"], T=STRING),
+        const("word", ["hello"], STRING), identity("said", "word", kind=STRING),
     )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def test_strings_and_what_fills_a_table_go_unless_they_are_to_stay() -> None:
     assert stripped(look_up()) == {"keys", "values", "word"}
     assert stripped(look_up(), keep_strings=True) == set()
     assert stripped(look_up(), keep="^wo") == {"keys", "values"}
-    assert stripped(graph(zeros("w", (3, 2)), node("y", "Identity", ["w"], T=FLOAT))) == set(), "it is once more"
+    assert stripped(graph(zeros("w", (3, 2)), identity("y", "w"))) == set(), "it is once more"
     refused(look_up(), "bad-pattern", lambda found: strip_weights(found, keep="("), error=UsageError, value="(")
     refused(look_up(), "nothing-matched", lambda found: strip_weights(found, keep="wrd"), value="wrd", near="word")
 
@@ -152,7 +153,7 @@ def test_functions_are_looked_into() -> None:
         const("w", [1.0, 2.0]),
         const("axis", [0], INT32),
         add("s", "x", "w:output:0"),
-        node("y", "Sum", ["s:z:0", "axis:output:0"], T=FLOAT, Tidx=INT32),
+        typed("Sum", "y", "s:z:0", "axis:output:0", Tidx=INT32),
     )
     found = graph(X, node("call", "F", ["x"]), trailer=library(body))
     result = strip_weights(found)
@@ -170,13 +171,13 @@ def test_the_result_runs_and_has_every_shape(desk: Desk) -> None:
         graph_bytes(
             X,
             const("w", [1.0] * 300, shape=(3, 100)),
-            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            typed("MatMul", "y", "x", "w"),
             scalar("zero", 0),
-            node("above", "Greater", ["y", "zero"], T=FLOAT),
-            node("where", "Where", ["above"], T=BOOL),
+            typed("Greater", "above", "y", "zero"),
+            typed("Where", "where", "above", kind=BOOL),
             scalar("one", 1, INT32),
-            node("n", "FloorDiv", ["count", "one"], T=INT32),
-            node("count", "Size", ["y"], T=FLOAT, out_type=INT32),
+            typed("FloorDiv", "n", "count", "one", kind=INT32),
+            typed("Size", "count", "y", out_type=INT32),
         ),
     )
     ran = desk.run("strip-weights", "model.pb", "-o", "out.pb", "--report", "report.json")
@@ -193,7 +194,7 @@ def test_the_result_runs_and_has_every_shape(desk: Desk) -> None:
 def test_what_does_not_run_without_its_values_is_a_failure(desk: Desk) -> None:
     """A matrix that has an inverse, and zeros, which have none."""
     eye = const("m", [1.0, 0.0, 0.0, 1.0], shape=(2, 2))
-    desk.put("model.pb", graph_bytes(X, eye, node("y", "MatrixInverse", ["m"], T=FLOAT)))
+    desk.put("model.pb", graph_bytes(X, eye, typed("MatrixInverse", "y", "m")))
     ran = desk.refused(5, "does-not-run", "strip-weights", "model.pb", "-o", "out.pb")
     assert "--keep" in ran.err
     desk.refused(4, "nothing-to-do", "strip-weights", "model.pb", "--keep", "m", "--require-change")

@@ -24,6 +24,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.mutants import Accounted
 from support.running import run
@@ -40,8 +41,7 @@ def table(name: str, keys: list[int], *, op: str = "HashTableV2", key: int = INT
     """A table of strings with an initializer."""
     version = "V2" if op.endswith("V2") else ""
     return [
-        node(name, op, key_dtype=key, value_dtype=STRING, **attrs),
-        const(f"{name}/keys", keys, key),
+        node(name, op, key_dtype=key, value_dtype=STRING, **attrs), const(f"{name}/keys", keys, key),
         const(f"{name}/words", [chr(97 + each % 26) for each in keys], STRING),
         node(f"{name}/init", f"InitializeTable{version}", [name, f"{name}/keys", f"{name}/words"], Tkey=key,
              Tval=STRING),
@@ -78,7 +78,7 @@ def index(name: str, source: str, keys: str = "k", key: int = INT64) -> list[byt
     """The nodes that compute the index of a GatherV2."""
     steps = [("from_low", "Maximum", "low"), ("to_high", "Minimum", "high"), ("index", "Add", "one")]
     reads = [keys, f"{name}/from_low", f"{name}/to_high"]
-    return [node(f"{name}/{step}", op, [read, f"{source}/{other}"], T=key)
+    return [typed(op, f"{name}/{step}", read, f"{source}/{other}", kind=key)
             for (step, op, other), read in zip(steps, reads, strict=True)]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 from support import loaders
 from support.desk import Desk
 from support.expecting import account, refused
-from support.graphs import FLOAT, INT64, STRING, const, dtype, graph, identity, node, placeholder, tensor
+from support.graphs import FLOAT, INT64, STRING, const, dtype, graph, identity, node, placeholder, tensor, typed
 from support.meta_graphs import meta_graph, put
 from support.paths import FIXTURES
 
@@ -155,7 +155,7 @@ TensorProto, VariableDef = TensorProto, VariableDef
 G = (
     placeholder("x", FLOAT, (-1, 2))
     + node("w", "Const", dtype=FLOAT, value=tensor([1.5, 2.5]))
-    + node("y", "Mul", ["x", "w"], T=FLOAT)
+    + typed("Mul", "y", "x", "w")
 )
 
 

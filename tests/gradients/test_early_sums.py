@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import reverse_walking
 from support.drawing import pick_some, shuffled
-from support.graphs import FLOAT, neg, node, placeholder, proto, written
+from support.graphs import FLOAT, neg, node, placeholder, proto, typed, written
 
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.gradients import sums
@@ -30,7 +30,7 @@ def sizes(definition: Any, size: list[TensorSize] = LARGE) -> dict[str, list[Ten
 
 
 def add_n(name: str, inputs: Sequence[str], *controls: str, kind: bytes = FLOAT) -> bytes:
-    return node(name, "AddN", [*inputs, *controls], T=kind, N=len(inputs))
+    return typed("AddN", name, *inputs, *controls, kind=kind, N=len(inputs))
 
 
 def chain(count: int) -> list[bytes]:
@@ -211,7 +211,7 @@ def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
     counts = range(10, 41)
     records = []
     for n in counts:
-        records += [node(f"h{n}_{i}", "Neg", [f"g{i}"], T=kind) for i in range(n)]
+        records += [neg(f"h{n}_{i}", f"g{i}", kind=kind) for i in range(n)]
         records.append(add_n(f"sum{n}", [f"h{n}_{i}" for i in range(n)], kind=kind))
     definition = proto(*records)
     made, early = early_sums(definition)

@@ -337,7 +337,7 @@ def test_nodes_of_two_graphs_make_no_view() -> None:
 
 
 def test_the_outputs_of_an_unknown_op_are_those_that_are_read() -> None:
-    found = graph(const("a", [1]), node("m", "MyOp", ["a"]), node("y", "Identity", ["m:2"], T=FLOAT))
+    found = graph(const("a", [1]), node("m", "MyOp", ["a"]), identity("y", "m:2"))
     assert [t.name for t in ge.sgv(found["m"]).outputs] == ["m", "m:2"]
     assert [t.name for t in ge.get_output_ts(found["m"])] == ["m", "m:2"]
     assert [t.name for t in ge.get_output_ts(graph(node("n", "NoOp")))] == []

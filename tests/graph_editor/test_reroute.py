@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick
 from support.graph_editor_running import refused, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, r3
+from support.graphs import FLOAT, INT32, add, const, graph, identity, placeholder, r3, typed
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.graph import Graph
@@ -200,7 +200,7 @@ def test_consumers_inside_either_subgraph_are_never_rewired() -> None:
 
 
 def path() -> Graph:
-    ops = [node(op.lower(), op, [above], T=FLOAT) for above, op in (("x", "Relu"), ("relu", "Neg"), ("neg", "Tanh"))]
+    ops = [typed(op, op.lower(), above) for above, op in (("x", "Relu"), ("relu", "Neg"), ("neg", "Tanh"))]
     return graph(placeholder("x", FLOAT, (2,)), *ops, identity("y", "tanh"))
 
 

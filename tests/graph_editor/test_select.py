@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from support.graph_editor_running import Eight, letters, refused
-from support.graphs import FLOAT, add, const, graph, identity, node
+from support.graphs import add, const, graph, identity, node, typed
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
@@ -270,7 +270,7 @@ def test_consumers_match_in_any_order_each_by_one_pattern() -> None:
 
 def test_a_consumer_counts_once_and_each_output_for_itself() -> None:
     found = graph(
-        const("axis", [0], shape=()), const("v", [1, 2]), node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2),
+        const("axis", [0], shape=()), const("v", [1, 2]), typed("Split", "s", "axis", "v", num_split=2),
         add("p", "s", "s"), identity("q", "s:1"), identity("r", "s:1"),
     )  # fmt: skip
     assert matcher("s").output_ops("p", ["r", "q"])(found["s"])
@@ -305,10 +305,10 @@ def test_a_pattern_that_makes_no_sense(make: Any, code: str, facts: dict[str, An
 
 
 def conv(*, bias: bool = True) -> Any:
-    records = [const("x", [1]), const("w", [1]), node("conv", "Conv2D", ["x", "w"], T=FLOAT)]
+    records = [const("x", [1]), const("w", [1]), typed("Conv2D", "conv", "x", "w")]
     if bias:
-        records += [const("b", [1]), node("bias", "BiasAdd", ["conv", "b"], T=FLOAT)]
-    return graph(*records, node("relu", "Relu6", ["bias" if bias else "conv"], T=FLOAT))
+        records += [const("b", [1]), typed("BiasAdd", "bias", "conv", "b")]
+    return graph(*records, typed("Relu6", "relu", "bias" if bias else "conv"))
 
 
 def tree(**options: Any) -> TreeExpr:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.graph_editor_running import Eight, clone, refused, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
 from support.running import run
 from support.v1_control_flow import cond
 
@@ -76,7 +76,7 @@ def test_a_copy_goes_to_a_graph_and_is_of_something() -> None:
 
 def asserting() -> Graph:
     return graph(
-        scalar("a", 1, INT32), scalar("b", 1, INT32), node("EQ", "Equal", ["a", "b"], T=INT32),
+        scalar("a", 1, INT32), scalar("b", 1, INT32), typed("Equal", "EQ", "a", "b", kind=INT32),
         node("Assert", "Assert", ["EQ", "a", "b"], T=graphs.dtypes(INT32, INT32), summarize=3),
         add("Add", "a", "b", "^Assert", kind=INT32),
     )  # fmt: skip
@@ -364,7 +364,7 @@ def test_a_part_of_a_while_loop_is_refused(elsewhere: bool) -> None:
 
 
 def test_functions_come_along() -> None:
-    body = node("y", "Identity", ["x"], T=FLOAT)
+    body = identity("y", "x")
     types = graphs.dtypes(FLOAT)
     call = node("call", "PartitionedCall", ["a"], f=graphs.func("F"), Tin=types, Tout=types)
     found = graph(const("a", [1]), call, graphs.library(graphs.function("F", body, ret="y:output:0")))
@@ -471,7 +471,7 @@ def test_the_result_has_the_form_of_the_targets() -> None:
 
 def test_a_target_that_does_not_depend_on_it_is_returned_as_it_is() -> None:
     found = graph(
-        scalar("a", 1), scalar("b", 2), scalar("two", 2), node("mul", "Mul", ["two", "b"], T=FLOAT),
+        scalar("a", 1), scalar("b", 2), scalar("two", 2), typed("Mul", "mul", "two", "b"),
         add("c", "a", "mul"), scalar("d", 2),
     )  # fmt: skip
     b, c = found["b"].output, found["c"].output

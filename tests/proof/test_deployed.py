@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.folding import ints
-from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar, typed
 from support.workers import lent_worker
 
 from gdsurgeon.edits.simplify import simplify
@@ -33,7 +33,7 @@ NEAR, FAR = 1 + 3e-6, 1.5
 
 def model(weight: float = 1.0, *, simple: bool = False) -> bytes:
     weights = const("w", [weight, 2.0, -1.0], FLOAT, (3, 1))
-    ends = [node("y", "MatMul", ["x", "w" if simple else "i"], T=FLOAT, transpose_a=False, transpose_b=False)]
+    ends = [typed("MatMul", "y", "x", "w" if simple else "i", transpose_a=False, transpose_b=False)]
     return graph_bytes(X, weights, *([] if simple else [identity("i", "w")]), *ends)
 
 
@@ -164,9 +164,9 @@ def test_where_runs_leave_something_behind_both_are_begun_anew(monkeypatch: pyte
         X, node("table", "MutableHashTableV2", [], **attrs), const("key", [1], INT32, ()), scalar("value", 2.0),
         node("put", "LookupTableInsertV2", ["table", "key", "value"], Tin=INT32, Tout=FLOAT),
         node("got", "LookupTableFindV2", ["table", "key", "value", "^put"], Tin=INT32, Tout=FLOAT),
-        identity("i", "x"), node("y", "Mul", ["i", "got"], T=FLOAT),
+        identity("i", "x"), typed("Mul", "y", "i", "got"),
     ]  # fmt: skip
-    simple = [*kept[:6], node("y", "Mul", ["x", "got"], T=FLOAT)]
+    simple = [*kept[:6], typed("Mul", "y", "x", "got")]
     proof = proven(graph(*kept), graph_bytes(*simple))
     assert proof.deployed is not None and proof.deployed.is_both and not proof.deployed.difference
 
@@ -181,9 +181,8 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
         return graph_bytes(
             placeholder("x", FLOAT, (-1, 3, 3, 1)), const("w", [scale], FLOAT, (1, 1, 1, 1)), *channel,
             const("flat", [-1, 9], INT32), const("k", [2], INT32, ()), node("conv", "Conv2D", ["x", "w"], **nhwc),
-            node("b", "FusedBatchNorm", ["conv", *norm], T=FLOAT, is_training=False, epsilon=1e-3),
-            node("r", "Reshape", ["b", "flat"], T=FLOAT), node("s", "Sigmoid", ["r"], T=FLOAT),
-            node("t", "TopKV2", ["s", "k"], T=FLOAT),
+            typed("FusedBatchNorm", "b", "conv", *norm, is_training=False, epsilon=1e-3),
+            typed("Reshape", "r", "b", "flat"), typed("Sigmoid", "s", "r"), typed("TopKV2", "t", "s", "k"),
         )  # fmt: skip
 
     found = graph(*_records(detector(1.0)))

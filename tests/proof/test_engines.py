@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 from support.desk import check_error
 from support.engines import does, engine_in
-from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar, typed
 from support.patience import impatient_with
 
 from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
@@ -113,7 +113,7 @@ def test_images_are_given_channels_first(here: Executor, engine: str) -> None:
     """If a node states that they are not, they arrive in this form as well."""
     image, bias = placeholder("x", shape=(1, 2, 3, 4)), const("bias", [1, 2, 3, 4])
     request = EngineRequest("opencv", engine)
-    last = node("y", "BiasAdd", ["x", "bias"], T=FLOAT, data_format="NHWC")
+    last = typed("BiasAdd", "y", "x", "bias", data_format="NHWC")
     turned = does(run="x + np.arange(1, 5, dtype='f4').reshape(1, 4, 1, 1)")
     (output,) = run_in_engine(here, graph(image, bias, last, turned), Overrides(), request).outputs.values()
     assert output.agrees and (output.form, output.given_shape) == (CHANNELS_FIRST, (1, 4, 2, 3))
@@ -179,11 +179,11 @@ def test_tflite_runs_and_agrees_or_says_what_it_lacks(here: Executor) -> None:
     """The engine that comes with TensorFlow itself: several inputs, outputs and shapes; an op that it has not got."""
     request = EngineRequest("tflite")
     fixed = placeholder("x", shape=(2, 3))
-    scaled = graph(fixed, placeholder("by", shape=()), node("y", "Mul", ["x", "by"], T=FLOAT), identity("z", "x"))
+    scaled = graph(fixed, placeholder("by", shape=()), typed("Mul", "y", "x", "by"), identity("z", "x"))
     found = run_in_engine(here, scaled, Overrides(), request)
     assert found.called.startswith("TFLite 2.") and found.wrong == [] and set(found.outputs) == {"y", "z"}
     with pytest.raises(EditError) as caught:
-        run_in_engine(here, graph(fixed, node("y", "Erf", ["x"], T=FLOAT)), Overrides(), request)
+        run_in_engine(here, graph(fixed, typed("Erf", "y", "x")), Overrides(), request)
     assert caught.value.code == "not-loadable" and "Erf" in caught.value.facts["why"]
 
 
@@ -191,5 +191,5 @@ def test_tflite_runs_and_agrees_or_says_what_it_lacks(here: Executor) -> None:
 def test_an_engine_that_is_installed_agrees(here: Executor, engine: str) -> None:
     if not is_in(engine, None):
         pytest.skip(f"{MODULES[engine]} is not installed: pip install {PACKAGES[engine]}")
-    found = run_in_engine(here, graph(X, node("y", "Tanh", ["x"], T=FLOAT)), Overrides(), EngineRequest(engine))
+    found = run_in_engine(here, graph(X, typed("Tanh", "y", "x")), Overrides(), EngineRequest(engine))
     assert found.wrong == [] and found.samples == 2

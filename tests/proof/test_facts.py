@@ -30,17 +30,17 @@ COMMANDS = {
 def model() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
-    m.node("a", "Neg", ["x"], T="float32")
-    m.node("b", "Neg", ["a"], T="float32")
-    m.node("y", "Relu", ["b"], T="float32")
-    m.node("class", "ArgMax", ["y", m.const("axis", 0, "int32")], T="float32", Tidx="int32", output_type="int64")
+    m.typed("Neg", "a", "x")
+    m.typed("Neg", "b", "a")
+    m.typed("Relu", "y", "b")
+    m.typed("ArgMax", "class", "y", m.const("axis", 0, "int32"), Tidx="int32", output_type="int64")
     return m
 
 
 def body() -> Builder:
     m = Builder()
     m.placeholder("given", "float32", (2,))
-    m.node("made", "Neg", ["given"], T="float32")
+    m.typed("Neg", "made", "given")
     return m
 
 

@@ -38,7 +38,7 @@ def body(factor: float = 2.0, size: int = 2, *, name: str = "in_", result: str =
     b = Builder()
     b.placeholder(name, "float32", (1, size))
     b.const("factor", factor)
-    b.node(result, "Mul", [name, "factor"], T="float32")
+    b.typed("Mul", result, name, "factor")
     return b.graph("body.pb")
 
 
@@ -169,7 +169,7 @@ def vector_body(factor: float = 2.0) -> Graph:
     b = Builder()
     b.placeholder("v", "float32", (2,))
     b.const("factor", factor)
-    b.node("w", "Mul", ["v", "factor"], T="float32")
+    b.typed("Mul", "w", "v", "factor")
     return b.graph("vector.pb")
 
 
@@ -231,7 +231,7 @@ def another_raw(graph: Graph) -> None:
 def in_front(graph: Graph) -> EditResult:
     """x -> 2 x - 7, and also -2 x."""
     pre = proving.pre()
-    pre.node("besides", "Neg", ["twice"], T="float32")
+    pre.typed("Neg", "besides", "twice")
     return gds.add_preprocessing(graph, pre.graph("pre.pb"))
 
 

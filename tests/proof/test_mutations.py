@@ -183,12 +183,12 @@ def folded(
     value = "positive"
     for i, step in enumerate(order.split()):
         if step == "conv":
-            value = p.node(f"n{i}", "Conv2D", [value, "w"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
+            value = p.typed("Conv2D", f"n{i}", value, "w", strides=[1, 1, 1, 1], padding="SAME")
         elif step == "bias":
-            value = p.node(f"n{i}", "BiasAdd", [value, "b"], T="float32", data_format="NHWC")
+            value = p.typed("BiasAdd", f"n{i}", value, "b", data_format="NHWC")
         else:
-            value = p.node(f"n{i}", last if step == "relu" else step, [value], T="float32")
-    p.node("map", "Identity", [value], T="float32")
+            value = p.typed(last if step == "relu" else step, f"n{i}", value)
+    p.typed("Identity", "map", value)
     return p
 
 

@@ -36,9 +36,9 @@ def noise() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("shape", [2], "int32")
-    m.node("chance", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=0, seed2=0)
-    m.node("y", "AddV2", ["x", "chance"], T="float32")
-    m.node("z", "Neg", ["x"], T="float32")
+    m.typed("RandomUniform", "chance", "shape", kind="int32", dtype="float32", seed=0, seed2=0)
+    m.typed("AddV2", "y", "x", "chance")
+    m.typed("Neg", "z", "x")
     return m
 
 
@@ -91,11 +91,11 @@ def by_turns() -> Builder:
     m.const("shape", [], "int32")
     m.const("least", 0, "int32")
     m.const("most", 2, "int32")
-    m.node("chance", "RandomUniformInt", ["shape", "least", "most"], T="int32", Tout="int32", seed=0, seed2=0)
+    m.typed("RandomUniformInt", "chance", "shape", "least", "most", kind="int32", Tout="int32", seed=0, seed2=0)
     m.node("way", "Cast", ["chance"], SrcT="int32", DstT="float32")
-    m.node("y", "AddV2", ["x", "way"], T="float32")
-    m.node("z", "Neg", ["y"], T="float32")
-    m.node("beside", "Abs", ["x"], T="float32")
+    m.typed("AddV2", "y", "x", "way")
+    m.typed("Neg", "z", "y")
+    m.typed("Abs", "beside", "x")
     return m
 
 
@@ -121,7 +121,7 @@ def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
 def with_noise(*, within: bool) -> Builder:
     """Numbers times what is drawn; WITHIN a function, where it is so already."""
     m = noise()
-    m.node("out", "Mul", ["y", "z"], T="float32")
+    m.typed("Mul", "out", "y", "z")
     if within:
         graph = m.graph()
         fuse_ops(graph, [graph["chance"], graph["y"]], "call")
@@ -154,9 +154,9 @@ def counter(m: Builder, scope: str, table: str) -> str:
     m.const(f"{scope}one", [1], "int64")
     types = {"Tin": "int64", "Tout": "int64"}
     m.node(f"{scope}count", "LookupTableFindV2", [f"{scope}table", f"{scope}key", f"{scope}none"], **types)
-    m.node(f"{scope}more", "AddV2", [f"{scope}count", f"{scope}one"], T="int64")
+    m.typed("AddV2", f"{scope}more", f"{scope}count", f"{scope}one", kind="int64")
     m.node(f"{scope}keep", "LookupTableInsertV2", [f"{scope}table", f"{scope}key", f"{scope}more"], **types)
-    m.node(f"{scope}calls", "Identity", [f"{scope}count", f"^{scope}keep"], T="int64")
+    m.typed("Identity", f"{scope}calls", f"{scope}count", f"^{scope}keep", kind="int64")
     return f"{scope}calls"
 
 
@@ -165,8 +165,8 @@ def counting(inputs: bool = False) -> Builder:
     name = counter(m, "net/", "calls")
     if inputs:
         m.placeholder("x", "float32", (1, 3))
-        m.node("z", "Neg", ["x"], T="float32")
-    m.node("y", "Identity", [name], T="int64")
+        m.typed("Neg", "z", "x")
+    m.typed("Identity", "y", name, kind="int64")
     return m
 
 

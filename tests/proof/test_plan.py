@@ -26,6 +26,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    typed,
 )
 from support.operating import operated
 from support.paths import FIXTURES
@@ -43,25 +44,23 @@ from gdsurgeon.proof.subject import Subject
 X = placeholder("x", FLOAT, (2,))
 LOOP = counting_loop().bytes()
 BRANCHES = [
-    X, const("which", True, BOOL), node("pivot", "Switch", ["which", "which"], T=BOOL),
+    X, const("which", True, BOOL), typed("Switch", "pivot", "which", "which", kind=BOOL),
     identity("yes", "pivot:1", kind=BOOL), identity("no", "pivot", kind=BOOL),
-    node("switch", "Switch", ["x", "which"], T=FLOAT), neg("then", "switch:1"),
-    node("else", "Square", ["switch"], T=FLOAT), const("in_yes", 7.0, controls=["^yes"]),
-    node("left", "Exp", ["in_yes"], T=FLOAT), node("right", "Exp", ["else"], T=FLOAT),
-    node("chosen", "Merge", ["then", "else"], T=FLOAT, N=2), node("y", "Abs", ["chosen"], T=FLOAT),
-    neg("index", "chosen:1", kind=INT32),
+    typed("Switch", "switch", "x", "which"), neg("then", "switch:1"),
+    typed("Square", "else", "switch"), const("in_yes", 7.0, controls=["^yes"]),
+    typed("Exp", "left", "in_yes"), typed("Exp", "right", "else"),
+    typed("Merge", "chosen", "then", "else", N=2), typed("Abs", "y", "chosen"), neg("index", "chosen:1", kind=INT32),
 ]  # fmt: skip
 """A v1 cond: `chosen` merges its branches; `left` and `right` are in them."""
 AFTER_LOOP = [
-    LOOP, const("which", True, BOOL), node("choice", "Switch", ["y", "which"], T=INT32),
-    neg("down", "choice", kind=INT32), node("up", "Abs", ["choice:1"], T=INT32),
-    node("either", "Merge", ["down", "up"], T=INT32, N=2), neg("z", "either", kind=INT32),
+    LOOP, const("which", True, BOOL), typed("Switch", "choice", "y", "which", kind=INT32),
+    neg("down", "choice", kind=INT32), typed("Abs", "up", "choice:1", kind=INT32),
+    typed("Merge", "either", "down", "up", kind=INT32, N=2), neg("z", "either", kind=INT32),
 ]  # fmt: skip
 ARRAY = [
     X, scalar("size", 1, INT32), scalar("zero", 0, INT32),
     node("array", "TensorArrayV3", ["size"], dtype=FLOAT, clear_after_read=True),
-    node("write", "TensorArrayWriteV3", ["array", "zero", "x", "array:1"], T=FLOAT),
-    *(record for i in range(2) for record in (
+    typed("TensorArrayWriteV3", "write", "array", "zero", "x", "array:1"), *(record for i in range(2) for record in (
         node(f"read_{i}", "TensorArrayReadV3", ["array", "zero", "write"], dtype=FLOAT), neg(f"y_{i}", f"read_{i}"))),
 ]  # fmt: skip
 QUEUE = [
@@ -90,8 +89,8 @@ NOTHING = [
     placeholder("unused", FLOAT, (1,)), scalar("constant", 1.0), node("nothing", "NoOp", ["^constant"]),
     const("true", True, BOOL), node("check", "Assert", ["true", "constant"], T=[FLOAT]),
 ]  # fmt: skip
-ODD = [X, node("odd", "NobodyKnowsThisOp", ["x"], T=FLOAT), neg("y", "odd"), neg("fine", "x")]
-DRAWN = [const("shape", [2], INT32), *(node(name, "RandomUniform", ["shape"], T=INT32, dtype=FLOAT) for name in "de")]
+ODD = [X, typed("NobodyKnowsThisOp", "odd", "x"), neg("y", "odd"), neg("fine", "x")]
+DRAWN = [const("shape", [2], INT32), *(typed("RandomUniform", name, "shape", kind=INT32, dtype=FLOAT) for name in "de")]
 
 
 def lookup(keys: str = "keys") -> list[bytes]:
@@ -111,7 +110,7 @@ def vocabulary(path: str) -> list[bytes]:
 LINES = [
     *lookup("lines"), const("path", ["nowhere"], STRING), scalar("zero", 0, INT32),
     node("first", "GatherV2", ["path", "zero", "zero"], Tparams=STRING, Tindices=INT32, Taxis=INT32),
-    node("content", "ReadFile", ["first"]), node("lines", "ExpandDims", ["content", "zero"], T=STRING, Tdim=INT32),
+    node("content", "ReadFile", ["first"]), typed("ExpandDims", "lines", "content", "zero", kind=STRING, Tdim=INT32),
 ]  # fmt: skip
 
 IN_LOOP, IN_BRANCH = "inside a while loop", "in a branch that does not always run"
@@ -126,7 +125,7 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "one reader": (ARRAY[:-2], "", [["y_0"]], {}),
     "two reads of one array share no run": (ARRAY, "", [["y_0"], ["y_1"]], {}),
     "those that read one share a run": (
-        [*ARRAY, node("also_0", "Abs", ["read_0"], T=FLOAT), node("beside", "Abs", ["x"], T=FLOAT)], "",
+        [*ARRAY, typed("Abs", "also_0", "read_0"), typed("Abs", "beside", "x")], "",
         [["y_0", "also_0", "beside"], ["y_1"]], {}),
     "a dequeue": (QUEUE, "", [["size"]], {"y": "'next' (QueueDequeueV2) may wait forever (QueueDequeueV2)"}),
     "resources": (HANDLES, "table list y", [["y"]], {"table": NO_FETCH, "list": NO_FETCH}),
@@ -143,7 +142,7 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "no outputs": (NOTHING, "", [], {}),
     "an unknown op": (ODD, "", [["fine"]], {"y": "'odd' (NobodyKnowsThisOp) is an unknown op"}),
     "several outputs of one node": (
-        [X, scalar("axis", 0, INT32), node("two", "Split", ["axis", "x"], T=FLOAT, num_split=2)], "",
+        [X, scalar("axis", 0, INT32), typed("Split", "two", "axis", "x", num_split=2)], "",
         [["two", "two:1"]], {}),
 }  # fmt: skip
 
@@ -182,7 +181,7 @@ def test_two_outputs_that_read_one_array_can_both_be_served_otherwise(tmp_path: 
     p = Builder()
     for name in ("y_0", "y_1"):
         p.placeholder(name, "float32", (2,))
-        p.node(f"{name}_postprocessed", "Exp", [name], T="float32")
+        p.typed("Exp", f"{name}_postprocessed", name)
 
     def edit(found: Graph) -> EditResult:
         return gds.add_postprocessing(found, p.graph("post.pb"))
@@ -200,7 +199,7 @@ def test_ops_that_may_wait_for_ever() -> None:
 
 def test_reference_variables_are_fed_and_their_assignments_not_fetched() -> None:
     v = node("v", "VariableV2", dtype=FLOAT, shape=(2,), shared_name="", container="")
-    assign = node("assign", "Assign", ["v", "start"], T=FLOAT, use_locking=True, validate_shape=True)
+    assign = typed("Assign", "assign", "v", "start", use_locking=True, validate_shape=True)
     plan = plan_of([v, const("start", [1.0, 2.0]), assign, identity("read", "v"), neg("y", "read")])
     assert (plan.fetches, plan.variables, plan.skipped) == (["y"], ["v"], [])
 
@@ -238,7 +237,7 @@ def test_random_ops_are_drawn_once_unless_they_cannot_be() -> None:
 def test_a_random_op_in_a_loop_is_reported() -> None:
     m = counting_loop()
     m.const("shape", [], "int32", ["^body"])
-    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
+    m.typed("RandomUniform", "draw", "shape", kind="int32", dtype="float32")
     m.node("number", "Cast", ["draw"], SrcT="float32", DstT="int32")
     next(n for n in m.graph_def.node if n.name == "added").input[1] = "number"
     plan = plan_of([m.bytes()])

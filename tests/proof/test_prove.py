@@ -86,7 +86,7 @@ def model_for(claim: str) -> Builder:
     m = model()
     if claim == "reroute":  # an output outside the path of the edit
         m.const("apart", 1.0)
-        m.node("other", "Neg", ["apart"], T="float32")
+        m.typed("Neg", "other", "apart")
     return m
 
 
@@ -179,7 +179,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("offset", [1.0, 1.0])
-    m.node("y", "AddV2", ["x", "offset"], T="float32")
+    m.typed("AddV2", "y", "x", "offset")
     edit = spoilt(lambda graph: gds.rename(graph, [("y", "z")]), value("offset", [1.0, 1.5]))
     error = refused(tmp_path, m, edit, overrides=Overrides({"x": "[1, 1]"}))
     check_error(error, "differs", {"sample": 1, "wrong": 1, "compared": 1, "tensors": ["z"]})
@@ -191,7 +191,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
 @pytest.mark.kernels
 def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
     m = model()
-    m.node("fine", "Neg", ["halves:1"], T="float32")
+    m.typed("Neg", "fine", "halves:1")
     error = refused(tmp_path, m, spoilt(renaming, exchanged("total")))
     check_error(error, "differs", {"sample": 1, "wrong": 1, "compared": 3, "tensors": ["total"]})
 
@@ -202,7 +202,7 @@ def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
 def integers() -> Builder:
     m = Builder()
     m.placeholder("x", "int32", (12,))
-    m.node("y", "Neg", ["x"], T="int32")
+    m.typed("Neg", "y", "x", kind="int32")
     return m
 
 
@@ -268,8 +268,8 @@ def not_numbers() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("two", 2.0)
-    m.node("negative", "Sub", ["x", "two"], T="float32")
-    m.node("y", "Log", ["negative"], T="float32")
+    m.typed("Sub", "negative", "x", "two")
+    m.typed("Log", "y", "negative")
     return m
 
 
@@ -299,9 +299,9 @@ def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Pat
     m.placeholder("x", "float32", (1, 3))
     m.const("one", 1.0)
     if fault == "colocation":
-        m.node("y", "Neg", ["x"], T="float32", _class=["loc:@nowhere"])
+        m.typed("Neg", "y", "x", _class=["loc:@nowhere"])
     else:
-        m.node("y", "Neg", ["^one", "x"], T="float32")
+        m.typed("Neg", "y", "^one", "x")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert outcome.warnings
     assert [o.after for o in outcome.proof.compared] == ["z"]
@@ -316,13 +316,13 @@ def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("a", "float32", (1, 2))
     m.placeholder("b", "float32", (1, 2))
-    m.node("y", "Sub", ["a", "b"], T="float32")
+    m.typed("Sub", "y", "a", "b")
     p = Builder()
     p.placeholder("a", "float32", (1, 4))
     p.placeholder("raw", "float32", (1, 2))
     p.const("axis", 1, "int32")
-    p.node("halves", "Split", ["axis", "a"], T="float32", num_split=2)
-    p.node("negative", "Neg", ["raw"], T="float32")
+    p.typed("Split", "halves", "axis", "a", num_split=2)
+    p.typed("Neg", "negative", "raw")
     from gdsurgeon.edits.parts import Mapped
 
     mapped = [Mapped("a", "a", "halves:1"), Mapped("b", "raw", "negative")]
@@ -344,10 +344,10 @@ def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_p
 
     m = Builder()
     m.placeholder("a", "float32", (-1, 2))
-    m.node("y", "Neg", ["a"], T="float32")
+    m.typed("Neg", "y", "a")
     p = Builder()
     p.placeholder("raw", "float32", (-1, 2))
-    p.node("square", "Square", ["raw"], T="float32")
+    p.typed("Square", "square", "raw")
     np.savez(tmp_path / "feeds.npz", a=np.array([[3.0, 4.0]], "float32"))
     overrides = Overrides({"a": "[[3, 4]]"}) if how == "feed" else Overrides(archive=str(tmp_path / "feeds.npz"))
     from gdsurgeon.edits.parts import Mapped
@@ -366,8 +366,8 @@ def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
     p = Builder()
     p.placeholder("x", "float32", (1, 4))
     p.const("scale", 5.0)
-    p.node("scaled", "Mul", ["x", "scale"], T="float32")
-    p.node("x_preprocessed", "Neg", ["scaled"], T="float32")
+    p.typed("Mul", "scaled", "x", "scale")
+    p.typed("Neg", "x_preprocessed", "scaled")
     outcome: Outcome = operated(tmp_path, model(), lambda g: gds.add_preprocessing(g, p.graph("pre.pb")))
     assert outcome.proof.compared
     assert len(outcome.result.notes) == 2
@@ -380,7 +380,7 @@ def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
     """Two empty tensors are equal whatever the edit does."""
     m = Builder()
     m.placeholder("x", "float32", (0,))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     error = refused(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert error.exit_code == 7 and error.code == "nothing-comparable" and error.facts["tensors"]
 
@@ -390,8 +390,8 @@ def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (0,))
     m.placeholder("w", "float32", (2,))
-    m.node("y", "Neg", ["x"], T="float32")
-    m.node("v", "Neg", ["w"], T="float32")
+    m.typed("Neg", "y", "x")
+    m.typed("Neg", "v", "w")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert any("z has no elements" in warning for warning in outcome.warnings)
 
@@ -402,8 +402,8 @@ def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
     m.placeholder("x", "float32", (2,))
     m.const("nan", [float("nan"), float("nan")])
     m.const("half", [float("nan"), 1.0])
-    m.node("y", "Add", ["x", "nan"], T="float32")
-    m.node("v", "Add", ["x", "half"], T="float32")
+    m.typed("Add", "y", "x", "nan")
+    m.typed("Add", "v", "x", "half")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert [w for w in outcome.warnings if "NaN" in w] == [
         "on these feeds z is all NaN, so there is nothing in it to compare; use feeds to give other inputs"
@@ -418,7 +418,7 @@ def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path
     m.node("content", "ReadFile", ["path"])
     m.node("y", "StringLength", ["content"])
     m.const("one", 1.0)
-    m.node("other", "Neg", ["one"], T="float32")
+    m.typed("Neg", "other", "one")
     p = Builder()
     p.placeholder("path", "string", ())
     p.node("path_preprocessed", "StringLower", ["path"])
@@ -431,10 +431,10 @@ def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(t
     """Its readers are not fetched; it is, since it is asked for by name."""
     m = Builder()
     m.placeholder("x", "float32", (1, 2))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     m.const("which", True, "bool")
-    m.node("switch", "Switch", ["y", "which"], T="float32")
-    m.node("in_branch", "Abs", ["switch"], T="float32")
+    m.typed("Switch", "switch", "y", "which")
+    m.typed("Abs", "in_branch", "switch")
     proof = operated(tmp_path, m, postprocessing).proof
     assert {o.after for o in proof.compared} == {"y", "y_raw"}
     assert [name for name, _ in proof.skipped] == ["in_branch"]
@@ -478,7 +478,7 @@ def test_what_depends_on_chance_alone_is_not_passed(tmp_path: Path) -> None:
 def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path) -> None:
     m = random_in_a_function()
     m.const("one", 1.0)
-    m.node("fixed", "Neg", ["one"], T="float32")
+    m.typed("Neg", "fixed", "one")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert [(o.after, o.reason) for o in outcome.proof.outputs if o.comparison is None] == [("z", "random: y")]
     assert [o.after for o in outcome.proof.compared] == ["fixed"]
@@ -488,8 +488,8 @@ def drawn(seed: int = 0, seed2: int = 0) -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (1, 3))
     m.const("shape", [1, 3], "int32")
-    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
-    m.node("y", "Sub", ["x", "draw"], T="float32")
+    m.typed("RandomUniform", "draw", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.typed("Sub", "y", "x", "draw")
     return m
 
 
@@ -498,10 +498,10 @@ def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path)
     m = Builder()
     m.placeholder("x", "float32", (-1, -1))
     m.const("shape", [1, 1], "int32")
-    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=1, seed2=2)
+    m.typed("RandomUniform", "draw", "shape", kind="int32", dtype="float32", seed=1, seed2=2)
     m.const("axis", 1, "int32")
-    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=16)
-    m.node("y", "AddV2", ["parts:15", "draw"], T="float32")
+    m.typed("Split", "parts", "axis", "x", num_split=16)
+    m.typed("AddV2", "y", "parts:15", "draw")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert outcome.proof.compared
 
@@ -511,10 +511,10 @@ def test_what_a_random_op_reads_is_compared_too(tmp_path: Path) -> None:
     m = drawn()
     m.placeholder("n", "int32", ())
     m.const("one", 1, "int32")
-    m.node("rows", "Sub", ["n", "one"], T="int32")
-    m.node("shape_now", "Pack", ["rows", "one"], T="int32", N=2)
-    m.node("more", "RandomUniform", ["shape_now"], T="int32", dtype="float32")
-    m.node("w", "Neg", ["more"], T="float32")
+    m.typed("Sub", "rows", "n", "one", kind="int32")
+    m.typed("Pack", "shape_now", "rows", "one", kind="int32", N=2)
+    m.typed("RandomUniform", "more", "shape_now", kind="int32", dtype="float32")
+    m.typed("Neg", "w", "more")
     edit: Edit = lambda g: gds.rename(g, [("w", "v")])  # noqa: E731
     right = operated(tmp_path, m, edit, overrides=Overrides({"n": "4"}))
     assert "shape_now" in {o.after for o in right.proof.compared}
@@ -527,11 +527,11 @@ def test_a_random_part_is_not_compared(tmp_path: Path) -> None:
     p = Builder()
     p.placeholder("y", "float32", (1, 3))
     p.const("shape", [1, 3], "int32")
-    p.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
-    p.node("y_postprocessed", "AddV2", ["y", "draw"], T="float32")
+    p.typed("RandomUniform", "draw", "shape", kind="int32", dtype="float32")
+    p.typed("AddV2", "y_postprocessed", "y", "draw")
     m = Builder()
     m.placeholder("x", "float32", (1, 3))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     error = refused(tmp_path, m, lambda g: gds.add_postprocessing(g, p.graph("dice.pb")))
     assert error.exit_code == 7
     assert error.code == "random-output"
@@ -544,9 +544,9 @@ def two_inputs(used: bool) -> Builder:
     m = Builder()
     m.placeholder("a", "float32", (1, 3))
     m.placeholder("b", "float32", (1, 3))
-    m.node("y", "Neg", ["a"], T="float32")
+    m.typed("Neg", "y", "a")
     if used:
-        m.node("other", "Exp", ["b"], T="float32")
+        m.typed("Exp", "other", "b")
     return m
 
 
@@ -564,9 +564,9 @@ def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
     m.const("file", str(secret), "string")
     m.node("content", "ReadFile", ["file"])
     m.const("text", "harmless", "string")
-    m.node("y", "Identity", ["text"], T="string")
+    m.typed("Identity", "y", "text", kind="string")
     m.const("one", 1.0)
-    m.node("other", "Neg", ["one"], T="float32")
+    m.typed("Neg", "other", "one")
     error = refused(tmp_path, m, lambda g: gds.reroute(g, [("text", "content")]))
     check_error(error, "reaches-outside", {"output": ["content", "y"]})
     assert error.exit_code == 7
@@ -577,8 +577,8 @@ def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) ->
     m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[()])
     m.node("next", "QueueDequeueV2", ["queue"], component_types=["float32"])
     m.const("one", 1.0)
-    m.node("y", "Identity", ["one"], T="float32")
-    m.node("other", "Neg", ["one"], T="float32")
+    m.typed("Identity", "y", "one")
+    m.typed("Neg", "other", "one")
     outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("one", "next")], only="^y$"), timeout=LONG_ENOUGH)
     assert "y" in {name for name, _ in outcome.proof.skipped}
 
@@ -600,7 +600,7 @@ def tables(value: int, second: int) -> Builder:
             Tval="int64",
         )
     m.node("found", "LookupTableFindV2", ["table_0", "key", "default"], Tin="string", Tout="int64")
-    m.node("y", "Neg", ["found"], T="int64")
+    m.typed("Neg", "y", "found", kind="int64")
     return m
 
 
@@ -630,7 +630,7 @@ def label_table() -> Builder:
 def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("key", "int64", (1,))
-    m.node("y", "Neg", ["key"], T="int64")
+    m.typed("Neg", "y", "key", kind="int64")
     edit: Edit = lambda g: gds.add_postprocessing(g, label_table().graph("labels.pb"))  # noqa: E731
     outcome = operated(tmp_path, m, edit, overrides=Overrides({"key": "[6]"}))
     assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[six]"), ("y_raw", "[-6]")]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.failing import command, crashing, renaming, simple, telling
-from support.graphs import FLOAT, attr, graph, identity, node, placeholder
+from support.graphs import FLOAT, attr, graph, identity, neg, placeholder
 from support.operating import operated, refused
 
 import gdsurgeon as gds
@@ -111,8 +111,8 @@ def test_the_lower_levels_start_no_process(level: str, tmp_path: Path, monkeypat
 @pytest.mark.usefixtures("no_child_is_left")
 def test_an_original_that_does_not_run_is_not_blamed_on_the_edit(tmp_path: Path) -> None:
     m = simple()
-    m.node("log", "Log", ["y"], T="float32")
-    m.node("w", "CheckNumerics", ["log"], T="float32", message="not a number")
+    m.typed("Log", "log", "y")
+    m.typed("CheckNumerics", "w", "log", message="not a number")
     error = refused(tmp_path, m, lambda g: gds.rename(g, [("w", "v")]))
     assert error.exit_code == 7
     assert error.code == "unfeedable"
@@ -286,7 +286,7 @@ def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: C
     monkeypatch.setattr(module, "_proven", tried)
     monkeypatch.setattr(module, "finish", lambda *_: None)
     monkeypatch.setattr(proving, "_unaccounted", accounted)
-    model = graph(placeholder("x", FLOAT, (2,)), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT))
+    model = graph(placeholder("x", FLOAT, (2,)), identity("a", "x"), neg("y", "a"))
     result = rename(model, [("a", "b")])
     steps = [Step(model.pristine(), model, result)]
     Proving(Settings(), Overrides(), "run").prove(steps, model.chunks(), b"")

@@ -10,7 +10,19 @@ from zipfile import ZipFile
 
 import pytest
 from support.desk import Desk, check_error
-from support.graphs import FLOAT, INT32, STRING, add, graph, graph_bytes, node, placeholder, scalar, versions
+from support.graphs import (
+    FLOAT,
+    INT32,
+    STRING,
+    add,
+    graph,
+    graph_bytes,
+    node,
+    placeholder,
+    scalar,
+    typed,
+    versions,
+)
 
 from gdsurgeon.errors import UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
@@ -50,18 +62,18 @@ def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (),
 @pytest.mark.tensorflow
 def test_another_release_gives_the_same_or_not(here: Executor) -> None:
     """Random values are sampled once and fed to both; strings and batches are passed as well."""
-    drawn = node("r", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT)
-    shape = node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32)
+    drawn = typed("RandomUniform", "r", "shape", kind=INT32, dtype=FLOAT)
+    shape = typed("Shape", "shape", "x", out_type=INT32)
     text = [placeholder("s", STRING, (2,)), node("joined", "StringJoin", ["s", "s"], N=2)]
     records = [X, add("y", "x", "r"), shape, drawn, *text]
     said = released(here, *records)
     assert said.startswith("TensorFlow 2.") and said.endswith("outputs, 2 input sets, bit-identical")
     assert released(here, *records, runs=False).endswith(" loads it")
-    far = [X, node("y", "Mul", ["x", "r"], T=FLOAT), shape, drawn, *text]
+    far = [X, typed("Mul", "y", "x", "r"), shape, drawn, *text]
     with pytest.raises(ValidationError) as caught:
         released(here, *records, there=tuple(far))
     check_error(caught.value, "differs", {"tensors": ["y"]})
-    near = [X, node("q", "Mul", ["x", "r"], T=FLOAT), scalar("eps", 1e-6), add("near", "x", "eps"),
+    near = [X, typed("Mul", "q", "x", "r"), scalar("eps", 1e-6), add("near", "x", "eps"),
             add("y", "near", "r"), shape, drawn, *text]  # fmt: skip
     assert "largest difference" in released(here, *records, there=tuple(near))
     with pytest.raises(ValidationError) as caught:

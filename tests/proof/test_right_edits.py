@@ -18,10 +18,12 @@ from support.graphs import (
     graph_bytes,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
     tensor,
+    typed,
 )
 from support.v1_control_flow import cond, while_loop
 
@@ -46,7 +48,7 @@ def check_proven(desk: Desk, *command: str, words: str = "bit-identical") -> Non
 
 IDENTITIES = while_loop(
     identity("w/a", "w/v"),
-    node("w/mul", "Mul", ["w/a", "w/three"], T=FLOAT),
+    typed("Mul", "w/mul", "w/a", "w/three"),
     identity("w/b", "w/mul"),
     result="w/b",
 )
@@ -60,7 +62,7 @@ def test_identities_in_a_loop_are_bypassed(desk: Desk, options: tuple[str, ...])
 
 def test_the_read_of_a_variable_that_is_a_reference_is_bypassed(desk: Desk) -> None:
     variable = node("w", "VariableV2", dtype=FLOAT, shape=(4,), container="", shared_name="")
-    mul = node("y", "Mul", ["x", "w/read"], T=FLOAT)
+    mul = typed("Mul", "y", "x", "w/read")
     desk.put("model.pb", graph_bytes(placeholder("x", FLOAT, (-1, 4)), variable, identity("w/read", "w"), mul))
     check_proven(desk, "remove", "model.pb", "--node", "w/read", "--bypass")
 
@@ -69,21 +71,21 @@ def dropout(x: str, scope: str, keep: bytes) -> list[bytes]:
     """x / keep * floor(uniform + keep), as TensorFlow writes it."""
     return [
         keep,
-        node(f"{scope}/Shape", "Shape", [x], T=FLOAT),
-        node(f"{scope}/uniform", "RandomUniform", [f"{scope}/Shape"], T=INT32, dtype=FLOAT),
+        typed("Shape", f"{scope}/Shape", x),
+        typed("RandomUniform", f"{scope}/uniform", f"{scope}/Shape", kind=INT32, dtype=FLOAT),
         add(f"{scope}/add", f"{scope}/keep", f"{scope}/uniform"),
-        node(f"{scope}/Floor", "Floor", [f"{scope}/add"], T=FLOAT),
-        node(f"{scope}/div", "RealDiv", [x, f"{scope}/keep"], T=FLOAT),
-        node(f"{scope}/mul", "Mul", [f"{scope}/div", f"{scope}/Floor"], T=FLOAT),
+        typed("Floor", f"{scope}/Floor", f"{scope}/add"),
+        typed("RealDiv", f"{scope}/div", x, f"{scope}/keep"),
+        typed("Mul", f"{scope}/mul", f"{scope}/div", f"{scope}/Floor"),
     ]
 
 
 @pytest.mark.parametrize("options", [(), ("--bypass-input", "0")])
 def test_dropout_is_bypassed(desk: Desk, options: tuple[str, ...]) -> None:
     """The original, given what takes the place of dropout, does not need what chance reads in it."""
-    records = [placeholder("x", FLOAT, (-1, 4)), node("a", "Neg", ["x"], T=FLOAT)]
+    records = [placeholder("x", FLOAT, (-1, 4)), neg("a", "x")]
     records += dropout("a", "drop", scalar("drop/keep", 0.5))
-    desk.put("model.pb", graph_bytes(*records, node("y", "Neg", ["drop/mul"], T=FLOAT)))
+    desk.put("model.pb", graph_bytes(*records, neg("y", "drop/mul")))
     check_proven(desk, "remove", "model.pb", "--scope", "drop", "--bypass", *options, words="drop/mul := a")
 
 
@@ -92,14 +94,14 @@ def conditional() -> list[bytes]:
     return [
         placeholder("is_training", BOOL, ()),
         placeholder("x", FLOAT, (-1, 4)),
-        node("c/Switch", "Switch", ["is_training", "is_training"], T=BOOL),
+        typed("Switch", "c/Switch", "is_training", "is_training", kind=BOOL),
         identity("c/t", "c/Switch:1", kind=BOOL),
-        node("c/xt", "Switch", ["x", "is_training"], T=FLOAT),
-        node("c/xf", "Switch", ["x", "is_training"], T=FLOAT),
+        typed("Switch", "c/xt", "x", "is_training"),
+        typed("Switch", "c/xf", "x", "is_training"),
         *dropout("c/xt:1", "c", node("c/keep", "Const", ["^c/t"], dtype=FLOAT, value=tensor([0.5], FLOAT, ()))),
         identity("c/x", "c/xf"),
-        node("c/Merge", "Merge", ["c/x", "c/mul"], T=FLOAT, N=2),
-        node("y", "Neg", ["c/Merge"], T=FLOAT),
+        typed("Merge", "c/Merge", "c/x", "c/mul", N=2),
+        neg("y", "c/Merge"),
     ]
 
 
@@ -111,7 +113,7 @@ def test_chance_in_a_branch_that_is_not_taken_any_more_is_none(desk: Desk) -> No
 
 
 def test_inputs_and_constants_alone_are_imported(desk: Desk) -> None:
-    desk.put("model.pb", graph_bytes(placeholder("x", FLOAT, (-1, 4)), node("y", "Neg", ["x"], T=FLOAT)))
+    desk.put("model.pb", graph_bytes(placeholder("x", FLOAT, (-1, 4)), neg("y", "x")))
     desk.put("input.pb", graph_bytes(placeholder("z", FLOAT, (-1, 4))))
     desk.put("constant.pb", graph_bytes(scalar("a", 3)))
     check_proven(desk, "import", "model.pb", "input.pb")
@@ -121,11 +123,11 @@ def test_inputs_and_constants_alone_are_imported(desk: Desk) -> None:
 
 DOUBLING = while_loop(
     node("w/two", "Const", ["^w/i"], dtype=FLOAT, value=tensor([2], FLOAT, ())),
-    node("w/double", "Mul", ["w/v", "w/two"], T=FLOAT),
+    typed("Mul", "w/double", "w/v", "w/two"),
     add("w/plus", "w/double", "w/three"),
     result="w/plus",
 )
-EXP = graph_bytes(placeholder("z", FLOAT), node("e", "Exp", ["z"], T=FLOAT))
+EXP = graph_bytes(placeholder("z", FLOAT), typed("Exp", "e", "z"))
 
 
 def test_a_constant_in_a_loop_gets_another_value(desk: Desk) -> None:
@@ -157,7 +159,7 @@ def test_a_graph_is_inserted_in_a_loop_and_in_a_branch(desk: Desk) -> None:
 
 THOUSANDS = graph_bytes(
     placeholder("x", INT32, (-1,)), scalar("k", 1000, INT32), add("big", "x", "k", kind=INT32),
-    node("y", "Neg", ["big"], T=INT32),
+    neg("y", "big", kind=INT32),
 )  # fmt: skip
 ROWS = graph_bytes(
     placeholder("ids", INT32, (-1,)), const("table", [5, 6, 7], INT32), scalar("axis", 0, INT32),
@@ -198,8 +200,8 @@ def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> Non
     """Of 0.1 * (0.3 * x) its optimiser makes 0.03 * x, which rounds differently."""
     body = define(
         "f", {"x": FLOAT}, {"out": (FLOAT, "y:z:0")},
-        scalar("a", 0.1), scalar("b", 0.3), node("m", "Mul", ["x", "a:output:0"], T=FLOAT),
-        node("y", "Mul", ["m:z:0", "b:output:0"], T=FLOAT),
+        scalar("a", 0.1), scalar("b", 0.3), typed("Mul", "m", "x", "a:output:0"),
+        typed("Mul", "y", "m:z:0", "b:output:0"),
     )  # fmt: skip
     outer = define("g", {"x": FLOAT}, {"out": (FLOAT, "c:output:0")},
                      call("c", "f", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN))  # fmt: skip
@@ -209,36 +211,34 @@ def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> Non
 
 
 def times(name: str, factor: float) -> bytes:
-    return graph_bytes(placeholder("x", FLOAT, (-1, 64)), scalar("k", factor), node(name, "Mul", ["x", "k"], T=FLOAT))
+    return graph_bytes(placeholder("x", FLOAT, (-1, 64)), scalar("k", factor), typed("Mul", name, "x", "k"))
 
 
 def rounds(scope: str) -> list[bytes]:
     """x * 2 * 2 * 2 in a loop whose final counter is unused."""
 
     def enter(name: str, source: str, kind: bytes) -> bytes:
-        return node(f"{scope}/{name}", "Enter", [source], T=kind, frame_name=scope, is_constant=False)
+        return typed("Enter", f"{scope}/{name}", source, kind=kind, frame_name=scope, is_constant=False)
 
     s = scope
     return [
         scalar(f"{s}/zero", 0, INT32), enter("e_i", f"{s}/zero", INT32), enter("e_v", "x", FLOAT),
-        node(f"{s}/m_i", "Merge", [f"{s}/e_i", f"{s}/n_i"], T=INT32, N=2),
-        node(f"{s}/m_v", "Merge", [f"{s}/e_v", f"{s}/n_v"], T=FLOAT, N=2),
+        typed("Merge", f"{s}/m_i", f"{s}/e_i", f"{s}/n_i", kind=INT32, N=2),
+        typed("Merge", f"{s}/m_v", f"{s}/e_v", f"{s}/n_v", N=2),
         node(f"{s}/three", "Const", [f"^{s}/m_i"], dtype=INT32, value=tensor([3], INT32, ())),
-        node(f"{s}/less", "Less", [f"{s}/m_i", f"{s}/three"], T=INT32),
-        node(f"{s}/go", "LoopCond", [f"{s}/less"]),
-        node(f"{s}/s_i", "Switch", [f"{s}/m_i", f"{s}/go"], T=INT32),
-        node(f"{s}/s_v", "Switch", [f"{s}/m_v", f"{s}/go"], T=FLOAT),
+        typed("Less", f"{s}/less", f"{s}/m_i", f"{s}/three", kind=INT32), node(f"{s}/go", "LoopCond", [f"{s}/less"]),
+        typed("Switch", f"{s}/s_i", f"{s}/m_i", f"{s}/go", kind=INT32),
+        typed("Switch", f"{s}/s_v", f"{s}/m_v", f"{s}/go"),
         node(f"{s}/one", "Const", [f"^{s}/s_i"], dtype=INT32, value=tensor([1], INT32, ())),
         add(f"{s}/next", f"{s}/s_i:1", f"{s}/one", kind=INT32), add(f"{s}/twice", f"{s}/s_v:1", f"{s}/s_v:1"),
-        node(f"{s}/n_i", "NextIteration", [f"{s}/next"], T=INT32),
-        node(f"{s}/n_v", "NextIteration", [f"{s}/twice"], T=FLOAT),
-        node(f"{s}/done", "Exit", [f"{s}/s_v"], T=FLOAT),
+        typed("NextIteration", f"{s}/n_i", f"{s}/next", kind=INT32), typed("NextIteration", f"{s}/n_v", f"{s}/twice"),
+        typed("Exit", f"{s}/done", f"{s}/s_v"),
     ]  # fmt: skip
 
 
 def test_another_body_takes_the_place_of_a_loop(desk: Desk) -> None:
     """Removed nodes need not be valid in a function."""
-    records = [placeholder("x", FLOAT, (-1, 64)), *rounds("w"), node("y", "Neg", ["w/done"], T=FLOAT)]
+    records = [placeholder("x", FLOAT, (-1, 64)), *rounds("w"), neg("y", "w/done")]
     desk.put("model.pb", graph_bytes(*records))
     desk.put("body.pb", times("done", 8))
     check_proven(desk, "fuse-ops", "model.pb", "--scope", "w", "--name", "call", "--with", "body.pb")
@@ -255,7 +255,7 @@ def test_another_body_takes_the_place_of_a_loop(desk: Desk) -> None:
 def test_a_constant_of_equal_name_takes_the_place_of_a_result(desk: Desk) -> None:
     pair = add("s/sum", "s/a", "s/b")
     records = [placeholder("x", FLOAT, (-1, 64)), scalar("s/a", 1), scalar("s/b", 2), pair,
-               node("s/neg", "Neg", ["x"], T=FLOAT), node("y", "Mul", ["s/neg", "s/sum"], T=FLOAT)]  # fmt: skip
+               neg("s/neg", "x"), typed("Mul", "y", "s/neg", "s/sum")]  # fmt: skip
     desk.put("model.pb", graph_bytes(*records))
-    desk.put("body.pb", graph_bytes(placeholder("x", FLOAT), node("s/neg", "Neg", ["x"], T=FLOAT), scalar("s/sum", 3)))
+    desk.put("body.pb", graph_bytes(placeholder("x", FLOAT), neg("s/neg", "x"), scalar("s/sum", 3)))
     check_proven(desk, "fuse-ops", "model.pb", "--scope", "s", "--name", "call", "--with", "body.pb")

@@ -41,6 +41,7 @@ from support.graphs import (
     placeholder,
     scalar,
     tensor,
+    typed,
     versions,
 )
 from support.inlining import LESS_ONE
@@ -86,7 +87,7 @@ for command, entry in COMMANDS.items():
 # -- edits of graphs with features that this model lacks
 
 AXIS = scalar("axis", 0, INT32)
-SPLIT = [AXIS, node("halves", "Split", ["axis", "x"], T=FLOAT, num_split=2)]
+SPLIT = [AXIS, typed("Split", "halves", "axis", "x", num_split=2)]
 
 
 def holding(name: str, held: str, *, stateful: bool = True) -> Any:
@@ -97,7 +98,7 @@ def holding(name: str, held: str, *, stateful: bool = True) -> Any:
 
 def library_of(op: str, *more: Any, **gradients: str) -> bytes:
     """A library: `f` applies `op`, `g` calls `f`, and the functions `more`."""
-    f = define("f", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, node("n", op, ["x"], T=FLOAT))
+    f = define("f", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, typed(op, "n", "x"))
     g = define("g", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["x"], F1, F1))
     return library(f, g, *more, gradients=gradients)
 
@@ -114,23 +115,22 @@ def with_functions() -> Graph:
 CALLED = define(
     "outer", {"a": FLOAT, "b": FLOAT}, {"o": (FLOAT, "d:z:0"), "p": (FLOAT, "n:y:0")}, neg("n", "a"), scalar("k", 1),
     node("own", "NoOp"), call("in", "f", ["b"], F1, F1), node("late", "NoOp", ["^k"]),
-    node("d", "Sub", ["in:output:0", "k:output:0", "^own"], T=FLOAT, device="/cpu:1", _class=["loc:@n"], _note="kept"),
+    typed("Sub", "d", "in:output:0", "k:output:0", "^own", device="/cpu:1", _class=["loc:@n"], _note="kept"),
     effects=["late"], stateful=True,
 )  # fmt: skip
 CALLS = [
     X, placeholder("z", FLOAT, (2,)), node("ready", "NoOp"), node("set", "NoOp"),
     call("c", "outer", ["x", "z", "^ready", "^set"], F1 * 2, F1 * 2, stateful=True, device="/cpu:0"), neg("y", "c:1"),
-    node("w", "Sub", ["x", "c", "^c", "^other"], T=FLOAT), node("other", "NoOp"),
+    typed("Sub", "w", "x", "c", "^c", "^other"), node("other", "NoOp"),
     call("e", "outer", ["z", "x"], F1 * 2, F1 * 2, stateful=True), library_of("Neg", CALLED, g="f"),
 ]  # fmt: skip
 
 SCOPE = [
-    X, placeholder("z", FLOAT, (4,)), *SPLIT[:1], node("parts", "Split", ["axis", "z"], T=FLOAT, num_split=2),
+    X, placeholder("z", FLOAT, (4,)), *SPLIT[:1], typed("Split", "parts", "axis", "z", num_split=2),
     node("ready", "NoOp"), *layer("s", "x"), *layer("s_2", "x"),
     add("s/sum", "s/add", "x", "^s/b", "^ready", device="/cpu:0", _class=["loc:@s/w", "loc:@x"]), neg("s", "s/sum"),
     node("s/tmp", "TemporaryVariable", dtype=FLOAT, shape=(2,), var_name=""), neg("y", "s/sum"),
-    node("s/set", "Assign", ["s/tmp", "x"], T=FLOAT),
-    node("s/end", "DestroyTemporaryVariable", ["s/set"], T=FLOAT, var_name="s/tmp"),
+    typed("Assign", "s/set", "s/tmp", "x"), typed("DestroyTemporaryVariable", "s/end", "s/set", var_name="s/tmp"),
     node("s/v", "VarHandleOp", dtype=FLOAT, shape=(2,)), node("s/read", "ReadVariableOp", ["s/v"], dtype=FLOAT),
 ]  # fmt: skip
 CALLING = [
@@ -142,12 +142,12 @@ CALLING = [
 OLD = [
     placeholder("x", FLOAT, (1, 4, 4, 4)), placeholder("x2", FLOAT, (1, 4, 4, 4)), add("a", "x", "x2", "^w"),
     const("w", [1.0] * 4, shape=(1, 1, 4, 1)), const("g", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 2, 2)),
-    *(node(name, "Conv2D", ["a", name[1:]], T=FLOAT, strides=[1, 1, 1, 1], padding="EXPLICIT", dilations=[1, 1, 1, 1],
-           explicit_paddings=[0, 0, 1, 2, 0, 3, 0, 0]) for name in ("cw", "cg")),
+    *(typed("Conv2D", name, "a", name[1:], strides=[1, 1, 1, 1], padding="EXPLICIT", dilations=[1, 1, 1, 1],
+            explicit_paddings=[0, 0, 1, 2, 0, 3, 0, 0]) for name in ("cw", "cg")),
     const("d", [1.0, 2.0, 3.0, 4.0] * 2, shape=(1, 2, 1, 4)), const("one", [1.0]), scalar("i", 1, INT32),
-    node("cd", "Conv2D", ["a", "d"], T=FLOAT, strides=[1, 1, 1, 1], padding="SAME"), library_of("Neg"),
-    node("l", "LeakyRelu", ["cw"], T=FLOAT, alpha=0.5),
-    node("s", "FusedBatchNormV3", ["l", *["one"] * 4], T=FLOAT, U=FLOAT, is_training=False),
+    typed("Conv2D", "cd", "a", "d", strides=[1, 1, 1, 1], padding="SAME"), library_of("Neg"),
+    typed("LeakyRelu", "l", "cw", alpha=0.5),
+    typed("FusedBatchNormV3", "s", "l", *["one"] * 4, U=FLOAT, is_training=False),
     node("k", "Cast", ["s"], SrcT=FLOAT, DstT=INT32, Truncate=False),
     node("choice", "Case", ["i", "x"], Tin=F1, Tout=F1, branches=[func("f"), func("g")]),
 ]  # fmt: skip
@@ -157,7 +157,7 @@ def looping() -> list[bytes]:
     """A loop and a call of a function, each with a consumer and a control dependency."""
     kinds = {"i": INT32, "v": FLOAT}
     less = define("less", kinds, {"go": (BOOL, "l:z:0")}, scalar("k", 3, INT32),
-                    node("l", "Less", ["i", "k:output:0"], T=INT32))  # fmt: skip
+                    typed("Less", "l", "i", "k:output:0", kind=INT32))  # fmt: skip
     step = define("step", kinds, {"j": (INT32, "a:z:0"), "w": (FLOAT, "b:z:0")}, scalar("one", 1, INT32),
                     add("a", "i", "one:output:0", kind=INT32), add("b", "v", "v"))  # fmt: skip
     state = {"T": [INT32, FLOAT], "cond": func("less"), "body": func("step")}
@@ -174,18 +174,18 @@ RECORDS = [
          sparse_types=[], ragged_value_types=[], ragged_split_types=[]), scalar("q", 2),
 ]  # fmt: skip
 FROZEN = [
-    placeholder("x", FLOAT, (2,)), const("v", [1.0, 2.0]), node("a", "Assign", ["v", "x", "^x"], T=FLOAT, _note="a"),
+    placeholder("x", FLOAT, (2,)), const("v", [1.0, 2.0]), typed("Assign", "a", "v", "x", "^x", _note="a"),
     node("i", "IsVariableInitialized", ["v"], dtype=FLOAT), node("n", "AssignVariableOp", ["v", "x"], dtype=FLOAT),
-    node("r", "RefIdentity", ["v"], T=FLOAT), node("t", "ApplyGradientDescent", ["v", "x", "x"], T=FLOAT),
-    node("real", "VariableV2", dtype=FLOAT, shape=(2,)), node("s", "AssignSub", ["real", "x"], T=FLOAT),
+    typed("RefIdentity", "r", "v"), typed("ApplyGradientDescent", "t", "v", "x", "x"),
+    node("real", "VariableV2", dtype=FLOAT, shape=(2,)), typed("AssignSub", "s", "real", "x"),
     add("c", "a", "x", _class=["loc:@gone", "loc:@v"]), identity("y", "c"),
 ]  # fmt: skip
 
 WEIGHTS = tensor([0.37 * (i % 61) + i for i in range(1024)], FLOAT, (32, 32))
 WEIGHTED = [
-    placeholder("x", FLOAT, (1, 32)), const("a", [1.0]), node("y", "MatMul", ["x", "w"], T=FLOAT),
+    placeholder("x", FLOAT, (1, 32)), const("a", [1.0]), typed("MatMul", "y", "x", "w"),
     node("w", "Const", ["^a"], dtype=FLOAT, value=WEIGHTS, device="/cpu:0", _note="a"),
-    node("kept", "Const", dtype=FLOAT, value=WEIGHTS), node("z", "MatMul", ["y", "kept"], T=FLOAT),
+    node("kept", "Const", dtype=FLOAT, value=WEIGHTS), typed("MatMul", "z", "y", "kept"),
     const("row", [0.5] * 300), const("rows", [0] * 1500, INT32), node("call", "F", ["z"]),
     node("g", "GatherV2", ["row", "rows", "axis"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32), AXIS,
     library(function("F", node("w", "Const", dtype=FLOAT, value=WEIGHTS), add("y", "x", "w:output:0"))),
@@ -246,18 +246,18 @@ CASES |= {
 PLAIN = conv("c", "x", (3, 3, 4, 3))
 FOLDED = {
     "norm": [*PLAIN, *fused("n", "c", 3)],
-    "sums": [*PLAIN, numbers("f", [3], 1, 2), numbers("g", [3]), node("d", "Sub", ["g", "c"], T=FLOAT),
-             node("m", "RealDiv", ["d", "f"], T=FLOAT), node("n", "AddV2", ["m", "g"], T=FLOAT)],
+    "sums": [*PLAIN, numbers("f", [3], 1, 2), numbers("g", [3]), typed("Sub", "d", "g", "c"),
+             typed("RealDiv", "m", "d", "f"), add("n", "m", "g")],
     "depthwise": [*conv("c", "x", (2, 2, 4, 2), "DepthwiseConv2dNative", strides=(1, 2, 2, 1)),
                   *spelt_out("n", "c", 8)],
-    "matrix": [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT, Tshape=INT32), numbers("w", [4, 4]),
-               node("c", "MatMul", ["r", "w"], T=FLOAT, transpose_b=True), *spelt_out("n", "c", 4)],
-    "pads": [whole("pads", [0, 0, 2, 1, 0, 1, 0, 0], (4, 2)), node("p", "Pad", ["x", "pads"], T=FLOAT, Tpaddings=INT32),
+    "matrix": [whole("flat", [-1, 4]), typed("Reshape", "r", "x", "flat", Tshape=INT32), numbers("w", [4, 4]),
+               typed("MatMul", "c", "r", "w", transpose_b=True), *spelt_out("n", "c", 4)],
+    "pads": [whole("pads", [0, 0, 2, 1, 0, 1, 0, 0], (4, 2)), typed("Pad", "p", "x", "pads", Tpaddings=INT32),
              *conv("n", "p", (3, 3, 4, 3), padding="VALID")],
     "gaps": [whole("block", [2, 3]), whole("pads", [2, 2, 1, 2], (2, 2)), whole("crops", [1, 0, 0, 0], (2, 2)),
-             node("t", "SpaceToBatchND", ["x", "block", "pads"], T=FLOAT, Tblock_shape=INT32, Tpaddings=INT32),
+             typed("SpaceToBatchND", "t", "x", "block", "pads", Tblock_shape=INT32, Tpaddings=INT32),
              *conv("c", "t", (3, 3, 4, 3), padding="VALID"),
-             node("n", "BatchToSpaceND", ["c", "block", "crops"], T=FLOAT, Tblock_shape=INT32, Tcrops=INT32)],
+             typed("BatchToSpaceND", "n", "c", "block", "crops", Tblock_shape=INT32, Tcrops=INT32)],
 }  # fmt: skip
 
 
@@ -266,13 +266,13 @@ def nearly_nothing() -> list[bytes]:
     half, z = dtype(19), placeholder("z", FLOAT, (2, 3))
     turns = [const("turn", [1, 0, 2], INT32), const("roll", [1, 2, 0], INT32), placeholder("c", FLOAT, (2, 2, 2))]
     turned = (("c", "r", "roll"), ("r", "r2", "roll"), ("c", "t", "turn"), ("t", "t2", "turn"))
-    turns += [node(b, "Transpose", [a, order], T=FLOAT, Tperm=INT32) for a, b, order in turned]
+    turns += [typed("Transpose", b, a, order, Tperm=INT32) for a, b, order in turned]
     casts = [node("h", "Cast", ["z"], SrcT=FLOAT, DstT=half), node("h2", "Cast", ["h"], SrcT=half, DstT=FLOAT)]
-    units = [scalar("one", 1), scalar("zero", 0), node("m", "Mul", ["z", "one"], T=FLOAT), add("p", "z", "zero"),
-             node("q", "Sub", ["zero", "z"], T=FLOAT), node("w", "Sub", ["z", "one"], T=FLOAT)]  # fmt: skip
-    pairs = [node(b, op, [a], T=FLOAT)
+    units = [scalar("one", 1), scalar("zero", 0), typed("Mul", "m", "z", "one"), add("p", "z", "zero"),
+             typed("Sub", "q", "zero", "z"), typed("Sub", "w", "z", "one")]  # fmt: skip
+    pairs = [typed(op, b, a)
              for op in ("Neg", "Relu") for a, b in (("z", f"1{op}"), (f"1{op}", f"2{op}"))]  # fmt: skip
-    ends = [node(f"y_{name}", "Tanh", [name], T=FLOAT) for name in "h2 m p q w 2Neg 2Relu r2 t2".split()]
+    ends = [typed("Tanh", f"y_{name}", name) for name in "h2 m p q w 2Neg 2Relu r2 t2".split()]
     return [z, *turns, *casts, *units, *pairs, *ends]
 
 
@@ -283,23 +283,24 @@ def alike() -> list[bytes]:
     """Nodes that are equal, and nodes that differ in a value, an attr, a device, an input or a control input only."""
     named = [const(name, [1.0, 2.0, at]) for at, name in enumerate("abcd")]
     many = [const(name, [*range(2000), last]) for name, last in (("v", 7), ("u", 7), ("t", 8))]
-    pairs = [node(f"n{i}", "Neg", ["x"], T=FLOAT, device=f"/cpu:{i}") for i in range(2)]
-    pairs += [node(f"l{i}", "LeakyRelu", ["x"], T=FLOAT, alpha=i / 8) for i in range(2)]
-    pairs += [node(f"o{i}", "Tanh", ["x", *["^change"] * i], T=FLOAT) for i in range(3)]
-    state = [node("v1", "VariableV2", dtype=FLOAT, shape=(2,)), node("change", "AssignAdd", ["v1", "same"], T=FLOAT),
-             identity("read", "v1"), identity("same", "x"), node("r1", "RandomUniform", ["dims"], T=INT32, dtype=FLOAT),
-             node("r2", "RandomUniform", ["dims"], T=INT32, dtype=FLOAT), const("dims", [2], INT32)]  # fmt: skip
+    pairs = [neg(f"n{i}", "x", device=f"/cpu:{i}") for i in range(2)]
+    pairs += [typed("LeakyRelu", f"l{i}", "x", alpha=i / 8) for i in range(2)]
+    pairs += [typed("Tanh", f"o{i}", "x", *["^change"] * i) for i in range(3)]
+    state = [node("v1", "VariableV2", dtype=FLOAT, shape=(2,)), typed("AssignAdd", "change", "v1", "same"),
+             identity("read", "v1"), identity("same", "x"), typed("RandomUniform", "r1", "dims", kind=INT32,
+                                                                  dtype=FLOAT),
+             typed("RandomUniform", "r2", "dims", kind=INT32, dtype=FLOAT), const("dims", [2], INT32)]  # fmt: skip
     splits = [scalar("axis", 0, INT32), scalar("axis_1", 0, INT32)]
-    splits += [node(f"s{end}", "Split", [f"axis{end}", "x"], T=FLOAT, num_split=2) for end in ("", "_1")]
+    splits += [typed("Split", f"s{end}", f"axis{end}", "x", num_split=2) for end in ("", "_1")]
     ends = [add(f"y_{a}", a, b) for a, b in (pair.split() for pair in PAIRS)]
-    return [X, *named, *many, *pairs, *state, *splits, *ends, node("y", "AddN", ["v", "u", "t"], T=FLOAT, N=3)]
+    return [X, *named, *many, *pairs, *state, *splits, *ends, typed("AddN", "y", "v", "u", "t", N=3)]
 
 
 def computed() -> list[bytes]:
     """Constant expressions: one to fold, one with a large result, and one in a loop."""
-    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT)]
-    large = [const("times", [99], INT32), node("t", "Tile", ["a", "times"], T=FLOAT)]
-    inner = [node("w/twice", "Mul", ["w/three", "w/three"], T=FLOAT), add("w/plus", "w/v", "w/twice")]
+    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), typed("Mul", "c", "a", "b")]
+    large = [const("times", [99], INT32), typed("Tile", "t", "a", "times")]
+    inner = [typed("Mul", "w/twice", "w/three", "w/three"), add("w/plus", "w/v", "w/twice")]
     return [placeholder("x", FLOAT, (3,)), *weights, *large, add("y", "x", "c"), add("z", "t", "c"),
             *while_loop(*inner, result="w/plus")]  # fmt: skip
 
@@ -317,13 +318,12 @@ def choices() -> list[bytes]:
 def written() -> list[bytes]:
     """Tensors that ops overwrite in place, one of them in a nested function, and equal tensors."""
     at, row = const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))
-    writes = function("W", at, row, node("y", "InplaceAdd", ["x", "at:output:0", "row:output:0"], T=FLOAT))
+    writes = function("W", at, row, typed("InplaceAdd", "y", "x", "at:output:0", "row:output:0"))
     ends = {"Tin": F1, "Tout": F1}
-    twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b", "d", "e")]
+    twice = [neg(name, "x") for name in ("a", "b", "d", "e")]
     call = node("c", "If", ["p", "a"], then_branch=func("V"), else_branch=func("V"), Tcond=BOOL, **ends)
     return [placeholder("x", FLOAT, (2, 3)), placeholder("p", BOOL, ()), *twice, call, at, row, identity("i", "b"),
-            node("g", "InplaceAdd", ["d", "at", "row"], T=FLOAT), node("y", "Sub", ["c", "i"], T=FLOAT),
-            node("z", "Sub", ["g", "e"], T=FLOAT),
+            typed("InplaceAdd", "g", "d", "at", "row"), typed("Sub", "y", "c", "i"), typed("Sub", "z", "g", "e"),
             library(writes, function("V", node("y", "PartitionedCall", ["x"], f=func("W"), **ends)))]  # fmt: skip
 
 
@@ -331,14 +331,12 @@ def written() -> list[bytes]:
 
 REWRITTEN = [
     placeholder("x"), placeholder("z"), scalar("two", 2.0), scalar("three", 3.0), AXIS,
-    node("a", "Mul", ["two", "x"], T=FLOAT, device="/cpu:0"), node("b", "Mul", ["z", "three"], T=FLOAT),
-    node("c", "Neg", ["a"], T=FLOAT, _note="hi"), node("d", "Neg", ["c"], T=FLOAT), node("e", "Neg", ["d"], T=FLOAT),
-    node("f", "Sub", ["e", "b"], T=FLOAT), node("g", "Abs", ["b"], T=FLOAT),
-    node("leaky", "LeakyRelu", ["f"], T=FLOAT, alpha=0.5), identity("out", "right", "^g"),
-    node("split", "Split", ["axis", "leaky"], T=FLOAT, num_split=2), node("left", "Abs", ["split"], T=FLOAT, _note="x"),
-    node("right", "Neg", ["split:1"], T=FLOAT), node("waits", "Tanh", ["x", "^z"], T=FLOAT),
-    node("after", "Abs", ["waits"], T=FLOAT), node("end", "Neg", ["x"], T=FLOAT),
-    const("row", [1.0, 2.0], FLOAT, (1, 2)), node("set", "InplaceAdd", ["end", "axis", "row"], T=FLOAT),
+    typed("Mul", "a", "two", "x", device="/cpu:0"), typed("Mul", "b", "z", "three"),
+    neg("c", "a", _note="hi"), neg("d", "c"), neg("e", "d"), typed("Sub", "f", "e", "b"), typed("Abs", "g", "b"),
+    typed("LeakyRelu", "leaky", "f", alpha=0.5), identity("out", "right", "^g"),
+    typed("Split", "split", "axis", "leaky", num_split=2), typed("Abs", "left", "split", _note="x"),
+    neg("right", "split:1"), typed("Tanh", "waits", "x", "^z"), typed("Abs", "after", "waits"), neg("end", "x"),
+    const("row", [1.0, 2.0], FLOAT, (1, 2)), typed("InplaceAdd", "set", "end", "axis", "row"),
 ]  # fmt: skip
 RULES = [
     "Mul($x, 2) -> AddV2($x, Neg($x))", "Neg(Neg($x)) -> $x", "n=LeakyRelu{alpha=0.5}($x) -> LeakyRelu{=n}(Relu($x))",
@@ -370,17 +368,17 @@ def of_functions(*functions: Any) -> list[bytes]:
 def behind(records: list[bytes]) -> list[bytes]:
     """A graph in which an edit of `last` leaves the outputs, and in which a Reshape changes nothing."""
     return [placeholder("x", FLOAT, (-1, 4, 3)), placeholder("w", FLOAT, (-1, 0)), *records, relu("last", "again"),
-            *of_shapes.reshape("all", "x", -1, 4, 3), node("y", "AddN", ["again", "all"], T=FLOAT, N=2)]  # fmt: skip
+            *of_shapes.reshape("all", "x", -1, 4, 3), typed("AddN", "y", "again", "all", N=2)]  # fmt: skip
 
 
 X23 = placeholder("x", FLOAT, (2, 3))
-TEN = [*decided.of_version_1(1)[:-3], add("ten", "w", "zero"), node("f", "Floor", ["ten"], T=FLOAT),
-       node("d", "Mul", ["x", "f"], T=FLOAT), decided.LAST]  # fmt: skip
-EMPTY = [scalar("none", 0, INT32), node("empty", "Pack", ["n", "none"], T=INT32, N=2, axis=0)]
-EMPTY = [*of_shapes.FLATTEN, *EMPTY, node("z", "Reshape", ["w", "empty"], T=FLOAT)]
-TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y", "AddN", ["a", "k", "k"], T=FLOAT, N=3),
+TEN = [*decided.of_version_1(1)[:-3], add("ten", "w", "zero"), typed("Floor", "f", "ten"),
+       typed("Mul", "d", "x", "f"), decided.LAST]  # fmt: skip
+EMPTY = [scalar("none", 0, INT32), typed("Pack", "empty", "n", "none", kind=INT32, N=2, axis=0)]
+EMPTY = [*of_shapes.FLATTEN, *EMPTY, typed("Reshape", "z", "w", "empty")]
+TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), typed("AddN", "y", "a", "k", "k", N=3),
          for_engines.splat("n", None, (3,)), add("z", "n", "x"), const("one", 1, _class=["loc:@k"]), neg("end", "b"),
-         node("b", "AddN", ["one", "one"], T=FLOAT, N=2), node("late", "Const", ["^one"], dtype=FLOAT, device="/cpu:1",
+         typed("AddN", "b", "one", "one", N=2), node("late", "Const", ["^one"], dtype=FLOAT, device="/cpu:1",
          value=tensor([1.0, 2.0, 3.0])), add("c", "late", "x"), add("d", "late", "c")]  # fmt: skip
 STOP = const("k", False, BOOL)
 LOOPS = {"stops": [STOP], "turns": [const("k", True, BOOL)], "given": [decided.SAID[0], neg("k", "x")],
@@ -393,7 +391,7 @@ SIMPLIFIED = [
     ("dropout of others", [X23, *TEN, identity("a", "x"), neg("b", "a")], ["dropout", "identities"]),
     *((name, behind(records), ["same-shape"]) for name, records in (of_shapes.GOES | of_shapes.STAYS).items()),
     ("open dim", behind(of_shapes.FLATTEN), []),
-    ("open dim twice", behind([*of_shapes.FLATTEN, node("z", "Neg", ["dims"], T=INT32)]), []),
+    ("open dim twice", behind([*of_shapes.FLATTEN, neg("z", "dims", kind=INT32)]), []),
     ("empty dims", behind(EMPTY), []),
     *((f"inside {make.__name__} {name}", make(identity("e", "x"), *nodes, returned=returned, more=more), passes)
       for name, (nodes, returned, more, _) in in_bodies.INSIDE.items()
@@ -415,6 +413,6 @@ CASES["simplify for an engine"] = of(partial(gds.simplify, engine="opencv"), *TW
 CASES["to-savedmodel"] = of(
     lambda g: gds.to_savedmodel(g, [], [], unfreeze="^w/|axis"),
     *(const(name, [1, 2], device="/cpu:0") for name in ("w/a", "w/b", "v")), const("w/c", [[1, 2, 3]]), AXIS,
-    node("y", "AddN", ["w/a", "w/b", "v"], T=FLOAT, N=3), neg("z", "w/c"),
+    typed("AddN", "y", "w/a", "w/b", "v", N=3), neg("z", "w/c"),
 )  # fmt: skip
 CASES["simplify conditions"] = of(partial(gds.simplify, passes=["conditions", "constants"]), *choices(), less=True)

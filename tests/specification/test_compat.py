@@ -17,8 +17,10 @@ from support.graphs import (
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
+    typed,
     versions,
 )
 
@@ -34,11 +36,11 @@ LEFT = {
     "an op": [X, add("y", "x", "x")],
     "an op that nobody knows": [X, node("y", "Foo", ["x"])],
     "an attr": [X, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT, Truncate=False)],
-    "a type": [X, node("y", "Bitcast", ["x"], T=FLOAT, type=dtype(22))],
+    "a type": [X, typed("Bitcast", "y", "x", type=dtype(22))],
     "an attr of another kind": [X, node("y", "Neg", ["x"], T=3)],
     "a missing attr": [X, node("y", "Neg", ["x"])],
-    "a missing input": [X, node("y", "Add", ["x"], T=FLOAT)],
-    "a value of an attr": [X, node("y", "Conv2D", ["x", "x"], T=FLOAT, strides=[1, 1, 1, 1], padding="NO")],
+    "a missing input": [X, typed("Add", "y", "x")],
+    "a value of an attr": [X, typed("Conv2D", "y", "x", "x", strides=[1, 1, 1, 1], padding="NO")],
     "a number below the least": [X, node("y", "AddN", T=FLOAT, N=0)],
     "versions": [X],
     "a function": [X, node("c", "F", ["x"])],
@@ -55,7 +57,7 @@ def test_what_the_release_does_not_take_is_found_wherever_it_is(fault: str) -> N
 
 
 def test_what_the_release_takes_is_no_fault() -> None:
-    found = graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=versions(24))
+    found = graph(X, neg("y", "x"), trailer=versions(24))
     assert list(violations(compare_files(found, found), Asked("compat", {"target": "1.4"}))) == []
 
 

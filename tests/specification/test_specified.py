@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.graphs import (
-    FLOAT,
     const,
     graph,
     identity,
-    node,
     placeholder,
+    typed,
 )
 
 from gdsurgeon import edits, specification
@@ -86,7 +85,7 @@ def test_what_many_places_read_is_not_looked_through_at_each(monkeypatch: pytest
 
     places = range(100)
     around = (const(f"c{i}", [1.0]) + identity(f"i{i}", f"c{i}") for i in places)
-    products = (node(f"y{i}", "Mul", ["hub", f"i{i}"], T=FLOAT) for i in places)
+    products = (typed("Mul", f"y{i}", "hub", f"i{i}") for i in places)
     found = graph(placeholder("x"), identity("hub", "x"), *around, *products)
     result = rewrite(found, "Mul($a, Identity($w)) -> Mul($a, $w)")
     monkeypatch.setattr(Graph, "users", noted)

@@ -22,10 +22,10 @@ def model(dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, 
     """A model whose output `y` is SHAPE of DTYPE, given by OP; and another output `boxes` where that has a shape."""
     m = Builder()
     m.placeholder("x", dtype, shape)
-    m.node("y", op, ["x"], T=dtype)
+    m.typed(op, "y", "x", kind=dtype)
     if boxes is not None:
         m.placeholder("z", "float32", boxes)
-        m.node("boxes", "Identity", ["z"], T="float32")
+        m.typed("Identity", "boxes", "z")
     return m.graph("model.pb")
 
 

@@ -11,7 +11,21 @@ from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
-from support.graphs import FLOAT, INT32, X, add, const, graph, graph_bytes, identity, neg, node, placeholder, scalar
+from support.graphs import (
+    FLOAT,
+    INT32,
+    X,
+    add,
+    const,
+    graph,
+    graph_bytes,
+    identity,
+    neg,
+    node,
+    placeholder,
+    scalar,
+    typed,
+)
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:
@@ -30,7 +44,7 @@ def layer(scope: str, source: str, *, weights: Sequence[float] = (2, 3)) -> list
     """source * w + b"""
     return [
         const(f"{scope}/w", weights),
-        node(f"{scope}/mul", "Mul", [source, f"{scope}/w"], T=FLOAT),
+        typed("Mul", f"{scope}/mul", source, f"{scope}/w"),
         const(f"{scope}/b", [1, 1]),
         add(f"{scope}/add", f"{scope}/mul", f"{scope}/b"),
     ]
@@ -43,8 +57,7 @@ def table(scope: str, shared_name: str, init: str) -> list[bytes]:
     """A table, what fills it (INIT, with its own keys and values), and what looks it up."""
     return [
         node(f"{scope}/table", "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name=shared_name),
-        const(f"{init}/keys", [1, 2], INT32),
-        const(f"{init}/values", [5, 6]),
+        const(f"{init}/keys", [1, 2], INT32), const(f"{init}/values", [5, 6]),
         node(f"{init}/fill", "LookupTableImportV2", [f"{scope}/table", f"{init}/keys", f"{init}/values"], Tin=INT32,
              Tout=FLOAT),
         scalar(f"{scope}/default", -1),
@@ -64,12 +77,12 @@ def variable(scope: str, init: str, *, resource: bool = False) -> list[bytes]:
             *value,
             node(f"{init}/Assign", "AssignVariableOp", [f"{scope}/v", f"{init}/twice"], dtype=FLOAT),
             node(f"{scope}/read", "ReadVariableOp", [f"{scope}/v"], dtype=FLOAT),
-            node(f"{scope}/mul", "Mul", ["x", f"{scope}/read"], T=FLOAT),
+            typed("Mul", f"{scope}/mul", "x", f"{scope}/read"),
         ]
     return [
         node(f"{scope}/v", "VariableV2", dtype=FLOAT, shape=(2,), shared_name="", container=""),
         *value,
-        node(f"{init}/Assign", "Assign", [f"{scope}/v", f"{init}/twice"], T=FLOAT, _class=[f"loc:@{scope}/v"]),
+        typed("Assign", f"{init}/Assign", f"{scope}/v", f"{init}/twice", _class=[f"loc:@{scope}/v"]),
         identity(f"{scope}/read", f"{scope}/v", _class=[f"loc:@{scope}/v"]),
-        node(f"{scope}/mul", "Mul", ["x", f"{scope}/read"], T=FLOAT),
+        typed("Mul", f"{scope}/mul", "x", f"{scope}/read"),
     ]

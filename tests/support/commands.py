@@ -11,7 +11,7 @@ import pytest
 from gdsurgeon.registry import COMMANDS
 from support import graphs
 from support.desk import Desk
-from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import FLOAT, add, const, graph_bytes, identity, neg, node, placeholder, scalar, typed
 
 QUICK = ("--validate", "structure")
 
@@ -44,13 +44,13 @@ def model(*more: bytes) -> bytes:
     """The model, with the additional nodes `more`."""
     call = node("called", "PartitionedCall", ["tower/same"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT),
                 Tout=graphs.dtypes(FLOAT))  # fmt: skip
-    library = graphs.library(graphs.function("F", node("y", "Neg", ["x"], T=FLOAT)))
+    library = graphs.library(graphs.function("F", neg("y", "x")))
     return graph_bytes(
         placeholder("image", FLOAT, (-1, 2)), placeholder("keep_prob", FLOAT, ()), const("tower/scale", [2, 3]),
-        node("tower/scaled", "Mul", ["image", "tower/scale"], T=FLOAT), identity("tower/same", "tower/scaled"), call,
+        typed("Mul", "tower/scaled", "image", "tower/scale"), identity("tower/same", "tower/scaled"), call,
         node("guard", "NoOp", ["^keep_prob", "^weights"]), const("weights", [0.5] * 512),
-        node("kept", "Mul", ["called", "keep_prob"], T=FLOAT, device="/cpu:0"),
-        node("scores", "Abs", ["kept", "^guard"], T=FLOAT), *more, trailer=library + graphs.VERSIONS,
+        typed("Mul", "kept", "called", "keep_prob", device="/cpu:0"),
+        typed("Abs", "scores", "kept", "^guard"), *more, trailer=library + graphs.VERSIONS,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def children(pid: int | str = "self") -> list[int]:
 def simple() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (1, 3))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     return m
 
 

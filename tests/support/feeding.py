@@ -23,7 +23,7 @@ CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
 def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
     m = Builder()
     m.placeholder("x", dtype, shape)
-    m.node("y", "Identity", ["x"], T=dtype)
+    m.typed("Identity", "y", "x", kind=dtype)
     return m
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, add, const, graph, node, placeholder, scalar, typed
 
 SIDE = 5
 
@@ -40,22 +40,22 @@ def spelt_out(name: str, source: str, count: int, *, gamma: bool = True, beta: b
     """A batch norm as tf.nn.batch_normalization and Keras spell it."""
     records = statistics(name, count)
     made = [
-        node(f"{name}/sum", "AddV2", [f"{name}/variance", f"{name}/epsilon"], T=FLOAT),
+        add(f"{name}/sum", f"{name}/variance", f"{name}/epsilon"),
         scalar(f"{name}/epsilon", 0.001),
-        node(f"{name}/root", "Rsqrt", [f"{name}/sum"], T=FLOAT),
+        typed("Rsqrt", f"{name}/root", f"{name}/sum"),
     ]
     factor = f"{name}/root"
     if gamma:
-        made.append(node(f"{name}/mul", "Mul", [factor, f"{name}/gamma"], T=FLOAT))
+        made.append(typed("Mul", f"{name}/mul", factor, f"{name}/gamma"))
         factor = f"{name}/mul"
     made += [
-        node(f"{name}/mul_1", "Mul", [source, factor], T=FLOAT),
-        node(f"{name}/mul_2", "Mul", [f"{name}/mean", factor], T=FLOAT),
+        typed("Mul", f"{name}/mul_1", source, factor),
+        typed("Mul", f"{name}/mul_2", f"{name}/mean", factor),
     ]
     if beta:
-        made.append(node(f"{name}/sub", "Sub", [f"{name}/beta", f"{name}/mul_2"], T=FLOAT))
-        return [*records, *made, node(name, "AddV2", [f"{name}/mul_1", f"{name}/sub"], T=FLOAT)]
-    return [*records, *made, node(name, "Sub", [f"{name}/mul_1", f"{name}/mul_2"], T=FLOAT)]
+        made.append(typed("Sub", f"{name}/sub", f"{name}/beta", f"{name}/mul_2"))
+        return [*records, *made, add(name, f"{name}/mul_1", f"{name}/sub")]
+    return [*records, *made, typed("Sub", name, f"{name}/mul_1", f"{name}/mul_2")]
 
 
 def conv(
@@ -72,7 +72,7 @@ def conv(
     listed = ints(strides)
     return [
         numbers(f"{name}/w", shape),
-        node(name, op, [source, f"{name}/w"], T=FLOAT, padding=padding, strides=listed, **attrs),
+        typed(op, name, source, f"{name}/w", padding=padding, strides=listed, **attrs),
     ]
 
 
@@ -95,7 +95,7 @@ def image(channels: int = 4, side: int = SIDE) -> bytes:
 
 def relu(source: str, name: str = "y", op: str = "Relu") -> bytes:
     """The last nodes."""
-    return node(name, op, [source], T=FLOAT)
+    return typed(op, name, source)
 
 
 def picture(channels: int = 4, side: int = SIDE, rows: int = 2) -> Any:

@@ -20,6 +20,7 @@ from support.graphs import (
     node,
     placeholder,
     tensor,
+    typed,
 )
 
 KEYS = {"w": Key("net/w"), "u": Key("u", "4 0,2"), "twin": Key("net/w")}
@@ -40,7 +41,7 @@ def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") 
     """
     computing = define(
         "compute", {"x": FLOAT, "w": RESOURCE}, {"y": (FLOAT, "m:z:0")},
-        node("r", "ReadVariableOp", ["w"], dtype=FLOAT), node("m", "Mul", ["x", "r:value:0"], T=FLOAT), stateful=True,
+        node("r", "ReadVariableOp", ["w"], dtype=FLOAT), typed("Mul", "m", "x", "r:value:0"), stateful=True,
     )  # fmt: skip
     handles, others = list(keys), ["other"] * len(more)
     restoring = define(
@@ -57,12 +58,9 @@ def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") 
     if saving == "compute":
         save = call("save", "compute", ["x", "w", "^file"], [FLOAT, RESOURCE], [FLOAT], stateful=True)
     found = graph(
-        placeholder("x", FLOAT, (2,)),
-        *(record for name in handles for record in _variable(name)),
+        placeholder("x", FLOAT, (2,)), *(record for name in handles for record in _variable(name)),
         call("net/call", "compute", ["x", "w"], [FLOAT, RESOURCE], [FLOAT], stateful=True),
-        add("net/sum", "net/call", "u/read"),
-        *more,
-        placeholder("file", STRING, ()),
+        add("net/sum", "net/call", "u/read"), *more, placeholder("file", STRING, ()),
         save,
         call("restore", "restoring", ["file", *handles, *others],
              [STRING] + [RESOURCE] * len([*handles, *others]), [], stateful=True),

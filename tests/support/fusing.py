@@ -11,7 +11,19 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 from support import graphs
 from support.expecting import check_graph
-from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar, unary
+from support.graphs import (
+    FLOAT,
+    INT32,
+    X,
+    add,
+    const,
+    graph,
+    identity,
+    neg,
+    placeholder,
+    scalar,
+    typed,
+)
 
 
 def fused(found: Graph, nodes: str | Sequence[str], name: str = "call", **options: Any) -> EditResult:
@@ -34,7 +46,7 @@ def chain() -> list[bytes]:
         const("one", [1, 2]),
         add("sum", "x", "one"),
         neg("neg", "sum"),
-        node("mul", "Mul", ["neg", "sum"], T=FLOAT, _note="kept"),
+        typed("Mul", "mul", "neg", "sum", _note="kept"),
         identity("y", "mul"),
     ]
 
@@ -44,7 +56,7 @@ def split() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (6,)),
         scalar("axis", 0, INT32),
-        node("s", "Split", ["axis", "x"], T=FLOAT, num_split=3),
+        typed("Split", "s", "axis", "x", num_split=3),
         add("sum", "s", "s:1"),
         neg("late", "s:2"),
         neg("early", "s:1"),
@@ -54,14 +66,14 @@ def split() -> list[bytes]:
 
 def tanh(backward: bool = True) -> list[bytes]:
     """A chain of tanh and its backward pass, in the order in which TensorFlow would have made them."""
-    records = [placeholder("x", FLOAT, (2,)), unary("Tanh", "a1", "x"), unary("Tanh", "a2", "a1")]
-    records.append(unary("Tanh", "a3", "a2"))
+    records = [placeholder("x", FLOAT, (2,)), typed("Tanh", "a1", "x"), typed("Tanh", "a2", "a1")]
+    records.append(typed("Tanh", "a3", "a2"))
     if backward:
         records += [
             placeholder("dy", FLOAT, (2,)),
-            node("a3_grad", "TanhGrad", ["a3", "dy"], T=FLOAT),
-            node("a2_grad", "TanhGrad", ["a2", "a3_grad"], T=FLOAT),
-            node("a1_grad", "TanhGrad", ["a1", "a2_grad"], T=FLOAT),
+            typed("TanhGrad", "a3_grad", "a3", "dy"),
+            typed("TanhGrad", "a2_grad", "a2", "a3_grad"),
+            typed("TanhGrad", "a1_grad", "a1", "a2_grad"),
         ]
     return records
 
@@ -71,9 +83,9 @@ def tanh_grad2(y: str = "a2", dy: str = "dy", result: str = "a2_grad", kind: byt
     return graph(
         placeholder(y, kind),
         placeholder(dy, kind),
-        unary("Tanh", "again", y, kind=kind),
-        node("step", "TanhGrad", ["again", dy], T=kind),
-        node(result, "TanhGrad", [y, "step"], T=kind),
+        typed("Tanh", "again", y, kind=kind),
+        typed("TanhGrad", "step", "again", dy, kind=kind),
+        typed("TanhGrad", result, y, "step", kind=kind),
         name="body.pb",
     )
 

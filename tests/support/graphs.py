@@ -115,24 +115,25 @@ def scalar(name: str, value: float, kind: bytes | str = FLOAT) -> bytes:
     return const(name, value, kind)
 
 
-def unary(op: str, name: str, source: str, *controls: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
-    return node(name, op, [source, *controls], T=kind, **attrs)
+def typed(op: str, name: str, *inputs: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
+    """The record of a node whose attr `T` is `kind`; `inputs` may end with control inputs."""
+    return node(name, op, inputs, T=kind, **attrs)
 
 
 def identity(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
-    return unary("Identity", name, source, *controls, **attrs)
+    return typed("Identity", name, source, *controls, **attrs)
 
 
 def neg(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
-    return unary("Neg", name, source, *controls, **attrs)
+    return typed("Neg", name, source, *controls, **attrs)
 
 
-def relu(name: str, source: str, **attrs: Any) -> bytes:
-    return unary("Relu", name, source, **attrs)
+def relu(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
+    return typed("Relu", name, source, *controls, **attrs)
 
 
-def add(name: str, a: str, b: str, *controls: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
-    return node(name, "AddV2", [a, b, *controls], T=kind, **attrs)
+def add(name: str, a: str, b: str, *controls: str, **attrs: Any) -> bytes:
+    return typed("AddV2", name, a, b, *controls, **attrs)
 
 
 X = placeholder("x", FLOAT, (2,))
@@ -246,6 +247,10 @@ class Builder:
 
     def node(self, name: str, op: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
         return self.add(name, node(name, op, inputs, **attrs))
+
+    def typed(self, op: str, name: str, *inputs: str, kind: str = "float32", **attrs: Any) -> str:
+        """Adds a node whose attr `T` is `kind`."""
+        return self.node(name, op, inputs, T=kind, **attrs)
 
     def placeholder(self, name: str, dtype: str = "float32", shape: Sequence[int] | None = None) -> str:
         return self.node(name, "Placeholder", dtype=dtype, **({} if shape is None else {"shape": tuple(shape)}))

@@ -22,7 +22,7 @@ def text_input(shape: tuple[int, ...] = ()) -> Builder:
 
 def reshaped(m: Builder, source: str, dims: list[int], dtype: str) -> str:
     m.const(f"dims_of_{source}", dims, "int32")
-    return m.node("y", "Reshape", [source, f"dims_of_{source}"], T=dtype, Tshape="int32")
+    return m.typed("Reshape", "y", source, f"dims_of_{source}", kind=dtype, Tshape="int32")
 
 
 def line(types: list[str], **attrs: Any) -> Builder:
@@ -33,7 +33,7 @@ def line(types: list[str], **attrs: Any) -> Builder:
     listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": ",", "use_quote_delim": True, "na_value": ""}
     m.node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs})
     for i, dtype in enumerate(types):
-        m.node(f"y{i}", "Identity", [f"csv:{i}" if i else "csv"], T=dtype)
+        m.typed("Identity", f"y{i}", f"csv:{i}" if i else "csv", kind=dtype)
     return m
 
 
@@ -128,11 +128,11 @@ def sequences(op: str) -> Builder:
     else:
         parts = [m.const(f"key_{kind}_{key}", key, "string") for kind, found in keys.items() for key in found]
         m.node("parsed", op, ["x", "none", *parts, *defaults, "name"], **attrs)
-    m.node("tags", "Identity", ["parsed:1"], T="string")
-    m.node("width", "Identity", ["parsed:3"], T="float32")
-    m.node("label", "Identity", ["parsed:4"], T="string")
-    m.node("marks", "Identity", ["parsed:6"], T="int64")
-    m.node("frames", "Identity", ["parsed:8"], T="float32")
+    m.typed("Identity", "tags", "parsed:1", kind="string")
+    m.typed("Identity", "width", "parsed:3")
+    m.typed("Identity", "label", "parsed:4", kind="string")
+    m.typed("Identity", "marks", "parsed:6", kind="int64")
+    m.typed("Identity", "frames", "parsed:8")
     m.const("rows", [[1.0], [2.0]])
     m.const("axis", 0, "int32")
     m.node("emb", "GatherV2", ["rows", "parsed:9", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")

@@ -9,7 +9,7 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.graph.graph import Graph
 from support import graphs
 from support.expecting import sound
-from support.graphs import FLOAT, INT32, add, call, const, define, graph, graph_bytes, neg, node, scalar
+from support.graphs import FLOAT, INT32, add, call, const, define, graph, graph_bytes, neg, scalar, typed
 from support.running import outcome
 
 
@@ -35,7 +35,7 @@ TWICE = define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"
 
 
 LESS_ONE = define(
-    "less_one", {"a": FLOAT}, {"o": (FLOAT, "d:z:0")}, scalar("k", 1), node("d", "Sub", ["a", "k:output:0"], T=FLOAT)
+    "less_one", {"a": FLOAT}, {"o": (FLOAT, "d:z:0")}, scalar("k", 1), typed("Sub", "d", "a", "k:output:0")
 )
 
 

@@ -11,7 +11,19 @@ from typing import Any
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.wire.protos import MetaGraphDef, QueueRunnerDef, SaverDef, VariableDef, WhileContextDef, message
 from support.bundles import Drawn, files_of
-from support.graphs import FLOAT, STRING, VERSIONS, add, dtypes, graph_bytes, identity, node, placeholder, tensor
+from support.graphs import (
+    FLOAT,
+    STRING,
+    VERSIONS,
+    add,
+    dtypes,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    tensor,
+    typed,
+)
 
 Spell = Callable[[str], str]
 KEY = "net/w"
@@ -26,23 +38,21 @@ def graph(at: Spell = str, key: str = KEY, restored: bool = True) -> bytes:
 
     restore = [at("save/file"), at("save/names"), at("save/slices")]
     return graph_bytes(
-        placeholder(at("x"), FLOAT, (-1, 2)),
-        node(at("w"), "VariableV2", dtype=FLOAT, shape=(2,)),
+        placeholder(at("x"), FLOAT, (-1, 2)), node(at("w"), "VariableV2", dtype=FLOAT, shape=(2,)),
         node(at("w/initial"), "Const", dtype=FLOAT, value=tensor([0, 0])),
-        node(at("w/Assign"), "Assign", [at("w"), at("w/initial")], T=FLOAT, _class=["loc:@" + at("w")]),
+        typed("Assign", at("w/Assign"), at("w"), at("w/initial"), _class=["loc:@" + at("w")]),
         identity(at("w/read"), at("w"), _class=["loc:@" + at("w")]),
-        node(at("y"), "Mul", [at("x"), at("w/read")], T=FLOAT),
+        typed("Mul", at("y"), at("x"), at("w/read")),
         add(at("unused"), at("y"), at("y")),
         text("asset", "words.txt", shape=()),
-        identity(at("path"), at("asset"), kind=STRING),
-        node(at("init"), "NoOp", ["^" + at("path")]),
+        identity(at("path"), at("asset"), kind=STRING), node(at("init"), "NoOp", ["^" + at("path")]),
         text("save/file", "model", shape=()),
         text("save/names", key),
         text("save/slices", ""),
         node(at("save/SaveV2"), "SaveV2", [*restore, at("w")], dtypes=dtypes(FLOAT)),
         identity(at("save/saved"), at("save/file"), "^" + at("save/SaveV2"), kind=STRING),
         node(at("save/RestoreV2"), "RestoreV2", restore, dtypes=dtypes(FLOAT)),
-        *([node(at("save/Assign"), "Assign", [at("w"), at("save/RestoreV2")], T=FLOAT)] if restored else []),
+        *([typed("Assign", at("save/Assign"), at("w"), at("save/RestoreV2"))] if restored else []),
         node(at("save/all"), "NoOp", ["^" + at("save/Assign")] if restored else []),
         trailer=VERSIONS,
     )  # fmt: skip
@@ -131,7 +141,8 @@ def saved_model(*graphs: Any) -> Any:
 def checkpoint(folder: Path, prefix: str, key: str = KEY, dtype: str = "float32", count: int = 2) -> None:
     """Writes the checkpoint PREFIX with the variable: 1.5, 2.5, ..."""
     kind = NUMBERS[dtype]
-    data = struct.pack(f"<{count}{'f' if dtype == 'float32' else 'i'}", *[i + (1.5 if dtype == "float32" else 1) for i in range(count)])  # fmt: skip  # noqa: E501
+    data = struct.pack(f"<{count}{'f' if dtype == 'float32' else 'i'}",
+                       *[i + (1.5 if dtype == "float32" else 1) for i in range(count)])  # fmt: skip
     for path, content in files_of([Drawn(key, kind, (count,), data, ((None, 0),))], prefix).items():
         (folder / path).write_bytes(content)
 

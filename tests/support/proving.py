@@ -14,17 +14,17 @@ def model() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.const("axis", 1, "int32")
-    m.node("halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.typed("Split", "halves", "axis", "x", num_split=2)
     m.const("scale", [2.0, 3.0])
-    m.node("scaled", "Mul", ["halves:1", "scale"], T="float32")
-    m.node("difference", "Sub", ["halves", "scaled"], T="float32")
-    m.node("y", "Neg", ["difference"], T="float32")
-    m.node("doubled", "AddV2", ["y", "y"], T="float32")
-    m.node("total", "Sub", ["doubled", "halves:1"], T="float32")
+    m.typed("Mul", "scaled", "halves:1", "scale")
+    m.typed("Sub", "difference", "halves", "scaled")
+    m.typed("Neg", "y", "difference")
+    m.typed("AddV2", "doubled", "y", "y")
+    m.typed("Sub", "total", "doubled", "halves:1")
     m.const("size", 1, "int32")
     m.const("zero", 0, "int32")
     m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
-    m.node("write", "TensorArrayWriteV3", ["array", "zero", "y", "array:1"], T="float32")
+    m.typed("TensorArrayWriteV3", "write", "array", "zero", "y", "array:1")
     m.node("stored", "TensorArrayReadV3", ["array", "zero", "array:1", "^write"], dtype="float32")
     # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
@@ -37,9 +37,9 @@ def pre() -> Builder:
     p = Builder()
     p.placeholder("x", "float32", (1, 4))
     p.const("two", 2.0)
-    p.node("twice", "Mul", ["x", "two"], T="float32")
+    p.typed("Mul", "twice", "x", "two")
     p.const("seven", 7.0)
-    p.node("x_preprocessed", "Sub", ["twice", "seven"], T="float32")
+    p.typed("Sub", "x_preprocessed", "twice", "seven")
     return p
 
 
@@ -48,9 +48,9 @@ def post() -> Builder:
     p = Builder()
     p.placeholder("y", "float32", (1, 2))
     p.const("three", 3.0)
-    p.node("thrice", "Mul", ["y", "three"], T="float32")
+    p.typed("Mul", "thrice", "y", "three")
     p.const("ten", 10.0)
-    p.node("y_postprocessed", "Sub", ["ten", "thrice"], T="float32")
+    p.typed("Sub", "y_postprocessed", "ten", "thrice")
     return p
 
 

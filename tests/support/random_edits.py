@@ -39,10 +39,10 @@ def random_graph(rng: random.Random) -> bytes:
             records.append(call)
         else:
             read = inputs if kind in ("Sub", "Mul") else inputs[:1]
-            records.append(graphs.node(name, kind, [*read, *controls], T=FLOAT))
+            records.append(graphs.typed(kind, name, *read, *controls))
         names.append(name)
-    records.append(graphs.node("end", "Sub", [names[-1], names[-2]], T=FLOAT))
-    body = graphs.function("F", graphs.node("a", "Neg", ["x"], T=FLOAT), graphs.node("y", "Abs", ["a:y:0"], T=FLOAT))
+    records.append(graphs.typed("Sub", "end", names[-1], names[-2]))
+    body = graphs.function("F", graphs.neg("a", "x"), graphs.typed("Abs", "y", "a:y:0"))
     return graphs.graph_bytes(*records, trailer=graphs.library(body) + graphs.VERSIONS)
 
 
@@ -50,8 +50,8 @@ def part(source: str, result: str, shape: Shape, op: str) -> Graph:
     """A graph that gives floats of the shape that it takes."""
     placeholder = graphs.placeholder(source, FLOAT, shape)
     constant = graphs.scalar("part_constant", 3)
-    inner = graphs.node("part_inner", "Mul", [source, "part_constant"], T=FLOAT)
-    last = graphs.node(result, op, ["part_inner"], T=FLOAT)
+    inner = graphs.typed("Mul", "part_inner", source, "part_constant")
+    last = graphs.typed(op, result, "part_inner")
     return from_bytes(graphs.graph_bytes(placeholder, constant, inner, last), "part.pb")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from support.drawing import pick, pick_some, shuffled
-from support.graphs import BOOL, FLOAT, INT32, X, const, identity, neg, node, placeholder, scalar, tensor, unary
+from support.graphs import BOOL, FLOAT, INT32, X, const, identity, neg, node, placeholder, scalar, tensor, typed
 
 
 @st.composite
@@ -19,13 +19,13 @@ def dags(draw: st.DrawFn) -> tuple[list[bytes], list[str]]:
         waits = [f"^{w}" for w in pick_some(draw, names, 1)]
         kind = pick(draw, ["Neg", "Tanh", "AddV2", "Mul", "Sub", "Const", "TopKV2", "NoOp", "RandomUniform"])
         if kind in ("Neg", "Tanh"):
-            records.append(unary(kind, name, draw(reads), *waits))
+            records.append(typed(kind, name, draw(reads), *waits))
         elif kind == "Const":
             value = pick(draw, [0.25, -3.0, 7.5])
             records.append(node(name, "Const", waits, dtype=FLOAT, value=tensor([value, 1])))
         elif kind == "TopKV2":
             records.append(scalar(f"{name}_k", 2, INT32))
-            records.append(node(name, "TopKV2", [draw(reads), f"{name}_k", *waits], T=FLOAT, sorted=True))
+            records.append(typed("TopKV2", name, draw(reads), f"{name}_k", *waits, sorted=True))
             names.append(f"{name}_k")
         elif kind == "NoOp":
             records.append(node(name, "NoOp", waits))
@@ -33,10 +33,10 @@ def dags(draw: st.DrawFn) -> tuple[list[bytes], list[str]]:
             continue
         elif kind == "RandomUniform":
             records.append(const(f"{name}_shape", [2], INT32))
-            records.append(node(name, kind, [f"{name}_shape", *waits], T=INT32, dtype=FLOAT, seed=i + 1, seed2=3))
+            records.append(typed(kind, name, f"{name}_shape", *waits, kind=INT32, dtype=FLOAT, seed=i + 1, seed2=3))
             names.append(f"{name}_shape")
         else:
-            records.append(node(name, kind, [draw(reads), draw(reads), *waits], T=FLOAT))
+            records.append(typed(kind, name, draw(reads), draw(reads), *waits))
         tensors.append(name)
         names.append(name)
     return shuffled(draw, records), names
@@ -56,22 +56,22 @@ def conditionals(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[str]]:
         if kind == "Switch":
             source = draw(reads)
             read.add(source)
-            records.append(node(name, "Switch", [source, pick(draw, ["p", "p_id", "q"])], T=FLOAT))
+            records.append(typed("Switch", name, source, pick(draw, ["p", "p_id", "q"])))
             tensors += [name, f"{name}:1"]
             continue
         sources = [draw(reads) for _ in range({"Neg": 1, "AddV2": 2, "Const": 0, "Merge": 2}[kind])]
         read.update(sources)
         if kind == "Merge":
             switch = f"{name}_switch"
-            records.append(node(switch, "Switch", [sources[0], pick(draw, ["p", "p_id", "q"])], T=FLOAT))
+            records.append(typed("Switch", switch, sources[0], pick(draw, ["p", "p_id", "q"])))
             records += [neg(f"{name}_f", switch), neg(f"{name}_t", f"{switch}:1", *waits)]
-            records.append(node(name, "Merge", [f"{name}_f", f"{name}_t"], T=FLOAT, N=2))
+            records.append(typed("Merge", name, f"{name}_f", f"{name}_t", N=2))
             nodes += [f"{name}_f", f"{name}_t"]
         elif kind == "Const":
             records.append(node(name, kind, waits, dtype=FLOAT, value=tensor([i + 0.5, 1])))
             nodes.append(name)
         else:
-            records.append(node(name, kind, [*sources, *waits], T=FLOAT))
+            records.append(typed(kind, name, *sources, *waits))
             nodes.append(name)
         tensors.append(name)
     seen = [tensor_ for tensor_ in tensors[:0:-1] if tensor_ not in read or draw(st.booleans())][:5]

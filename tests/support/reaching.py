@@ -29,6 +29,7 @@ from support.graphs import (
     placeholder,
     scalar,
     shape_proto,
+    typed,
     versions,
 )
 
@@ -62,7 +63,7 @@ def writer(name: str, path: str, kind: bytes = FLOAT) -> Any:
         text("path", path),
         text("content", "evil"),
         node("w", "WriteFile", ["path:output:0", "content:output:0"]),
-        node("y", "Identity", ["x", "^w"], T=kind),
+        identity("y", "x", "^w", kind=kind),
         ret="y:output:0",
     )
     out.signature.input_arg[0].type = out.signature.output_arg[0].type = kind[1]
@@ -101,7 +102,7 @@ def print_in_body(folder: Path) -> bytes:
         "F",
         text("m", "evil"),
         node("w", "PrintV2", ["m:output:0"], output_stream=out, end=""),
-        node("y", "Identity", ["x", "^w"], T=FLOAT),
+        identity("y", "x", "^w"),
         ret="y:output:0",
     )
     return with_library(calls("y", "x", func("F")), functions=[body])
@@ -156,7 +157,7 @@ def skipgram(folder: Path) -> bytes:
 
 def debug(op: str) -> Callable[[Path], bytes]:
     def build(folder: Path) -> bytes:
-        return graph_bytes(X, node("y", op, ["x"], T=FLOAT, debug_urls=[f"file://{folder}/debug"], tensor_name="x:0"))
+        return graph_bytes(X, typed(op, "y", "x", debug_urls=[f"file://{folder}/debug"], tensor_name="x:0"))
 
     return build
 
@@ -164,16 +165,16 @@ def debug(op: str) -> Callable[[Path], bytes]:
 def read_for_a_shape(folder: Path) -> bytes:
     return graph_bytes(
         text("path", str(folder / SECRET)), node("r", "ReadFile", ["path"]),
-        node("n", "StringLength", ["r"], unit="BYTE"), node("p", "Pack", ["n"], N=1, T=INT32, axis=0), scalar("v", 1.0),
-        node("f", "Fill", ["p", "v"], T=FLOAT, index_type=INT32), identity("y", "f"),
+        node("n", "StringLength", ["r"], unit="BYTE"), typed("Pack", "p", "n", kind=INT32, N=1, axis=0),
+        scalar("v", 1.0), typed("Fill", "f", "p", "v", index_type=INT32), identity("y", "f"),
     )  # fmt: skip
 
 
 def match_for_a_shape(folder: Path) -> bytes:
     return graph_bytes(
         text("path", f"{folder}/*"), node("m", "MatchingFiles", ["path"]),
-        node("n", "Size", ["m"], T=STRING, out_type=INT32), node("p", "Pack", ["n"], N=1, T=INT32, axis=0),
-        scalar("v", 1.0), node("f", "Fill", ["p", "v"], T=FLOAT, index_type=INT32), identity("y", "f"),
+        typed("Size", "n", "m", kind=STRING, out_type=INT32), typed("Pack", "p", "n", kind=INT32, N=1, axis=0),
+        scalar("v", 1.0), typed("Fill", "f", "p", "v", index_type=INT32), identity("y", "f"),
     )  # fmt: skip
 
 
@@ -238,7 +239,7 @@ def attr_of_a_call_inside(folder: Path) -> bytes:
 
 
 def gradient(folder: Path) -> bytes:
-    f = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
+    f = function("F", identity("y", "x"), ret="y:output:0")
     g = writer("G", str(folder / "out"))
     g.signature.input_arg.add(name="dy", type=1)
     kinds = {"Tin": dtypes(FLOAT, FLOAT), "Tout": dtypes(FLOAT)}
@@ -247,7 +248,7 @@ def gradient(folder: Path) -> bytes:
 
 
 def implementation(folder: Path) -> bytes:
-    f = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
+    f = function("F", identity("y", "x"), ret="y:output:0")
     w = writer("W", str(folder / "out"))
     for item, device in ((f, b"GPU"), (w, b"CPU")):
         item.attr["api_implements"].s = b"impl"
@@ -283,7 +284,7 @@ def saves_far_away(address: str) -> bytes:
 
 
 def debugs_far_away(address: str) -> bytes:
-    made = node("y", "DebugNanCount", ["x"], T=FLOAT, debug_urls=[f"grpc://{address}"], tensor_name="x:0")
+    made = typed("DebugNanCount", "y", "x", debug_urls=[f"grpc://{address}"], tensor_name="x:0")
     return graph_bytes(X, made)
 
 

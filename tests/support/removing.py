@@ -6,8 +6,10 @@ from gdsurgeon.select import Selection
 from support.graphs import (
     FLOAT,
     identity,
-    node,
+    neg,
     placeholder,
+    relu,
+    typed,
 )  # fmt: skip
 
 
@@ -20,8 +22,8 @@ def chain() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (2,)),
         identity("a", "x"),
-        node("b", "Relu", ["a"], T=FLOAT),
+        relu("b", "a"),
         identity("c", "b"),
-        node("y", "Neg", ["c"], T=FLOAT),
-        node("z", "Abs", ["b"], T=FLOAT),
+        neg("y", "c"),
+        typed("Abs", "z", "b"),
     ]

@@ -10,7 +10,7 @@ from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.terms import Rule
 from support.expecting import account, refused
-from support.graphs import FLOAT, graph, node, placeholder
+from support.graphs import graph, placeholder, typed
 
 X = placeholder("x")
 REFUSALS = ("bad-rule", "nothing-matched", "nothing-to-do")
@@ -18,7 +18,7 @@ REFUSALS = ("bad-rule", "nothing-matched", "nothing-to-do")
 
 
 def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
-    return node(name, op, [a, b, *controls], T=FLOAT)
+    return typed(op, name, a, b, *controls)
 
 
 def rewritten(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> tuple[Graph, EditResult]:

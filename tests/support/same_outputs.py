@@ -29,27 +29,27 @@ def model() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.const("axis", 1, "int32")
-    m.node("halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.typed("Split", "halves", "axis", "x", num_split=2)
     m.const("t/scale", [2.0, 3.0])
-    m.node("t/scaled", "Mul", ["halves:1", "t/scale"], T="float32")
-    m.node("t/difference", "Sub", ["halves", "t/scaled"], T="float32")
-    m.node("t/parts", "Split", ["axis", "t/difference"], T="float32", num_split=2)
-    m.node("t/joined", "ConcatV2", ["t/parts:1", "t/parts", "axis"], T="float32", N=2, Tidx="int32")
+    m.typed("Mul", "t/scaled", "halves:1", "t/scale")
+    m.typed("Sub", "t/difference", "halves", "t/scaled")
+    m.typed("Split", "t/parts", "axis", "t/difference", num_split=2)
+    m.typed("ConcatV2", "t/joined", "t/parts:1", "t/parts", "axis", N=2, Tidx="int32")
     _functions(m)
     call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
     m.node("called", "PartitionedCall", ["t/joined", "halves"], **call)
-    m.node("sum", "Sub", ["called", "called:1"], T="float32")
+    m.typed("Sub", "sum", "called", "called:1")
     m.const("size", 1, "int32")
     m.const("first", 0, "int32")
     m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
-    m.node("write", "TensorArrayWriteV3", ["array", "first", "sum", "array:1"], T="float32")
+    m.typed("TensorArrayWriteV3", "write", "array", "first", "sum", "array:1")
     m.node("stored", "TensorArrayReadV3", ["array", "first", "array:1", "^write"], dtype="float32")
     # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
     m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
-    m.node("y", "Neg", ["stored"], T="float32")
+    m.typed("Neg", "y", "stored")
     m.const("k", 5.0)
-    m.node("apart", "Sub", ["x", "k"], T="float32")
+    m.typed("Sub", "apart", "x", "k")
     return m
 
 
@@ -71,15 +71,15 @@ def body() -> Builder:
     p.placeholder("b", "float32", (1, 2))
     p.placeholder("a", "float32", (1, 2))
     p.const("w", [2.0, 3.0])
-    p.node("times", "Mul", ["b", "w"], T="float32")
-    p.node("result", "Sub", ["a", "times"], T="float32")
+    p.typed("Mul", "times", "b", "w")
+    p.typed("Sub", "result", "a", "times")
     return p
 
 
 def part() -> Builder:
     p = Builder()
     p.placeholder("in", "float32", (1, 4))
-    p.node("out", "Neg", ["in"], T="float32")
+    p.typed("Neg", "out", "in")
     return p
 
 
@@ -147,10 +147,10 @@ def numbers() -> Builder:
     m.placeholder("x", "float32", (2,))
     m.const("one", [1.0, 1.0])
     m.const("k", [3.0, 3.0])
-    m.node("z", "Mul", ["x", "k"], T="float32")
-    m.node("hidden", "Shape", ["z"], T="float32", out_type="int32")
-    m.node("y", "AddV2", ["x", "one"], T="float32")
-    m.node("size", "Neg", ["hidden"], T="int32")
+    m.typed("Mul", "z", "x", "k")
+    m.typed("Shape", "hidden", "z", out_type="int32")
+    m.typed("AddV2", "y", "x", "one")
+    m.typed("Neg", "size", "hidden", kind="int32")
     return m
 
 
@@ -164,7 +164,7 @@ def without_comparable_outputs(y: str) -> dict[str, Builder]:
     def ending_in(op: str, **attrs: Any) -> Builder:
         m = Builder()
         m.placeholder("x", "float32", (2,))
-        m.node("t/same", "Identity", ["x"], T="float32")
+        m.typed("Identity", "t/same", "x")
         m.node(y, op, ["t/same"], **attrs)
         return m
 

@@ -11,7 +11,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, selected_nodes
 from support.desk import check_error
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node
+from support.graphs import INT32, add, const, graph, identity, node, typed
 
 
 def names(found: Graph, **selection: Any) -> list[str]:
@@ -40,7 +40,7 @@ def split() -> list[bytes]:
     return [
         const("axis", [0], INT32, ()),
         const("v", [1, 2, 3]),
-        node("s", "Split", ["axis", "v"], T=FLOAT, num_split=3),
+        typed("Split", "s", "axis", "v", num_split=3),
         identity("p", "s"),
         identity("q", "s:1"),
         add("r", "s:1", "s:2"),

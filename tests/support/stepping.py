@@ -34,7 +34,7 @@ def model(dtype: str = "float32", shape: Sequence[int] | None = NHWC) -> Graph:
     """A model whose input `x` takes SHAPE of DTYPE, and whose output is `y`."""
     m = Builder()
     m.placeholder("x", dtype, shape)
-    m.node("y", "Identity", ["x"], T=dtype)
+    m.typed("Identity", "y", "x", kind=dtype)
     return m.graph("model.pb")
 
 

@@ -22,24 +22,24 @@ def model() -> Builder:
     m.placeholder("x2", "float32", (1, 4))
     m.placeholder("z", "float32", (1, 2))
     m.const("axis", 1, "int32")
-    m.node("t/halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.typed("Split", "t/halves", "axis", "x", num_split=2)
     m.const("t/scale", [2.0, 3.0])
-    m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
-    m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
+    m.typed("Mul", "t/scaled", "t/halves:1", "t/scale")
+    m.typed("Sub", "t/difference", "t/halves", "t/scaled")
     looped = doubling_loop(m, "t/while", "t/difference")
-    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
+    m.typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32")
     m.const("t/size", 1, "int32")
     m.const("t/first", 0, "int32")
     m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
-    m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", looped, "t/array:1"], T="float32")
+    m.typed("TensorArrayWriteV3", "t/write", "t/array", "t/first", looped, "t/array:1")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
     # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
     m.const("true", True, "bool")
     m.node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
-    m.node("t/result", "Sub", ["t/stored", "t/scaled"], T="float32")
-    m.node("y", "Sub", ["t/result", "z"], T="float32")
+    m.typed("Sub", "t/result", "t/stored", "t/scaled")
+    m.typed("Sub", "y", "t/result", "z")
     m.const("k", 5.0)
-    m.node("apart", "Sub", ["z", "k"], T="float32")
+    m.typed("Sub", "apart", "z", "k")
     return m
 
 
@@ -48,9 +48,9 @@ def part() -> Builder:
     p = Builder()
     p.placeholder("in", "float32", (1, 2))
     p.const("two", 2.0)
-    p.node("twice", "Mul", ["in", "two"], T="float32")
+    p.typed("Mul", "twice", "in", "two")
     p.const("k", 7.0)
-    p.node("out", "Sub", ["twice", "k"], T="float32")
+    p.typed("Sub", "out", "twice", "k")
     return p
 
 
@@ -87,5 +87,5 @@ MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
 def negative(given: str = "in", result: str = "out", size: int = 1) -> Builder:
     p = Builder()
     p.placeholder(given, "float32", (size,))
-    p.node(result, "Neg", [given], T="float32")
+    p.typed("Neg", result, given)
     return p

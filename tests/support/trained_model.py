@@ -27,6 +27,7 @@ from support.graphs import (
     placeholder,
     scalar,
     tensor,
+    typed,
 )
 
 VARIABLES = {"net/v": "net/v", "net/v/Momentum": "net/v/Momentum", "net/w": "of_old/w", "net/w/Momentum": "old_slot"}
@@ -39,7 +40,7 @@ def _variable(name: str, of: str, value: Sequence[float]) -> list[bytes]:
     return [
         node(name, "VariableV2", dtype=FLOAT, shape=(2,), **({"_class": together} if of != name else {})),
         node(f"{name}/initial", "Const", dtype=FLOAT, value=tensor(value)),
-        node(f"{name}/Assign", "Assign", [name, f"{name}/initial"], T=FLOAT, _class=together),
+        typed("Assign", f"{name}/Assign", name, f"{name}/initial", _class=together),
         identity(f"{name}/read", name, _class=together),
     ]
 
@@ -65,17 +66,13 @@ def graph() -> bytes:
     return graph_bytes(
         placeholder("x", FLOAT, (2,)),
         *(n for name in names for n in _variable(name, name.removesuffix("/Momentum"), [1, 2])),
-        node("net/mul", "Mul", ["x", "net/w/read"], T=FLOAT),
-        add("net/y", "net/mul", "net/v/read"),
-        scalar("net/rate", 0.5),
-        node("net/gradient_of_w", "Mul", ["net/y", "x"], T=FLOAT),
-        identity("net/gradient_of_v", "net/y"),
+        typed("Mul", "net/mul", "x", "net/w/read"), add("net/y", "net/mul", "net/v/read"), scalar("net/rate", 0.5),
+        typed("Mul", "net/gradient_of_w", "net/y", "x"), identity("net/gradient_of_v", "net/y"),
         _step("net/w"), _step("net/v"),
         node("net/train", "NoOp", ["^net/train_w", "^net/train_v"]),
         node("net/init", "NoOp", [f"^{name}/Assign" for name in names]),
         node("init", "NoOp", [f"^{name}/Assign" for name in names]),
-        node("follow/Assign", "Assign", ["net/v", "net/w/read"], T=FLOAT),
-        node("follow", "NoOp", ["^follow/Assign"]),
+        typed("Assign", "follow/Assign", "net/v", "net/w/read"), node("follow", "NoOp", ["^follow/Assign"]),
         identity("out", "net/y"),
         text("save/file", ["model"], ()),
         text("save/SaveV2/names", keys), text("save/SaveV2/slices", slices),
@@ -83,8 +80,8 @@ def graph() -> bytes:
         identity("save/saved", "save/file", "^save/SaveV2", kind=STRING),
         text("save/RestoreV2/names", keys), text("save/RestoreV2/slices", slices),
         node("save/RestoreV2", "RestoreV2", places("RestoreV2"), dtypes=kinds),
-        *(node(f"save/Assign_{at}", "Assign", [name, f"save/RestoreV2:{at}" if at else "save/RestoreV2"], T=FLOAT,
-               _class=[f"loc:@{name.removesuffix('/Momentum')}"]) for at, name in enumerate(names)),
+        *(typed("Assign", f"save/Assign_{at}", name, f"save/RestoreV2:{at}" if at else "save/RestoreV2",
+                _class=[f"loc:@{name.removesuffix('/Momentum')}"]) for at, name in enumerate(names)),
         node("save/restore_shard", "NoOp", [f"^save/Assign_{at}" for at in range(len(names))]),
         node("save/restore_all", "NoOp", ["^save/restore_shard"]),
         trailer=VERSIONS,

@@ -35,7 +35,7 @@ def scaled(
     b = Builder()
     b.placeholder(x, dtype, shape)
     b.const("c", factor, dtype)
-    b.node(y, "Mul", [x, "c"], T=dtype)
+    b.typed("Mul", y, x, "c", kind=dtype)
     return b
 
 
@@ -45,7 +45,7 @@ def chain(*others: str) -> Builder:
     b.placeholder("x", "float32", (-1, 4))
     last = "x"
     for name, op in zip("pqrsy", ("Exp", "Sigmoid", "Neg", "Tanh", "Abs"), strict=True):
-        last = b.node(name, "Softplus" if name in others else op, [last], T="float32")
+        last = b.typed("Softplus" if name in others else op, name, last)
     return b
 
 
@@ -58,7 +58,7 @@ def deep(*perturbed: int) -> Builder:
     for i, value in enumerate(values):
         value[3] += 0.01 * (i in perturbed)
         b.const(f"layer{i}/w", value)
-        last = b.node(f"layer{i}/y", "Mul" if i % 2 else "AddV2", [last, f"layer{i}/w"], T="float32")
+        last = b.typed("Mul" if i % 2 else "AddV2", f"layer{i}/y", last, f"layer{i}/w")
     return b
 
 
@@ -67,12 +67,12 @@ def difference(*, swapped: bool = False, op: str = "Sub", alpha: float = 0.2) ->
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
     b.placeholder("z", "float32", (-1, 4))
-    b.node("a", "Neg", ["x"], T="float32")
-    b.node("b", "Exp", ["z"], T="float32")
+    b.typed("Neg", "a", "x")
+    b.typed("Exp", "b", "z")
     b.node("d", op, ["b", "a"] if swapped else ["a", "b"], T="float32")
     b.const("axis", [1], "int32")
-    b.node("s", "Sum", ["d", "axis"], T="float32", Tidx="int32", keep_dims=True)
-    b.node("y", "LeakyRelu", ["s"], T="float32", alpha=alpha)
+    b.typed("Sum", "s", "d", "axis", Tidx="int32", keep_dims=True)
+    b.typed("LeakyRelu", "y", "s", alpha=alpha)
     return b
 
 
@@ -84,9 +84,9 @@ def calling(factor: float = 2.0) -> Builder:
     body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
     body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
     function.ret["r"] = "product:z:0"
-    b.node("before", "Neg", ["x"], T="float32")
+    b.typed("Neg", "before", "x")
     b.node("call", "PartitionedCall", ["before"], f=func("F"), Tin=["float32"], Tout=["float32"])
-    b.node("y", "Abs", ["call"], T="float32")
+    b.typed("Abs", "y", "call")
     return b
 
 
@@ -109,10 +109,10 @@ def normalised(offset: float = 0.0, mean_offset: float = 0.0) -> Builder:
     b.placeholder("x", "float32", (-1, 4, 4, 2))
     for name, value in (("scale", [1, 1]), ("offset", [0, offset]), ("mean", [0, mean_offset]), ("var", [1, 1])):
         b.const(name, value)
-    b.node("bn", "FusedBatchNormV3", ["x", "scale", "offset", "mean", "var"], T="float32", U="float32",
-           is_training=True, epsilon=0.001, exponential_avg_factor=0.5)  # fmt: skip
-    b.node("y", "Identity", ["bn"], T="float32")
-    b.node("mean_seen", "Identity", ["bn:1"], T="float32")
+    b.typed("FusedBatchNormV3", "bn", "x", "scale", "offset", "mean", "var", U="float32", is_training=True,
+            epsilon=0.001, exponential_avg_factor=0.5)  # fmt: skip
+    b.typed("Identity", "y", "bn")
+    b.typed("Identity", "mean_seen", "bn:1")
     return b
 
 
@@ -120,8 +120,8 @@ def split(second: str = "parts:1") -> Builder:
     b = Builder()
     b.placeholder("x", "float32", (-1, 6))
     b.const("axis", 1, "int32")
-    b.node("parts", "Split", ["axis", "x"], T="float32", num_split=3)
-    b.node("y", "Sub", [second, "parts"], T="float32")
+    b.typed("Split", "parts", "axis", "x", num_split=3)
+    b.typed("Sub", "y", second, "parts")
     return b
 
 
@@ -137,11 +137,11 @@ def noisy(op: str = "Mul") -> Builder:
     """y = x + (noise OP 3): an unseeded random op outside of functions, which can be drawn once for both."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
-    b.node("shape", "Shape", ["x"], T="float32", out_type="int32")
-    b.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=0, seed2=0)
+    b.typed("Shape", "shape", "x", out_type="int32")
+    b.typed("RandomUniform", "noise", "shape", kind="int32", dtype="float32", seed=0, seed2=0)
     b.const("three", 3.0)
-    b.node("louder", op, ["noise", "three"], T="float32")
-    b.node("y", "AddV2", ["x", "louder"], T="float32")
+    b.typed(op, "louder", "noise", "three")
+    b.typed("AddV2", "y", "x", "louder")
     return b
 
 
@@ -156,10 +156,10 @@ def calling_chance(*, beside: bool = False) -> Builder:
     function.signature.is_stateful = True
     function.ret["r"] = "product:z:0"
     b.node("call", "StatefulPartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32"])
-    b.node("y", "Abs", ["call"], T="float32")
+    b.typed("Abs", "y", "call")
     if beside:
         b.const("two", 2.0)
-        b.node("z", "Mul", ["x", "two"], T="float32")
+        b.typed("Mul", "z", "x", "two")
     return b
 
 
@@ -168,10 +168,10 @@ def classifying(factor: float = 1.0) -> Builder:
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
     b.const("w", np.arange(20).reshape(4, 5) * factor)
-    b.node("logits", "MatMul", ["x", "w"], T="float32")
-    b.node("scores", "Softmax", ["logits"], T="float32")
+    b.typed("MatMul", "logits", "x", "w")
+    b.typed("Softmax", "scores", "logits")
     b.const("axis", 1, "int32")
-    b.node("class", "ArgMax", ["scores", "axis"], T="float32", Tidx="int32", output_type="int64")
+    b.typed("ArgMax", "class", "scores", "axis", Tidx="int32", output_type="int64")
     return b
 
 
@@ -181,8 +181,8 @@ def dropping(keep: bool) -> Builder:
     last = "x"
     if keep:
         b.placeholder("keep_prob", "float32", ())
-        last = b.node("dropped", "RealDiv", ["x", "keep_prob"], T="float32")
-    b.node("y", "Exp", [last], T="float32")
+        last = b.typed("RealDiv", "dropped", "x", "keep_prob")
+    b.typed("Exp", "y", last)
     return b
 
 
@@ -190,25 +190,25 @@ def of_all_kinds(factor: float = 2.0) -> Builder:
     """Outputs with NaN, texts that end with NUL, bfloat16, integers, bools."""
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
-    b.node("log", "Log", ["x"], T="float32")
-    b.node("nans", "Identity", ["log"], T="float32")
+    b.typed("Log", "log", "x")
+    b.typed("Identity", "nans", "log")
     b.const("factor", factor)
     b.node("factor16", "Cast", ["factor"], SrcT="float32", DstT="bfloat16")
     b.node("x16", "Cast", ["x"], SrcT="float32", DstT="bfloat16")
-    b.node("brains", "Mul", ["x16", "factor16"], T="bfloat16")
+    b.typed("Mul", "brains", "x16", "factor16", kind="bfloat16")
     b.const("raw", [b"a\0", b"", b"\xff"], "string")
-    b.node("texts", "Identity", ["raw"], T="string")
+    b.typed("Identity", "texts", "raw", kind="string")
     b.const("numbers", [1, 2], "int64")
-    b.node("whole", "Identity", ["numbers"], T="int64")
+    b.typed("Identity", "whole", "numbers", kind="int64")
     b.const("one", 1.0)
-    b.node("less", "Less", ["x", "one"], T="float32")
+    b.typed("Less", "less", "x", "one")
     return b
 
 
 def constant(dtype: str, value: Any) -> Builder:
     b = Builder()
     b.const("c", value, dtype)
-    b.node("y", "Identity", ["c"], T=dtype)
+    b.typed("Identity", "y", "c", kind=dtype)
     return b
 
 
@@ -219,10 +219,10 @@ def divided(*, hidden: bool) -> Builder:
     b.const("c", np.full((2, 4), 255.0))
     if hidden:
         b.node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=(-1, 4))
-    b.node("q", "RealDiv", ["x", "d" if hidden else "c"], T="float32")
+    b.typed("RealDiv", "q", "x", "d" if hidden else "c")
     last = "q"
     for name, op in (("n", "Neg"), ("k", "Sigmoid"), ("y", "Abs")):
-        last = b.node(name, op, [last], T="float32")
+        last = b.typed(op, name, last)
     return b
 
 
@@ -232,10 +232,10 @@ def giant() -> Builder:
     b.placeholder("x", "float32", (-1, 4))
     b.const("dims", [1 << 17, 1 << 17], "int32")
     b.const("one", 1.0)
-    b.node("fill", "Fill", ["dims", "one"], T="float32", index_type="int32")
+    b.typed("Fill", "fill", "dims", "one", index_type="int32")
     b.const("axes", [0, 1], "int32")
-    b.node("sum", "Sum", ["fill", "axes"], T="float32", Tidx="int32", keep_dims=False)
-    b.node("y", "AddV2", ["x", "sum"], T="float32")
+    b.typed("Sum", "sum", "fill", "axes", Tidx="int32", keep_dims=False)
+    b.typed("AddV2", "y", "x", "sum")
     return b
 
 
@@ -303,6 +303,6 @@ def twice(factor: float) -> Builder:
     body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
     function.ret["r"], function.ret["s"] = "a", "product:z:0"
     b.node("call", "PartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32", "float32"])
-    b.node("y", "Neg", ["call"], T="float32")
-    b.node("z", "Abs", ["call:1"], T="float32")
+    b.typed("Neg", "y", "call")
+    b.typed("Abs", "z", "call:1")
     return b

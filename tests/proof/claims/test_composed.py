@@ -19,18 +19,18 @@ def part(name: str, suffix: str, *more: str) -> Builder:
     """exp(NAME), |NAME| and (with MORE) tensors that cannot be compared."""
     b = Builder()
     b.placeholder(name, "float32", (-1, 4))
-    b.node(f"{name}{suffix}", "Exp", [name], T="float32")
-    b.node("extra", "Abs", [name], T="float32")
+    b.typed("Exp", f"{name}{suffix}", name)
+    b.typed("Abs", "extra", name)
     if more:
-        b.node("shape", "Shape", [name], T="float32", out_type="int32")
-        b.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32")
+        b.typed("Shape", "shape", name, out_type="int32")
+        b.typed("RandomUniform", "noise", "shape", kind="int32", dtype="float32")
     return b
 
 
 def model() -> Builder:
     b = Builder()
     b.placeholder("x", "float32", (-1, 4))
-    b.node("y", "Neg", ["x"], T="float32")
+    b.typed("Neg", "y", "x")
     return b
 
 
@@ -62,9 +62,9 @@ def test_a_part_that_states_no_shape_is_fed_what_the_model_takes(
 ) -> None:
     b, pre = Builder(), Builder()
     b.placeholder("x", "float32", shape)
-    b.node("y", "Neg" if shape else "SpaceToDepth", ["x"], T="float32", **({} if shape else {"block_size": 2}))
+    b.typed("Neg" if shape else "SpaceToDepth", "y", "x", **{} if shape else {"block_size": 2})
     pre.placeholder("x", "float32", None)
-    pre.node("x_preprocessed", "Exp", ["x"], T="float32")
+    pre.typed("Exp", "x_preprocessed", "x")
     proof = proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb")))
     assert proof.feeds["x"].startswith("float32 [1,4]" if shape else "float32 [1,64,64,3]")
 
@@ -73,10 +73,10 @@ def test_a_graph_behind_a_variable_cannot_be_proven(executor: Executor) -> None:
     b = model()
     b.node("v", "VariableV2", [], dtype="float32", shape=(2,))
     b.const("start", [1.0, 2.0])
-    b.node("assigned", "Assign", ["v", "start"], T="float32")
+    b.typed("Assign", "assigned", "v", "start")
     post = Builder()
     post.placeholder("assigned", "float32", (2,))
-    post.node("assigned_postprocessed", "Exp", ["assigned"], T="float32")
+    post.typed("Exp", "assigned_postprocessed", "assigned")
     error = caught(executor, b, lambda g: add_postprocessing(g, post.graph("post.pb")))
     assert error.exit_code == 7 and error.code == "nothing-comparable"
 
@@ -86,7 +86,7 @@ def test_a_part_that_hands_texts_on_is_fed_what_is_read_behind_it(executor: Exec
     b.placeholder("x", "string", ())
     b.node("y", "DecodeJpeg", ["x"], channels=3)
     pre.placeholder("x", "string", ())
-    pre.node("x_preprocessed", "Identity", ["x"], T="string")
+    pre.typed("Identity", "x_preprocessed", "x", kind="string")
     assert proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb"))).compared
 
 
@@ -94,13 +94,13 @@ def test_a_batch_that_the_edited_graph_does_not_take_is_not_counted(executor: Ex
     m = Builder()
     m.placeholder("x", "float32", (-1, 4))
     m.const("one", [1, 4], "int32")
-    m.node("rows", "Reshape", ["x", "one"], T="float32", Tshape="int32")
-    m.node("n", "Neg", ["rows"], T="float32")
-    m.node("y", "Exp", ["n"], T="float32")
-    m.node("side", "Relu", ["x"], T="float32")
+    m.typed("Reshape", "rows", "x", "one", Tshape="int32")
+    m.typed("Neg", "n", "rows")
+    m.typed("Exp", "y", "n")
+    m.typed("Relu", "side", "x")
     part = Builder()
     part.placeholder("in", "float32")
-    part.node("out", "Abs", ["in"], T="float32")
+    part.typed("Abs", "out", "in")
     proof = proven(executor, m, lambda g: gds.insert(g, "n", part.graph()))
     assert proof.samples == 2 and proof.batches == [1]
 
@@ -117,11 +117,11 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
     call.attr["f"].func.name = "noise"
     call.attr["Tin"].list.type.append(1)
     call.attr["Tout"].list.type.append(1)
-    m.node("y", "Neg", ["noisy"], T="float32")
-    m.node("beside", "Exp", ["x"], T="float32")
+    m.typed("Neg", "y", "noisy")
+    m.typed("Exp", "beside", "x")
     part = Builder()
     part.placeholder("in", "float32")
-    part.node("out", "Abs", ["in"], T="float32")
+    part.typed("Abs", "out", "in")
 
     def edit(g: Graph) -> EditResult:
         return gds.insert(g, "noisy", part.graph())
@@ -133,7 +133,7 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
 def test_one_image_is_one_text_where_the_shape_of_the_raw_input_is_unknown(executor: Executor) -> None:
     m = Builder()
     m.placeholder("x", "float32", (-1, -1, 3))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     pre = Builder()
     pre.placeholder("x", "string")
     pre.node("decoded", "DecodeJpeg", ["x"], channels=3)

@@ -309,8 +309,8 @@ def reshaping(last: tuple[int, ...]) -> Builder:
     m.placeholder("x", "float32", (1, 2, 3))
     for name, read, shape in (("flat", "x", (-1, 6)), ("y", "flat", last)):
         m.const(f"{name}/shape", shape, "int32")
-        m.node(name, "Reshape", [read, f"{name}/shape"], T="float32", Tshape="int32")
-    m.node("z", "Neg", ["y"], T="float32")
+        m.typed("Reshape", name, read, f"{name}/shape", Tshape="int32")
+    m.typed("Neg", "z", "y")
     return m
 
 
@@ -344,8 +344,8 @@ def test_feeds_of_what_is_no_input_of_the_result_are_refused(name: str, feed: st
 def test_shapes_by_the_user(executor: Executor) -> None:
     m = Builder()
     m.placeholder("x", "float32", (-1, 2))
-    m.node("t/a", "Neg", ["x"], T="float32")
-    m.node("y", "Abs", ["t/a"], T="float32")
+    m.typed("Neg", "t/a", "x")
+    m.typed("Abs", "y", "t/a")
     edits: dict[str, tuple[Edit, str]] = {
         "clone": (lambda g: clone_scope(g, "t", "u"), "x"),
         "extract": (lambda g: extract(g, ["t/a"], ["y"]), "t/a"),
@@ -366,7 +366,7 @@ def test_a_part_that_does_not_run_on_its_own_is_told_from_one_that_was_spoilt(ex
     p.const("message", "never", "string")
     p.const("false", False, "bool")
     p.node("check", "Assert", ["false", "message"], T=["string"], summarize=3)
-    p.node("out", "Identity", ["in", "^check"], T="float32")
+    p.typed("Identity", "out", "in", "^check")
     for edit in (lambda g: import_graph(g, p.graph("part.pb")), lambda g: insert(g, "z", p.graph("part.pb"))):
         error = caught(executor, model(), edit)
         assert error.exit_code in (5, 7)
@@ -418,10 +418,10 @@ SIZED: dict[str, Edit] = {
 def test_a_tensor_that_is_cut_is_fed_in_a_size_that_all_of_the_model_takes(executor: Executor, name: str) -> None:
     b = Builder()
     b.placeholder("x", "float32", None)
-    b.node("a", "Neg", ["x"], T="float32")
-    b.node("b", "Abs", ["x"], T="float32")
-    b.node("sum", "AddV2", ["a", "b"], T="float32")
-    b.node("y", "SpaceToDepth", ["sum" if name == "remove" else "a"], T="float32", block_size=7)
+    b.typed("Neg", "a", "x")
+    b.typed("Abs", "b", "x")
+    b.typed("AddV2", "sum", "a", "b")
+    b.typed("SpaceToDepth", "y", "sum" if name == "remove" else "a", block_size=7)
     assert proven(executor, b, SIZED[name]).feeds["a"] == "float32 [1,224,224,3]"
 
 
@@ -433,13 +433,13 @@ def dice(seed: int = 0, seed2: int = 0) -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("shape", [2], "int32")
-    m.node("noise", "RandomStandardNormal", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
-    m.node("noisy", "AddV2", ["x", "noise"], T="float32")
-    m.node("t/draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
-    m.node("t/sum", "AddV2", ["noisy", "t/draw"], T="float32")
-    m.node("t/result", "Sub", ["t/sum", "noise"], T="float32")
-    m.node("y", "Neg", ["t/result"], T="float32")
-    m.node("w", "Neg", ["noise"], T="float32")
+    m.typed("RandomStandardNormal", "noise", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.typed("AddV2", "noisy", "x", "noise")
+    m.typed("RandomUniform", "t/draw", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.typed("AddV2", "t/sum", "noisy", "t/draw")
+    m.typed("Sub", "t/result", "t/sum", "noise")
+    m.typed("Neg", "y", "t/result")
+    m.typed("Neg", "w", "noise")
     return m
 
 
@@ -468,8 +468,8 @@ def dice_body() -> Builder:
     p = Builder()
     p.placeholder("in", "float32", (2,))
     p.const("size", [2], "int32")
-    p.node("gamble", "RandomUniform", ["size"], T="int32", dtype="float32", seed=7)
-    p.node("out", "AddV2", ["in", "gamble"], T="float32")
+    p.typed("RandomUniform", "gamble", "size", kind="int32", dtype="float32", seed=7)
+    p.typed("AddV2", "out", "in", "gamble")
     return p
 
 
@@ -556,18 +556,18 @@ def seeded_loop(seed: int) -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     done = doubling_loop(m, "t/while", "x", rounds=2)
-    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
+    m.typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32")
     m.const("t/while/shape", [2], "int32", controls=["^t/while/again"])
-    m.node("t/while/draw", "RandomUniform", ["t/while/shape"], T="int32", dtype="float32", seed=seed, seed2=seed)
+    m.typed("RandomUniform", "t/while/draw", "t/while/shape", kind="int32", dtype="float32", seed=seed, seed2=seed)
     for node in m.graph_def.node:
         if node.name == "t/while/less_s":
             node.input[1] = "t/while/draw"
         if node.op == "Enter":
             node.attr["parallel_iterations"].i = 1  # else they overlap, and draw in one order or another
-    m.node("y", "Neg", [done], T="float32")
+    m.typed("Neg", "y", done)
     m.placeholder("z", "float32", (2,))
-    m.node("same", "Identity", ["z"], T="float32")
-    m.node("w", "Sub", ["same", done], T="float32")
+    m.typed("Identity", "same", "z")
+    m.typed("Sub", "w", "same", done)
     return m
 
 
@@ -607,9 +607,9 @@ def stateful() -> Builder:
     m.node("t/found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="string", Tout="float32")
     m.node("t/v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v")
     m.const("start", [9.0])
-    m.node("assign", "Assign", ["t/v", "start"], T="float32")
-    m.node("t/result", "Sub", ["t/found", "t/v"], T="float32")
-    m.node("y", "Neg", ["t/result"], T="float32")
+    m.typed("Assign", "assign", "t/v", "start")
+    m.typed("Sub", "t/result", "t/found", "t/v")
+    m.typed("Neg", "y", "t/result")
     return m
 
 
@@ -673,7 +673,7 @@ def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executo
             b.placeholder("x", "float32", (2,))
         else:
             b.node("x", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="")
-        b.node("y", "Neg", ["x"], T="float32")
+        b.typed("Neg", "y", "x")
         return b
 
     edit: Edit = lambda g: import_graph(g, both().graph("part.pb"), scope="p")  # noqa: E731
@@ -689,16 +689,16 @@ def conditional() -> Builder:
     m = Builder()
     m.placeholder("p", "bool", ())
     m.placeholder("x", "float32", (2,))
-    m.node("t/switch", "Switch", ["x", "p"], T="float32")
-    m.node("t/pivot", "Switch", ["p", "p"], T="bool")
-    m.node("t/pivot_t", "Identity", ["t/pivot:1"], T="bool")
-    m.node("t/pivot_f", "Identity", ["t/pivot"], T="bool")
+    m.typed("Switch", "t/switch", "x", "p")
+    m.typed("Switch", "t/pivot", "p", "p", kind="bool")
+    m.typed("Identity", "t/pivot_t", "t/pivot:1", kind="bool")
+    m.typed("Identity", "t/pivot_f", "t/pivot", kind="bool")
     m.const("t/ten", 10.0, controls=["^t/pivot_t"])
     m.const("t/one", 1.0, controls=["^t/pivot_f"])
-    m.node("t/more", "AddV2", ["t/switch:1", "t/ten"], T="float32")
-    m.node("t/less", "Sub", ["t/switch", "t/one"], T="float32")
-    m.node("t/merge", "Merge", ["t/less", "t/more"], T="float32", N=2)
-    m.node("y", "Neg", ["t/merge"], T="float32")
+    m.typed("AddV2", "t/more", "t/switch:1", "t/ten")
+    m.typed("Sub", "t/less", "t/switch", "t/one")
+    m.typed("Merge", "t/merge", "t/less", "t/more", N=2)
+    m.typed("Neg", "y", "t/merge")
     return m
 
 
@@ -720,7 +720,7 @@ def texts(op: str = "StringJoin") -> Builder:
     m.placeholder("x", "string", (2,))
     m.placeholder("z", "string", (2,))
     m.node("t/join", op, ["x", "z"], N=2, separator="-")
-    m.node("y", "Identity", ["t/join"], T="string")
+    m.typed("Identity", "y", "t/join", kind="string")
     return m
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, Ran, check_error
-from support.graphs import FLOAT, INT32, add, const, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, add, const, graph_bytes, identity, node, placeholder, scalar, typed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -86,7 +86,7 @@ def pooled(shape: tuple[int, ...]) -> list[bytes]:
         ints("axes", 1, 2),
         op("sums", "Sum", "x", "axes", Tidx=INT32, keep_dims=False),
         scalar("axis", 1, INT32),
-        node("largest", "ArgMax", ["sums", "axis"], T=FLOAT, Tidx=INT32, output_type=INT32),
+        typed("ArgMax", "largest", "sums", "axis", Tidx=INT32, output_type=INT32),
         const("k", [1, 2, 3]),
         op("constant", "Neg", "k"),
         ints("order", 1, 0),
@@ -125,8 +125,8 @@ def test_other_inputs_are_shared_or_take_part(desk: Desk) -> None:
 
 
 def test_chance_is_not_compared(desk: Desk) -> None:
-    shape = node("shape", "Shape", ["x"], T=FLOAT)
-    draw = node("draw", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT)
+    shape = typed("Shape", "shape", "x")
+    draw = typed("RandomUniform", "draw", "shape", kind=INT32, dtype=FLOAT)
     records = [placeholder("x", FLOAT, (1, 3)), shape, draw, add("noisy", "x", "draw"), op("y", "Neg", "x")]
     ran = set_shape(desk, records, "x=?,3")
     assert ran.code == 0 and "edited(3 rows)" in ran.err, ran.err

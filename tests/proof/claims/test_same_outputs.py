@@ -203,8 +203,8 @@ def relu() -> Builder:
     """For a positive `x` the same as `x`."""
     m = Builder()
     m.placeholder("x", "float32", (3,))
-    m.node("t/positive", "Relu", ["x"], T="float32")
-    m.node("y", "AddV2", ["t/positive", "x"], T="float32")
+    m.typed("Relu", "t/positive", "x")
+    m.typed("AddV2", "y", "t/positive", "x")
     return m
 
 
@@ -220,7 +220,7 @@ def test_scalars_differ_from_sample_to_sample(dtype: str, executor: Executor) ->
     """A value that is baked in shows with the second feed."""
     m = Builder()
     m.placeholder("setting", dtype, ())
-    m.node("y", "Identity", ["setting"], T=dtype)
+    m.typed("Identity", "y", "setting", kind=dtype)
     first = proven(executor, m, lambda g: rename(g, [("y", "z")])).outputs[0].value
     number = first == "True" if dtype == "bool" else float(first)
 
@@ -249,8 +249,8 @@ def test_feeds_where_names_are_exchanged(executor: Executor) -> None:
     m = Builder()
     m.placeholder("a", "float32", (2,))
     m.placeholder("b", "float32", (3,))
-    m.node("y", "Neg", ["a"], T="float32")
-    m.node("z", "Neg", ["b"], T="float32")
+    m.typed("Neg", "y", "a")
+    m.typed("Neg", "z", "b")
     edit: Edit = lambda g: rename(g, [("a", "b"), ("b", "a")])  # noqa: E731
     shapes = [{"a": "[1, 2]", "b": "[1, 2, 3]"}, {"b": "[1, 2]", "a": "[1, 2, 3]"}]
     passed = 0
@@ -328,7 +328,7 @@ def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: 
     m = Builder()
     m.placeholder("x", "int32", (2,))
     m.const("k", [1, 2], "int32")
-    m.node("y", "AddV2", ["x", "k"], T="int32")
+    m.typed("AddV2", "y", "x", "k", kind="int32")
     edit: Edit = lambda g: rename(g, [("y", "z")])  # noqa: E731
     error = caught(executor, m, claiming(spoilt(edit, value("k", [1, 3], "int32")), **loose))
     assert error.exit_code == 5 and "tolerance" not in error.details[0]
@@ -356,7 +356,7 @@ def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("k", [0.0, 0.0])
-    m.node("y", "Mul", ["x", "k"], T="float32")
+    m.typed("Mul", "y", "x", "k")
     wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]), said("k"))
     assert caught(executor, m, wrong).exit_code == 5
     assert proven(executor, m, claiming(wrong, atol=1e-9)).compared

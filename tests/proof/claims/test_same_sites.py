@@ -44,12 +44,12 @@ def model() -> Graph:
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
     m.const("hundredth", 0.01)
-    m.node("scaled", "Mul", ["x", "hundredth"], T="float32")
-    m.node("clipped", "Relu6", ["scaled"], T="float32")
+    m.typed("Mul", "scaled", "x", "hundredth")
+    m.typed("Relu6", "clipped", "scaled")
     m.const("small", 1e-4)
-    m.node("part", "Mul", ["clipped", "small"], T="float32")
+    m.typed("Mul", "part", "clipped", "small")
     m.const("much", 1e3)
-    m.node("y", "AddV2", ["part", "much"], T="float32")
+    m.typed("AddV2", "y", "part", "much")
     return m.graph("model.pb")
 
 
@@ -131,20 +131,20 @@ def scaled_model() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2, 3))
     m.const("w", [1.0, -2.0, 3.0])
-    m.node("scaled", "Mul", ["x", "w"], T="float32")
-    m.node("relu", "Relu", ["scaled"], T="float32")
-    m.node("y", "Sub", ["relu", "w"], T="float32")
+    m.typed("Mul", "scaled", "x", "w")
+    m.typed("Relu", "relu", "scaled")
+    m.typed("Sub", "y", "relu", "w")
     m.const("axis", 1, "int32")
-    m.node("ranked", "Mul", ["relu", "w"], T="float32")
-    m.node("best", "ArgMax", ["ranked", "axis"], T="float32", Tidx="int32", output_type="int64")
-    m.node("apart", "Sub", ["x", "w"], T="float32")
+    m.typed("Mul", "ranked", "relu", "w")
+    m.typed("ArgMax", "best", "ranked", "axis", Tidx="int32", output_type="int64")
+    m.typed("Sub", "apart", "x", "w")
     return m
 
 
 def body() -> Graph:
     p = Builder()
     p.placeholder("in", "float32", (2, 3))
-    p.node("out", "Neg", ["in"], T="float32")
+    p.typed("Neg", "out", "in")
     return p.graph("body.pb")
 
 

@@ -9,7 +9,19 @@ import pytest
 from support import graphs
 from support.desk import check_error
 from support.folding import conv, fused, image, ints, numbers, relu, spelt_out, whole
-from support.graphs import FLOAT, call, const, define, graph_bytes, identity, library, node, placeholder, scalar
+from support.graphs import (
+    FLOAT,
+    call,
+    const,
+    define,
+    graph_bytes,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+    typed,
+)
 
 import gdsurgeon as gds
 from gdsurgeon.edits.simplify import simplify
@@ -32,30 +44,29 @@ MODELS = {
     # What leaves the batch norm is cut off at 0 and 6, and one number is made of all of it.
     "Conv2D": graph_bytes(
         image(), *conv("c", "x", (3, 3, 4, 4)), SMALL, *fused("n", "c", 4)[1:], relu("n", "r", "Relu6"),
-        whole("axes", [1, 2, 3]), node("y", "Mean", ["r", "axes"], T=FLOAT, Tidx=graphs.INT32),
+        whole("axes", [1, 2, 3]), typed("Mean", "y", "r", "axes", Tidx=graphs.INT32),
     ),
     "DepthwiseConv2dNative": graph_bytes(
         image(2), *conv("c", "x", (2, 2, 2, 2), "DepthwiseConv2dNative"), SMALL, *spelt_out("n", "c", 4)[1:],
         relu("n", "r"), *conv("e", "r", (1, 1, 4, 1)), relu("e"),
     ),
     "MatMul": graph_bytes(
-        image(), whole("flat", [-1, 100]), node("f", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [100, 4]),
-        node("c", "MatMul", ["f", "w"], T=FLOAT), SMALL, *spelt_out("n", "c", 4)[1:], relu("n", "r", "Softmax"),
-        relu("r"),
+        image(), whole("flat", [-1, 100]), typed("Reshape", "f", "x", "flat"), numbers("w", [100, 4]),
+        typed("MatMul", "c", "f", "w"), SMALL, *spelt_out("n", "c", 4)[1:], relu("n", "r", "Softmax"), relu("r"),
     ),
 }  # fmt: skip
 
 
 # Grappler fuses the nodes of the batch norm of s; two nodes that it does not know are left.
 MODELS["merged"] = graph_bytes(
-    image(), *conv("c", "x", (3, 3, 4, 4)), *fused("n", "c", 4), node("s", "Sigmoid", ["n"], T=FLOAT),
-    node("m", "Mul", ["n", "s"], T=FLOAT), *conv("d", "m", (3, 3, 4, 4)), *fused("o", "d", 4), relu("o"),
+    image(), *conv("c", "x", (3, 3, 4, 4)), *fused("n", "c", 4), typed("Sigmoid", "s", "n"),
+    typed("Mul", "m", "n", "s"), *conv("d", "m", (3, 3, 4, 4)), *fused("o", "d", 4), relu("o"),
 )  # fmt: skip
 
 
 # So many rows as it says, and no more.
 MODELS["two rows"] = graph_bytes(
-    placeholder("x", FLOAT, (2, 4)), numbers("w", [4, 3]), node("c", "MatMul", ["x", "w"], T=FLOAT),
+    placeholder("x", FLOAT, (2, 4)), numbers("w", [4, 3]), typed("MatMul", "c", "x", "w"),
     *spelt_out("n", "c", 3), relu("n"),
 )  # fmt: skip
 
@@ -78,12 +89,12 @@ def wrong_by_a_part(data: bytes, name: str, channel: int) -> bytes:
 EQUAL = np.repeat(np.random.default_rng(7).uniform(-1, 1, (100, 1)), 2, 1).reshape(-1).tolist()
 MODELS["two stages"] = graph_bytes(
     placeholder("x", FLOAT, (1, 5, 5, 4)), const("c/w", EQUAL, FLOAT, (5, 5, 4, 2)), whole("flat", [-1]),
-    node("c", "Conv2D", ["x", "c/w"], T=FLOAT, padding="VALID", strides=ints([1, 1, 1, 1])),
+    typed("Conv2D", "c", "x", "c/w", padding="VALID", strides=ints([1, 1, 1, 1])),
     *(const(f"n/{part}", [value] * 2) for part, value in (("gamma", 1.5), ("beta", 9), ("mean", 0.1), ("variance", 1))),
-    fused("n", "c", 2)[-1], node("scores", "Reshape", ["n", "flat"], T=FLOAT), scalar("one", 1, graphs.INT32),
-    node("best", "TopKV2", ["scores", "one"], T=FLOAT), numbers("table", [2, 4]), scalar("axis", 0, graphs.INT32),
+    fused("n", "c", 2)[-1], typed("Reshape", "scores", "n", "flat"), scalar("one", 1, graphs.INT32),
+    typed("TopKV2", "best", "scores", "one"), numbers("table", [2, 4]), scalar("axis", 0, graphs.INT32),
     node("f", "GatherV2", ["table", "best:1", "axis"], Tparams=FLOAT, Tindices=graphs.INT32, Taxis=graphs.INT32),
-    numbers("d/w", [4, 3]), node("d", "MatMul", ["f", "d/w"], T=FLOAT), *spelt_out("o", "d", 3), relu("o"),
+    numbers("d/w", [4, 3]), typed("MatMul", "d", "f", "d/w"), *spelt_out("o", "d", 3), relu("o"),
 )  # fmt: skip
 
 
@@ -145,7 +156,7 @@ def test_folds_in_functions_that_are_inlined_are_compared_by_outputs() -> None:
     constants = [numbers("c/w", (1, 1, 4, 2)), *fused("n", "c", 2)[:-1]]
     reads = ["c:output:0", *(f"n/{part}:output:0" for part in ("gamma", "beta", "mean", "variance"))]
     body = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *constants,
-                  node("c", "Conv2D", ["a", "c/w:output:0"], T=FLOAT, padding="SAME", strides=ints([1, 1, 1, 1])),
+                  typed("Conv2D", "c", "a", "c/w:output:0", padding="SAME", strides=ints([1, 1, 1, 1])),
                   node("n", "FusedBatchNormV3", reads, T=FLOAT, U=FLOAT, is_training=False))  # fmt: skip
     found = graphs.graph(image(), call("call", "f", ["x"], [FLOAT], [FLOAT]), relu("call"), library(body))
     result = simplify(found, fold_bn=True)

@@ -19,16 +19,16 @@ def model(most: float = 1000.0) -> bytes:
     """One side of a Relu, both of another, a comparison that is never true, and a clip at MOST."""
     m = Builder()
     m.placeholder("x", "float32", (2, 3))
-    m.node("s", "Sigmoid", ["x"], T="float32")
-    m.node("always", "Relu", ["s"], T="float32")
-    m.node("half", "Relu", ["x"], T="float32")
+    m.typed("Sigmoid", "s", "x")
+    m.typed("Relu", "always", "s")
+    m.typed("Relu", "half", "x")
     m.const("huge", 1e9)
-    m.node("never", "Greater", ["x", "huge"], T="float32")
+    m.typed("Greater", "never", "x", "huge")
     m.node("count", "Cast", ["never"], SrcT="bool", DstT="float32")
     m.const("most", most)
-    m.node("clipped", "Minimum", ["half", "most"], T="float32")
-    m.node("sum", "Add", ["always", "count"], T="float32")
-    m.node("y", "Add", ["sum", "clipped"], T="float32")
+    m.typed("Minimum", "clipped", "half", "most")
+    m.typed("Add", "sum", "always", "count")
+    m.typed("Add", "y", "sum", "clipped")
     return m.bytes()
 
 
@@ -48,8 +48,8 @@ def looking_up() -> Builder:
     m.const("zero", 0, "int32")
     m.const("rows", [[1.0, -1.0, -0.5], [2.0, -2.0, 1.0], [3.0, -3.0, 1.0], [4.0, -4.0, 1.0], [5.0, -5.0, 1.0]])
     m.node("row", "GatherV2", ["rows", "n", "zero"], Tparams="float32", Tindices="int32", Taxis="int32")
-    m.node("rowed", "ExpandDims", ["row", "zero"], T="float32", Tdim="int32")
-    m.node("y", "Relu", ["rowed"], T="float32")
+    m.typed("ExpandDims", "rowed", "row", "zero", Tdim="int32")
+    m.typed("Relu", "y", "rowed")
     return m
 
 

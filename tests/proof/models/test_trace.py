@@ -45,10 +45,10 @@ def traced(worker: Worker, data: bytes, size: int, *fetches: str) -> bytes:
 def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
     builder = Builder()
     x = builder.placeholder("x", shape=[-1, -1])
-    builder.node("before/negative", "Neg", [x], T="float32")
-    builder.node("product", "MatMul", ["before/negative", x], T="float32")
-    builder.node("after", "Abs", ["product"], T="float32")
-    builder.node("idle", "Abs", [x], T="float32")
+    builder.typed("Neg", "before/negative", x)
+    builder.typed("MatMul", "product", "before/negative", x)
+    builder.typed("Abs", "after", "product")
+    builder.typed("Abs", "idle", x)
     least: dict[str, float] = {}  # a node may have to wait for others than those of the graph, but not in each run
     for _ in range(3):
         found = node_times(traced(worker, builder.bytes(), 1200, "after"))
@@ -64,8 +64,8 @@ def chain(length: int) -> bytes:
     builder = Builder()
     last = builder.placeholder("x", shape=[-1, -1])
     for k in range(length):
-        last = builder.node(f"n{k}", "MatMul", [last, "x"], T="float32")
-    builder.node("y", "L2Loss", [last], T="float32")
+        last = builder.typed("MatMul", f"n{k}", last, "x")
+    builder.typed("L2Loss", "y", last)
     return builder.bytes()
 
 
@@ -73,7 +73,7 @@ def fan(width: int) -> bytes:
     """WIDTH products of x and itself, which the sum of them all needs at once."""
     builder = Builder()
     builder.placeholder("x", shape=[-1, -1])
-    made = [builder.node(f"n{k}", "MatMul", ["x", "x"], T="float32") for k in range(width)]
+    made = [builder.typed("MatMul", f"n{k}", "x", "x") for k in range(width)]
     builder.node("y", "AddN", made, T="float32", N=width)
     return builder.bytes()
 
