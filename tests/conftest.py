@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import itertools
 import os
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support import inlining, older, running, v1_control_flow
 from support.aside import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
 from support.patience import LONG_ENOUGH
@@ -49,6 +51,10 @@ if hasattr(_PROVIDERS, "_get_local_constants"):  # older ones draw none
 # Fixtures that start TensorFlow: a test that uses one of them needs the mark.
 STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
+RUNNERS = (running.run, running.outcome, running.outcomes, inlining.same, older.same, v1_control_flow.taken_both_ways)
+RUNNING = frozenset(map(id, RUNNERS))
+"""The identities of functions that run graphs: a test that calls one of them needs the mark."""
+
 ALL_STARTING = re.compile(r"^pytestmark = \[?pytest\.mark\.tensorflow\b", re.MULTILINE)
 """The line of a file of tests that says that all of them do."""
 
@@ -81,8 +87,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if STARTING & set(getattr(item, "fixturenames", ())):
+        if STARTING & set(getattr(item, "fixturenames", ())) or runs_graphs(item):
             item.add_marker(pytest.mark.tensorflow)
+
+
+def runs_graphs(item: pytest.Item) -> bool:
+    """Whether the code of a test calls one of `RUNNERS`."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    names = [name for name in getattr(code, "co_names", ()) if id(getattr(item.module, name, None)) in RUNNING]
+    steps = dis.get_instructions(code) if names else ()
+    return any(step.opname == "LOAD_GLOBAL" and step.argval in names for step in steps)
 
 
 def pytest_collection() -> None:

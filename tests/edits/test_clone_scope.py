@@ -57,7 +57,6 @@ from gdsurgeon.proof.executor import Refused
 # -- plain -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("source", "target"), [("s", "t"), ("s/", "t/"), ("s", "deep/er/t")])
 def test_everything_under_the_scope_once_more(source: str, target: str) -> None:
     found, result = cloned(MODEL, source, target)
@@ -171,7 +170,6 @@ def test_an_input_of_a_type_that_is_not_known() -> None:
 # -- sharing -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_constants_can_be_shared() -> None:
     found, result = cloned(MODEL, share=["/w$"])
     assert graphs.inputs(found)["t/mul"] == ["x", "s/w"] and "t/w" not in found and "t/b" in found
@@ -278,7 +276,6 @@ def test_a_graph_that_runs_on_no_feed_is_given_up_soon(desk: Desk) -> None:
 # -- loops and branches ------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_two_clones_of_a_loop_run_in_one_session() -> None:
     found = graph(*LOOP, scalar("other", 10))
     first = clone_scope(found, "w", "v")
@@ -323,7 +320,6 @@ def test_what_is_computed_in_a_loop_is_cloned() -> None:
     assert sound(found)
 
 
-@pytest.mark.tensorflow
 def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
     records = [placeholder("p", BOOL, ()), X, typed("Switch", "switch", "x", "p"),
                node("s/k", "Const", ["^pivot"], dtype=FLOAT, value=tensor([3, 4])), identity("pivot", "switch:1"),
@@ -332,7 +328,6 @@ def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
     assert taken_both_ways(found, "t/mul") == taken_both_ways(found, "y") == [[[3.0, 8.0]], "a dead value"]
 
 
-@pytest.mark.tensorflow
 def test_a_whole_conditional() -> None:
     records = [placeholder("p", BOOL, ()), X, placeholder("z", FLOAT, (2,)),
                typed("Switch", "s/switch", "x", "p"), neg("s/a", "s/switch:1"),
@@ -439,7 +434,6 @@ def test_a_shared_name_that_nodes_outside_use_too() -> None:
     assert initialised(graphs.written(found), ["init/fill"], "y", "t/find", k=[2, 7]) == [[6.0, -1.0]] * 2
 
 
-@pytest.mark.tensorflow
 def test_a_temporary_variable_is_the_clones_own() -> None:
     """Its name stands in an attr of what ends it."""
     records = [
@@ -456,7 +450,6 @@ def test_a_temporary_variable_is_the_clones_own() -> None:
     assert outcome(found, "y", "t/end", x=[1.0, 2.0]) == [[2.0, 4.0]] * 2
 
 
-@pytest.mark.tensorflow
 def test_functions_with_state_are_copied_and_others_shared() -> None:
     holding = define(
         "count", {"x": FLOAT}, {"o": (FLOAT, "get:value:0")},
@@ -591,17 +584,14 @@ def test_what_functions_restore_besides_variables_is_refused() -> None:
 # -- the model ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_objects_have_no_place_for_variables(desk: Desk, saved_models: Shipped) -> None:
     path = saved_models.path("dense")
     arguments = ["clone-scope", path, "StatefulPartitionedCall", "copy", "-o", "out", *QUICK]
     desk.refused(4, "not-served", *arguments, variables=["copy/b", "copy/w"])
-    ran = desk.run(*arguments, "--variables", "share")
-    assert ran.code == 0, ran.err
+    desk.done(*arguments, "--variables", "share")
     assert read("out").meta_graphs[0].object_graph_def.nodes
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["dense", "keras", "keras_saved"])
 def test_tensorflow_runs_both(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
     """The signature is what it was for all loaders; in TensorFlow 1 the copy is a network of its own."""
@@ -656,9 +646,8 @@ def _try_both(tf: Any, folder: Path, call: str, inputs: dict[str, np.ndarray]) -
         assert all(same(trained_copy, outputs()))
 
 
-@pytest.mark.tensorflow
 def test_what_was_inlined_is_cloned_with_what_it_reads(desk: Desk, saved_models: Shipped) -> None:
-    assert desk.run("inline", saved_models.path("dense"), "--as-v1", "-o", "inlined", *QUICK).code == 0
+    desk.done("inline", saved_models.path("dense"), "--as-v1", "-o", "inlined", *QUICK)
     (product,) = [node.name for node in gds.load("inlined").nodes() if node.op == "MatMul"]
     scope = product.rpartition("/")[0]
     ran = desk.run("clone-scope", "inlined", scope, "copy", "--variables", "all", "-o", "out", *REPORT)

@@ -77,7 +77,6 @@ def test_a_pattern_is_an_input_where_it_is_no_attr() -> None:
 MATCHED = ["s3://", "s3://bucket/x", "s3:/", "", "xs3://", "S3://", "s3://a\n", "s3://a\nb", "\ns3://", "s3://\n"]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("pattern", [S3, "s3://.*$"])
 def test_a_beginning_is_matched_without_patterns(pattern: str) -> None:
     records = [placeholder("s", STRING, ()), match(pattern)]
@@ -136,7 +135,6 @@ def example(**features: list[Any]) -> bytes:
     return encode_len(1, entries)
 
 
-@pytest.mark.tensorflow
 def test_records_are_parsed_the_same() -> None:
     given = [example(words=["a", "b"], ids=[3], x=[1.0, 2.0]), example(words=["c"], x=[0.5, 0.25], y=[9.0])]
     feeds = [{"s": np.array(fed, object)} for fed in (given, given[:0])]
@@ -194,7 +192,6 @@ def fed(*rows: int) -> list[dict[str, Any]]:
     return [{"x": np.arange(2 * n, dtype=np.float32).reshape(n, 2), "n": n} for n in rows]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("target", ["1.4", "1.12"])
 def test_lists_that_go_round(target: str) -> None:
     """One is read, one written place by place, and one of one place again and again; no time, once, five times."""
@@ -205,7 +202,6 @@ def test_lists_that_go_round(target: str) -> None:
     assert len(entered) == 2 and {n.attr["frame_name"].s for n in entered} == {b"while"}
 
 
-@pytest.mark.tensorflow
 def test_a_list_that_is_written_before_the_loop() -> None:
     """As tf.scan does: the first place is written in front, read behind, and the loop begins with the second."""
     first = [
@@ -217,7 +213,6 @@ def test_a_list_that_is_written_before_the_loop() -> None:
     same(records, "1.4", "all", "again", feeds=fed(1, 2, 4))
 
 
-@pytest.mark.tensorflow
 def test_a_list_that_grows_as_it_is_written() -> None:
     """As tf.TensorArray(dynamic_size=True) is in TensorFlow 2: it begins with no places."""
     begun = node("begun", "TensorListReserve", ["es", "zero"], **OF, shape_type=INT32)
@@ -279,7 +274,6 @@ GATHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 def test_diagonals_and_bands_give_the_same() -> None:
     names = ["diag", "diag2", "part", "part2", "set", "set2", "band"]
     feeds = [{"x": np.arange(3.0 * rows).reshape(rows, 3), "m": np.arange(12.0 * rows).reshape(rows, 3, 4) + 1}
@@ -289,7 +283,6 @@ def test_diagonals_and_bands_give_the_same() -> None:
     assert ops == {"MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixBandPart"}
 
 
-@pytest.mark.tensorflow
 def test_gathers_of_batches_give_the_same() -> None:
     rng = np.random.default_rng(3)
     for rows in (1, 4):
@@ -400,7 +393,6 @@ def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.Mon
 KINDS = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 19: np.float16}
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("number", KINDS)
 def test_pools_of_every_type_give_the_same(number: int) -> None:
     kind = dtype(number)
@@ -491,7 +483,6 @@ def resized(**attrs: Any) -> list[bytes]:
     return out
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("size", [(5, 6), (1, 1), (7, 3), (64, 61), (2, 640)])
 def test_resizing_about_the_middle_gives_the_same(size: tuple[int, int]) -> None:
     """Larger and smaller, by whole factors and not; of one row, of no images."""

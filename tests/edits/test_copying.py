@@ -66,7 +66,6 @@ def t8(scope: str = "") -> list[bytes]:
     ]
 
 
-@pytest.mark.tensorflow
 def test_all_of_a_graph() -> None:
     found = graph(*t8())
     originals = list(found.nodes())
@@ -191,7 +190,6 @@ NESTED = while_loop(
 """In each round v is doubled until it is 3 or more, and then negated."""
 
 
-@pytest.mark.tensorflow
 def test_a_loop_in_another() -> None:
     found = graph(*NESTED)
     names = [n for n in found.names() if n.startswith("w/")]
@@ -233,7 +231,6 @@ def test_functions_that_conditionals_pass_on() -> None:
     assert attrs["then_branch"].func.name == result.functions["keeps"] and attrs["else_branch"].func.name == "plain"
 
 
-@pytest.mark.tensorflow
 def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -> None:
     """A table that is filled by a node and looked up by a function, by its name alone."""
     made = define(

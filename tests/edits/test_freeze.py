@@ -38,8 +38,7 @@ def test_a_frozen_graph_gives_what_the_model_gave(desk: Desk, saved_models: Ship
     np.savez("feeds.npz", **{served.inputs[k].removesuffix(":0"): v for k, v in inputs.items()})
     meant = ("--outputs", "y") if name in CHECKPOINTS else ("--signature", key)
     given = ("--feeds", "feeds.npz") if name == "parsed" else ()
-    ran = desk.run("freeze", path, *meant, *given, "-o", "frozen.pb", "--report", "report.json")
-    assert ran.code == 0, ran.err
+    desk.done("freeze", path, *meant, *given, "-o", "frozen.pb", "--report", "report.json")
     report = json.loads(desk.files()["report.json"])
     assert report["proof"]["compared"] > 0 and report["proof"]["largest_difference"] == 0
     assert desk.temporary_files() == []
@@ -61,8 +60,7 @@ def test_a_frozen_graph_becomes_a_model_that_all_load(desk: Desk, tf: Any, saved
     names = [f"--inputs={key}={tensor}" for key, tensor in served.inputs.items()]
     names += [f"--outputs={key}={tensor}" for key, tensor in served.outputs.items()]
     for command in (("freeze", saved_models.path(name), "-o", "f.pb"), ("to-savedmodel", "f.pb", *names, "-o", "out")):
-        ran = desk.run(*command, *QUICK)
-        assert ran.code == 0, ran.err
+        desk.done(*command, *QUICK)
     recorded = saved_models.recorded(name)
     for load in loaders.ALL:
         given = load(tf, "out", "serving_default", recorded.inputs)
@@ -77,11 +75,11 @@ def test_a_meta_graph_and_its_checkpoint(desk: Desk) -> None:
     desk.put("m-1.meta", meta_graph().SerializeToString())
     checkpoint(desk.folder, "m-1")
     for name in ("m-1", "m-1.meta"):
-        assert desk.run("freeze", name, *QUICK, "-o", f"{name}.pb").code == 0
+        desk.done("freeze", name, *QUICK, "-o", f"{name}.pb")
     assert (desk.folder / "m-1.pb").read_bytes() == (desk.folder / "m-1.meta.pb").read_bytes()
     desk.put("alone.meta", meta_graph().SerializeToString())
     desk.refused(4, "no-checkpoint", "freeze", "alone.meta", *QUICK, *OUT, file="alone.meta", count=1)
-    assert desk.run("freeze", "alone.meta", "--checkpoint", "m-1", *QUICK, *OUT).code == 0
+    desk.done("freeze", "alone.meta", "--checkpoint", "m-1", *QUICK, *OUT)
     assert (desk.folder / "m-1.pb").read_bytes() == (desk.folder / "out.pb").read_bytes()
 
 
@@ -113,7 +111,7 @@ def test_signatures(desk: Desk) -> None:
     model.signature_def["by_name"].CopyFrom(model.signature_def["serving_default"])
     del model.signature_def["serving_default"]
     put(desk.folder / "model", model)
-    assert desk.run(*FREEZE, "-o", "one.pb").code == 0
+    desk.done(*FREEZE, "-o", "one.pb")
     desk.refused(3, "no-such-signature", *FREEZE, "--signature", "by_nam", *OUT, signature="by_nam", near="by_name")
     model.signature_def["another"].CopyFrom(model.signature_def["by_name"])
     put(desk.folder / "two", model)
@@ -162,7 +160,6 @@ def test_a_cut_checkpoint(desk: Desk, cut: int, name: str, reason: str) -> None:
     desk.refused(3, "corrupt", *FREEZE, *OUT, file=path, reason=reason)
 
 
-@pytest.mark.tensorflow
 def test_a_variable_that_is_written(desk: Desk, saved_models: Shipped) -> None:
     arguments = ["freeze", saved_models.path("several"), "--signature", "counted", *OUT]
     desk.refused(4, "is-written", *arguments, op="AssignAddVariableOp", variable="count")
@@ -181,7 +178,6 @@ def swapped(real: Any) -> Any:
     return weights_of
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["branches", "dense"])
 def test_a_mistake_is_found_by_the_proof(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, saved_models: Shipped, name: str
@@ -215,8 +211,7 @@ def test_a_table_and_a_variable_that_one_group_initialises(desk: Desk) -> None:
     )
     model.collection_def["saved_model_main_op"].node_list.value[:] = ["all"]
     put(desk.folder / "model", model)
-    ran = desk.run("freeze", "model", "--feed", "k=1,3", "-o", "out.pb")
-    assert ran.code == 0, ran.err
+    desk.done("freeze", "model", "--feed", "k=1,3", "-o", "out.pb")
     frozen = gds.load("out.pb")
     left = {"k", "s/table", "s/default", "s/find", "fill/keys", "fill/values", "fill/fill", "all"}
     assert {node.name for node in frozen.nodes()} == left

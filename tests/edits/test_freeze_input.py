@@ -75,7 +75,6 @@ def dropout() -> list[bytes]:
     ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 def test_placeholders_become_constants_of_their_names_where_they_were() -> None:
     found = graph(*dropout())
     frozen = [
@@ -102,7 +101,6 @@ def test_a_stale_output_shape_goes() -> None:
     expect([stale, identity("y", "p")], lambda g: freeze_input(g, {"p": "[1, 2, 3]"}), after)
 
 
-@pytest.mark.tensorflow
 def test_a_placeholder_with_a_default() -> None:
     records = [placeholder("x", FLOAT, (2,)), scalar("one", 1), node("keep", "PlaceholderWithDefault", ["one"],
                dtype=FLOAT, shape=()), typed("Mul", "y", "x", "keep")]  # fmt: skip
@@ -166,7 +164,6 @@ def test_nan(kind: bytes, text: Any) -> None:
     assert shape == ((2,) if str(text).startswith("[") else ())
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [(HALF, "[0.1, -inf, 65504]", [float(np.float16(0.1)), float("-inf"), 65504.0]), (UINT8, "[0, 255]", [0, 255]),
@@ -190,7 +187,6 @@ ARRAYS: list[tuple[str, bytes, tuple[int, ...] | None, Any]] = [
 ]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("kind", "stated", "array"), [a[1:] for a in ARRAYS], ids=[a[0] for a in ARRAYS])
 def test_arrays(kind: bytes, stated: tuple[int, ...] | None, array: Any) -> None:
     (got,) = run(frozen(kind, stated, array), "y")

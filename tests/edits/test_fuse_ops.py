@@ -52,7 +52,6 @@ from gdsurgeon.proof.executor import Refused
 # -- plain -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_the_selection_becomes_a_call() -> None:
     found = graph(*chain())
     result = fused(found, ["sum", "neg", "mul"])
@@ -103,7 +102,6 @@ DEFAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("records", "chosen", "returned", "x"),
     [
@@ -126,7 +124,6 @@ def test_outputs(records: list[bytes], chosen: str, returned: dict[str, int], x:
 # -- names -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_outputs_of_the_graph_keep_their_names() -> None:
     found = graph(X, neg("a", "x"), neg("y", "a"), typed("Abs", "z", "a"))
     result = fused(found, ["a", "y", "z"])
@@ -139,7 +136,6 @@ def test_outputs_of_the_graph_keep_their_names() -> None:
     assert result.intent.moved == {}
 
 
-@pytest.mark.tensorflow
 def test_an_output_node_with_several_outputs_keeps_them_all() -> None:
     records = [placeholder("x", FLOAT, (6,)), scalar("axis", 0, INT32),
                typed("Split", "s", "axis", "x", num_split=3)]  # fmt: skip
@@ -162,7 +158,6 @@ def test_what_only_waits_for_a_node_does_not_make_it_less_of_an_output() -> None
     assert graphs.inputs(found)["init"] == ["^call"]
 
 
-@pytest.mark.tensorflow
 def test_names_that_are_to_be_kept() -> None:
     found = graph(*chain())
     result = fused(found, ["sum", "neg", "mul"], keep=["sum", "mul"])
@@ -173,7 +168,6 @@ def test_names_that_are_to_be_kept() -> None:
     assert result.intent.removed == ["neg"]
 
 
-@pytest.mark.tensorflow
 def test_the_call_may_have_the_name_of_its_first_output() -> None:
     found = graph(X, neg("a", "x"), neg("y", "a"))
     result = fused(found, ["a", "y"], "y")
@@ -191,7 +185,6 @@ def test_names_that_are_no_names_of_functions() -> None:
         assert found.op_def(made) is not None
 
 
-@pytest.mark.tensorflow
 def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions() -> None:
     """Two bodies that read alike, but for what the function is that both call `f`."""
 
@@ -274,7 +267,6 @@ def test_many_nodes_and_many_outputs_take_linear_time() -> None:
     assert is_linear(fusion, 100, 800)
 
 
-@pytest.mark.tensorflow
 def test_another_body_that_needs_fewer_inputs() -> None:
     found = graph(*tanh())
     result = fused(found, GRADS, "tanh_grad2", body=tanh_grad2())
@@ -297,7 +289,6 @@ def test_another_body_that_needs_fewer_inputs() -> None:
 SUB, SUB_Y = typed("Sub", "d", "x", "y"), typed("Sub", "d", "y", "x")
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("record", "body", "pairs", "expected"),
     [
@@ -380,7 +371,6 @@ AXIS_SPLIT = [scalar("axis", 0, INT32), typed("Split", "s", "axis", "i", num_spl
 RELU = typed("Relu", "r", "i")
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("body", "pairs", "p", "q"),
     [
@@ -400,7 +390,6 @@ def test_a_body_with_several_results(
     assert run(found, "p", "q", x=[1.0, -2.0]) == [p, q]
 
 
-@pytest.mark.tensorflow
 def test_a_body_with_functions_of_its_own() -> None:
     def inner(op: str) -> Any:
         return define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, typed(op, "n", "a"))
@@ -416,7 +405,6 @@ def test_a_body_with_functions_of_its_own() -> None:
     assert len(fused(again, ["a"], body=body).intent.functions.added) == 1
 
 
-@pytest.mark.tensorflow
 def test_a_body_with_weights_of_its_own() -> None:
     weights = const("weights", [1.0] * 20_000, shape=(2, 10_000))
     body = graph(placeholder("i"), weights, const("axis", [1], INT32),
@@ -429,7 +417,6 @@ def test_a_body_with_weights_of_its_own() -> None:
     assert run(found, "y", x=[1.0, 2.0]) == [[10_001.0, 10_002.0]]
 
 
-@pytest.mark.tensorflow
 def test_a_body_in_a_loop_that_does_not_need_what_changes_in_it() -> None:
     """The call belongs to the iteration, whatever it reads: without that the loop does not end."""
     found = graph(*LOOP)
@@ -438,7 +425,6 @@ def test_a_body_in_a_loop_that_does_not_need_what_changes_in_it() -> None:
     assert run(found, "out", n=2) == [-3.0]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("needs", ["x", ""])
 def test_a_body_in_a_branch_that_does_not_need_what_is_decided(needs: str) -> None:
     """The call belongs to the branch, whatever it reads: otherwise both sides of the conditional give a value."""
@@ -510,7 +496,6 @@ def other_loop() -> list[bytes]:
 # -- conditionals ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "chosen",
     [["c/mul"], ["c/neg", "c/sub"], ["c/neg"], ["c/two", "c/mul"], ["c/neg", "c/ten", "c/sub"], ["c/ten", "c/sub"]],
@@ -522,7 +507,6 @@ def test_a_part_of_a_branch(chosen: list[str]) -> None:
     assert taken_both_ways(found, "y") == BOTH_WAYS
 
 
-@pytest.mark.tensorflow
 def test_a_constant_alone_stays_in_its_branch() -> None:
     records = cond(identity("only", "c/two"))
     found = graph(*records)
@@ -530,7 +514,6 @@ def test_a_constant_alone_stays_in_its_branch() -> None:
     assert taken_both_ways(found, "only") == taken_both_ways(graph(*records), "only") == [[2.0], "a dead value"]
 
 
-@pytest.mark.tensorflow
 def test_a_node_outside_goes_along_where_nobody_else_reads_it() -> None:
     """A value that only one branch needs can be computed in this branch."""
     found = graph(*OUTSIDE)
@@ -553,7 +536,6 @@ def nested() -> list[bytes]:
     )
 
 
-@pytest.mark.tensorflow
 def test_branches_of_two_conditionals_that_are_not_in_one_another() -> None:
     """Consumers of both branches run if both are taken; consumers of one do not depend on the other."""
     found = graph(*TWO_CONDITIONALS)
@@ -634,7 +616,6 @@ def test_what_an_earlier_edit_has_added_in_a_branch_holds_the_call_there() -> No
 # -- calls in calls ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_a_call_can_be_fused_in_turn() -> None:
     found = graph(*chain())
     fused(found, ["neg", "mul"], "inner")
@@ -647,7 +628,6 @@ def test_a_call_can_be_fused_in_turn() -> None:
     assert run(again, "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
 
 
-@pytest.mark.tensorflow
 def test_a_call_by_the_name_of_a_function() -> None:
     made = define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
     found = graph(X, node("t", "twice", ["x"]), neg("y", "t"), identity("z", "y"), library(made))
@@ -668,7 +648,6 @@ def random() -> list[bytes]:
     ]
 
 
-@pytest.mark.tensorflow
 def test_stateful_nodes_make_a_stateful_call() -> None:
     found = graph(*random())
     fused(found, ["r", "n"])
@@ -682,7 +661,6 @@ def test_stateful_nodes_make_a_stateful_call() -> None:
 CHECKED = [X, placeholder("ok", BOOL, ()), node("check", "Assert", ["ok", "x"], T=dtypes(FLOAT), summarize=3)]
 
 
-@pytest.mark.tensorflow
 def test_control_edges_in_and_out() -> None:
     records = [
         *CHECKED,
@@ -705,7 +683,6 @@ def test_control_edges_in_and_out() -> None:
         assert "assertion failed" in str(outcome(found, fetch, x=[1.0, 2.0], ok=False))
 
 
-@pytest.mark.tensorflow
 def test_what_waited_for_an_effect_inside_waits_for_it_still() -> None:
     records = [*CHECKED, node("group", "NoOp", ["^check"]), identity("y", "x", "^group")]  # fmt: skip
     found = graph(*records)
@@ -715,7 +692,6 @@ def test_what_waited_for_an_effect_inside_waits_for_it_still() -> None:
     assert "assertion failed" in str(outcome(found, "y", x=[1.0, 2.0], ok=False))
 
 
-@pytest.mark.tensorflow
 def test_a_group_that_nobody_reads_can_still_be_run_under_its_name() -> None:
     """A NoOp at the end, such as an init or a train op, is what is run by name."""
     records = [*CHECKED, node("init", "NoOp", ["^check"])]  # fmt: skip
@@ -726,7 +702,6 @@ def test_a_group_that_nobody_reads_can_still_be_run_under_its_name() -> None:
         run(found, targets=["init"], x=[1.0, 2.0], ok=False)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "chosen",
     [["array", "write"], ["array", "write", "read"], ["write", "read"], ["set", "get", "minus"], ["get"]],
@@ -759,7 +734,6 @@ def test_state_that_is_handed_in_and_out(chosen: list[str]) -> None:
 # -- large constants ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_large_constants_stay_outside() -> None:
     big = const("weights", [1.0] * 20_000, shape=(2, 10_000))
     records = [X, big, const("small", [3, 4]), add("sum", "x", "small"), typed("Mul", "product", "sum", "column"),
@@ -776,7 +750,6 @@ def test_large_constants_stay_outside() -> None:
 # -- colocation --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_colocations_are_mended() -> None:
     records = [
         X,

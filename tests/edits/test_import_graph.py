@@ -57,7 +57,6 @@ def theirs() -> list[bytes]:
 # -- names ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_under_a_scope() -> None:
     found, other = graph(*ours()), graph(*theirs(), name="other.pb")
     result = expect(
@@ -105,7 +104,6 @@ def test_scopes_that_are_refused(scope: str, code: str, facts: dict[str, Any]) -
     refused(graph(*ours(), *IN_USE), code, partial(import_graph, other=other, scope=scope), other, **facts)
 
 
-@pytest.mark.tensorflow
 def test_without_a_scope_names_that_are_taken_are_made_unique() -> None:
     found = graph(*ours())
     result = expect(
@@ -218,7 +216,6 @@ def test_shapes_of_an_old_producer_keep_their_meaning() -> None:
 # -- loops ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("scope", ["", "o"])
 def test_both_loops_of_one_frame_name_run_in_one_session(scope: str) -> None:
     found = graph(*graphs.loop())
@@ -257,7 +254,6 @@ def table(number: int, shared_name: str = "t", op: str = "HashTableV2") -> list[
     ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("op", ["HashTable", "HashTableV2"])
 @pytest.mark.parametrize("scope", ["", "o"])
 @pytest.mark.parametrize("shared_name", ["t", ""])
@@ -281,7 +277,6 @@ def test_a_shared_name_that_does_not_clash_stays() -> None:
     expect(table(5), lambda g: import_graph(g, graph(*table(6, "u"))), [*table(5), *table(6, "u")])
 
 
-@pytest.mark.tensorflow
 def test_a_table_that_is_shared_by_the_name_of_its_node() -> None:
     """With `use_node_name_sharing` the name of the node is the shared name: a copy under a different name is a
     different table, and a table of the model with this shared name stays separate."""
@@ -308,7 +303,6 @@ def reference_variable(name: str, value: float, shared_name: str) -> list[bytes]
             identity(f"{name}/read", name)]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("variable", [resource_variable, reference_variable])
 @pytest.mark.parametrize("shared_name", ["v", ""])
 @pytest.mark.parametrize("scope", ["", "o"])
@@ -330,7 +324,6 @@ def calling(name: str, op: str = "Neg") -> Graph:
     return graph(placeholder("x", FLOAT, (1,)), call(name, "F", ["x"], [FLOAT], [FLOAT]), trailer=trailer)
 
 
-@pytest.mark.tensorflow
 def test_functions_of_equal_names_and_other_bodies() -> None:
     found = calling("a")
     result = import_graph(found, calling("b", "Exp"))
@@ -396,10 +389,9 @@ def _put(desk: Desk) -> None:
         product = typed("Mul", f"{at}y", f"{at}x", f"{at}w")
         desk.put(f"{name}.pb", graph_bytes(*records[:2], product, records[2]))
         ends = (f"--inputs=x={at}x", f"--outputs=y={at}y", "--unfreeze=w$")
-        assert desk.run("to-savedmodel", f"{name}.pb", *ends, *QUICK, "-o", name).code == 0
+        desk.done("to-savedmodel", f"{name}.pb", *ends, *QUICK, "-o", name)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("options", "key", "inputs", "output", "expected"),
     [
@@ -413,8 +405,7 @@ def _put(desk: Desk) -> None:
 def test_signatures_and_values(
     desk: Desk, tf: Any, options: tuple[str, ...], key: str, inputs: dict[str, str], output: str, expected: np.ndarray
 ) -> None:
-    ran = desk.run("import", "model", "other", *options, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("import", "model", "other", *options, "-o", "out")
     found = load(str(desk.folder / "out"))
     assert found.serving is not None
     assert found.serving.called.keys() == {"serving_default", key}
@@ -426,18 +417,16 @@ def test_signatures_and_values(
         assert way(tf, str(desk.folder / "out"), "serving_default", {"x": X}) == {"y": (X * W).tolist()}, way
 
 
-@pytest.mark.tensorflow
 def test_tables_that_a_loader_initialises(desk: Desk, tf: Any, saved_models: Shipped) -> None:
     """A model with a table can be imported into a GraphDef that becomes a model, but not into a model."""
     other, recorded = saved_models.path("table1"), saved_models.recorded("table1")
     desk.refused(4, "not-initialized", "import", "model", other, "--prefix", "o", "-o", "out")
-    assert desk.run("import", "model.pb", other, "--prefix", "o", *QUICK, "-o", "out.pb").code == 0
+    desk.done("import", "model.pb", other, "--prefix", "o", *QUICK, "-o", "out.pb")
     notes = [note for note in import_graph(load("model.pb"), load(other), scope="o").notes if isinstance(note, Remark)]
     (note,) = [note for note in notes if note.code == "run-before"]
     (init,), ((tensor, path),) = note.facts["nodes"], note.facts["feeds"].items()  # type: ignore[union-attr, misc]
     run = ("--init", str(init), "--asset", f"{tensor}={path}")
-    made = desk.run("to-savedmodel", "out.pb", "--inputs=words=o/words", "--outputs=e=o/out", *run, *QUICK, "-o", "out")
-    assert made.code == 0, made.err
+    desk.done("to-savedmodel", "out.pb", "--inputs=words=o/words", "--outputs=e=o/out", *run, *QUICK, "-o", "out")
     for way in loaders.ALL:
         assert way(tf, "out", "serving_default", recorded.inputs)["e"] == recorded.outputs["e"].tolist()
 
@@ -460,9 +449,8 @@ def test_signatures_that_cannot_be_given_are_named(desk: Desk, gone: tuple[str, 
 def test_into_a_graph(desk: Desk) -> None:
     """A GraphDef has no place for signatures, and none for a checkpoint."""
     desk.put("m.pb", graph_bytes(placeholder("a", FLOAT, ()), identity("b", "a")))
-    ran = desk.run("import", "m.pb", "other", "--prefix", "o", "-o", "out.pb")
-    assert ran.code == 0, ran.err
+    desk.done("import", "m.pb", "other", "--prefix", "o", "-o", "out.pb")
     found = load(str(desk.folder / "out.pb"))
     assert {"VarHandleOp", "RestoreV2"}.isdisjoint(node.op for node in found.nodes())
     desk.put("s.gds", b"import other --prefix o\nrename b=c\n")
-    assert desk.run("apply", "m.pb", "s.gds", "-o", "again.pb").code == 0
+    desk.done("apply", "m.pb", "s.gds", "-o", "again.pb")

@@ -36,7 +36,6 @@ def body() -> list[bytes]:
     ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 def test_everything_that_read_the_tensor_reads_the_result() -> None:
     found, part = graph(*model()), graph(*body(), name="body.pb")
     result = expect(
@@ -177,7 +176,6 @@ def doubling(kind: bytes = INT32) -> list[bytes]:
     return [placeholder("in", kind, ()), add("out", "in", "in", kind=kind)]
 
 
-@pytest.mark.tensorflow
 def test_inside_a_loop_without_constants() -> None:
     found = graph(*graphs.loop())
     insert(found, "w/Add", graph(*doubling()), scope="b")  # i = 2 (i + 1): 0, 2, 6, 14
@@ -194,7 +192,6 @@ def conditional() -> list[bytes]:
     ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("p", [True, False])
 @pytest.mark.parametrize("tensor", ["c/t", "c/s:1", "c/f"])
 def test_inside_a_branch(tensor: str, p: bool) -> None:
@@ -209,7 +206,6 @@ def test_inside_a_branch(tensor: str, p: bool) -> None:
 DEEP = [placeholder("x", FLOAT, (2,)), neg("a", "x"), neg("b", "a"), typed("Abs", "y", "b"), neg("c", "a")]  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("tensors", "scope", "prefixes"),
     [(Selection(ops=("Neg",)), "", ("a/", "b/")), (["b", "a"], "s", ("b/s/", "a/s/")), (["a"], "", ("a/",))],
@@ -257,9 +253,9 @@ def test_a_selection_on_the_command_line(desk: Desk) -> None:
     desk.put("m.pb", graphs.graph_bytes(*DEEP))
     desk.put("body.pb", graphs.graph_bytes(*body()))
     quick = ("--validate", "structure", "-o", "out.pb")
-    assert desk.run("insert", "m.pb", "--op", "Neg", "body.pb", *quick).code == 0
+    desk.done("insert", "m.pb", "--op", "Neg", "body.pb", *quick)
     assert desk.run("select", "out.pb", "--op", "Mul").out.decode().split() == ["a/tens", "b/tens"]
-    assert desk.run("insert", "m.pb", "--op", "Neg", "--steps", "clip(0, 6)", *quick).code == 0
+    desk.done("insert", "m.pb", "--op", "Neg", "--steps", "clip(0, 6)", *quick)
     assert len(desk.run("select", "out.pb", "--op", "ClipByValue").out.decode().split()) == 2
     desk.refused(2, "missing-option", "insert", "m.pb", option="--at")
     desk.refused(2, "conflicting-options", "insert", "m.pb", "--at", "a", "body.pb", "--op", "Neg", option="--at")

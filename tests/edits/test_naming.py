@@ -70,8 +70,7 @@ def test_all_names_are_one(desk: Desk, arguments: tuple[str, ...]) -> None:
     desk.put("model/saved_model.pb", saved_model(meta).SerializeToString())
     own = {X: "image", Y: "scores", "ragged/r/0": "r/0"}
     for out, (command, *rest) in zip(OUTS, (arguments, spelt(arguments, own), spelt(arguments)), strict=True):
-        ran = desk.run(command, "model", *rest, *SELECTED, *QUICK, "-o", out)
-        assert ran.code == 0, ran.err
+        desk.done(command, "model", *rest, *SELECTED, *QUICK, "-o", out)
     trees = [{p.removeprefix(out): d for p, d in desk.files().items() if p.startswith(out)} for out in OUTS]
     assert trees[0]
     assert trees[0] == trees[1] == trees[2]
@@ -96,18 +95,17 @@ def test_a_node_goes_first(desk: Desk) -> None:
     meta = meta_graph()
     meta.graph_def.node.add(name=Y, op="NoOp")
     desk.put("model/saved_model.pb", saved_model(meta).SerializeToString())
-    ran = desk.run("rename", "model", f"{Y}=idle", *QUICK, "-o", "out")
-    assert ran.code == 0
+    ran = desk.done("rename", "model", f"{Y}=idle", *QUICK, "-o", "out")
     assert ran.err.count("Warning: ") == 1 and f"'{Y}'" in ran.err
     assert b"idle" in desk.run("select", "out", "--node", "idle").out
 
 
 def test_a_new_name_may_look_so(desk: Desk) -> None:
     """And a graph of its own has no signatures: what looks so is a name."""
-    assert desk.run("rename", "model", f"unused={Y}", *QUICK, "-o", "out").code == 0
+    desk.done("rename", "model", f"unused={Y}", *QUICK, "-o", "out")
     assert desk.run("select", "out", "--node", Y).out.decode().split() == [Y]
     desk.put("scoped.pb", placeholder("serving_default/x", FLOAT, ()) + add("y", X, X))
-    assert desk.run("rename", "scoped.pb", f"{X}=image", *QUICK, "-o", "out.pb").code == 0
+    desk.done("rename", "scoped.pb", f"{X}=image", *QUICK, "-o", "out.pb")
 
 
 def test_near_misses(desk: Desk) -> None:
@@ -119,10 +117,8 @@ def test_near_misses(desk: Desk) -> None:
 def test_feeds(desk: Desk) -> None:
     np.savez(desk.folder / "feeds.npz", **{X: np.array([[2.0, 3.0]], np.float32)})
     for arguments in (("--feed", f"{X}=[[2, 3]]"), ("--feeds", "feeds.npz"), ("--shape", f"{X}=1,2")):
-        ran = desk.run("rename", "model", "y=q", *arguments, "-n")
-        assert ran.code == 0, ran.err
-        ran = desk.run("validate", "model", *arguments, "--outputs", Y, "--samples", "1")
-        assert ran.code == 0, ran.err
+        desk.done("rename", "model", "y=q", *arguments, "-n")
+        ran = desk.done("validate", "model", *arguments, "--outputs", Y, "--samples", "1")
         assert "y" in ran.err
         if arguments[0] != "--shape":
             assert "7.5" in ran.err, ran.err  # 3 x 2.5
@@ -130,12 +126,10 @@ def test_feeds(desk: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_two_models(desk: Desk) -> None:
-    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "other").code == 0
-    ran = desk.run("validate", "model", "other", "--map", f"{Y}={Y}", "--outputs", Y)
-    assert ran.code == 0, ran.err
+    desk.done("rename", "model", "y=q", *QUICK, "-o", "other")
+    desk.done("validate", "model", "other", "--map", f"{Y}={Y}", "--outputs", Y)
     twice = typed("Mul", "out", "raw", "two")
     desk.put("double.pb", placeholder("raw", FLOAT, (-1, 2)) + scalar("two", 2) + twice)
     edit = ("add-preprocessing", "model", "double.pb", "--map", f"{X}=raw,out", "--as-v1", "-o", "doubled")
-    assert desk.run(*edit).code == 0
-    ran = desk.run("validate", "model", "doubled", "--pre", "double.pb", "--pre-map", f"{X}=raw,out")
-    assert ran.code == 0, ran.err
+    desk.done(*edit)
+    desk.done("validate", "model", "doubled", "--pre", "double.pb", "--pre-map", f"{X}=raw,out")

@@ -243,7 +243,6 @@ def test_what_others_read_or_stand_beside_stays() -> None:
 # -- control flow --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_bypass_inside_a_loop() -> None:
     records = graphs.loop()
     found = graph(*records)
@@ -270,7 +269,6 @@ def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
     refused(graph(*graphs.loop()), "crosses-loop", edit, loop="w")
 
 
-@pytest.mark.tensorflow
 def test_a_whole_loop_goes() -> None:
     found = graph(*graphs.loop())
     names = [n for n in graphs.names(found) if n.startswith("w/")]
@@ -316,7 +314,6 @@ def test_a_merge_does_not_read_what_is_always_there(name: str, options: dict[str
     refused(graph(*summing()), "crosses-branch", edit, node="m", tensor=name)
 
 
-@pytest.mark.tensorflow
 def test_what_a_branch_reads_first_may_take_the_place_of_its_result() -> None:
     found = graph(*summing())
     remove(found, named("more"), bypass=True)
@@ -417,7 +414,6 @@ def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> N
     refused(found, "leaves-loop", edit, node="w/one", loop="w")
 
 
-@pytest.mark.tensorflow
 def test_bypass_of_one_node_and_of_a_chain() -> None:
     expected = [*chain()[:2], identity("c", "a"), chain()[4], typed("Abs", "z", "a")]
     found = graph(*chain())

@@ -193,11 +193,10 @@ def test_each_of_several_nodes_of_a_name_gets_its_own() -> None:
     assert uniquely_named(plain) is plain
 
 
-@pytest.mark.tensorflow
 def test_the_result_is_proven_as_far_as_the_original_goes(desk: Desk) -> None:
     desk.put("doubled.pb", doubled())
-    ran = desk.run("repair", "doubled.pb", "-o", "out.pb", "--report", "report.json")
-    assert ran.code == 0 and "'c_2'" in ran.err, ran.err
+    ran = desk.done("repair", "doubled.pb", "-o", "out.pb", "--report", "report.json")
+    assert "'c_2'" in ran.err, ran.err
     assert run(desk.files()["out.pb"], "y", "z", "w", x=[0.0, 0.0]) == [[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]  # type: ignore[arg-type]
     kinds = [each["kind"] for each in json.loads(desk.files()["report.json"])["edit"]["faults"]]
     assert kinds == ["name", "name"]

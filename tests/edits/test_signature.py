@@ -80,7 +80,7 @@ def test_a_graph_has_no_signatures() -> None:
 def test_what_is_written(desk: Desk) -> None:
     """Parts that are not requested are unchanged, even if they have an unusual spelling."""
     words = ("--inputs", "image=image", "--outputs", "scores=probabilities")
-    assert desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure").code == 0
+    desk.done("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure")
     saved = message("tensorflow.SavedModel").FromString((desk.folder / "one" / "saved_model.pb").read_bytes())
     (meta,) = saved.meta_graphs  # type: ignore[attr-defined]
     meta.signature_def["serving_default"].inputs["image"].tensor_shape.dim[0].size = 7
@@ -89,8 +89,7 @@ def test_what_is_written(desk: Desk) -> None:
     (desk.folder / "one" / "saved_model.pb").write_bytes(saved.SerializeToString())
 
     changes = ("--rename", "serving_default=predict", "--rename", "other/scores=y")
-    ran = desk.run("signature", "one", *changes, "-o", "two", "--validate", "structure")
-    assert ran.code == 0, ran.err
+    desk.done("signature", "one", *changes, "-o", "two", "--validate", "structure")
     made = message("tensorflow.SavedModel").FromString((desk.folder / "two" / "saved_model.pb").read_bytes())
     (now,) = made.meta_graphs  # type: ignore[attr-defined]
     assert now.graph_def == meta.graph_def
@@ -123,7 +122,7 @@ def test_variables_that_signatures_take_and_give(desk: Desk, command: tuple[str,
 
 
 def test_mistakes(desk: Desk) -> None:
-    assert desk.run("to-savedmodel", CLASSIFIER, "-o", "one", "--validate", "structure").code == 0
+    desk.done("to-savedmodel", CLASSIFIER, "-o", "one", "--validate", "structure")
     desk.refused(2, "missing-option", "signature", "one", "-o", "two")
     desk.refused(2, "not-a-pair", "signature", "one", "--rename", "a", "-o", "two", value="a", expected="OLD=NEW")
     remove = ("signature", "one", "--delete", "serving", "-o", "two", "--validate", "structure")

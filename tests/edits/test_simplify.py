@@ -279,7 +279,6 @@ def test_reshapes_that_become_equal_are_one() -> None:
     expect([X, *shapes, there, *tall, add("y", "b", "c")], simplify, [X, shapes[1], tall[0], add("y", "b", "b")])
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("value", [True, False])
 def test_a_decided_conditional_is_its_side(value: bool) -> None:
     taken = const("p", value, BOOL)
@@ -299,7 +298,6 @@ def test_what_is_never_computed_may_be_read_from_before() -> None:
     assert graphs.inputs(found)["m"] == ["s", "t"]
 
 
-@pytest.mark.tensorflow
 def test_a_conditional_keeps_its_branches_and_a_loop_its_frame() -> None:
     found, _ = simplified(*cond())
     assert taken_both_ways(found, "y") == taken_both_ways(graph(*cond()), "y")
@@ -360,7 +358,6 @@ def test_random_graphs_are_accounted_for_and_simple_then(drawn: Drawn) -> None:
         simplified(from_bytes(drawn.data))
 
 
-@pytest.mark.tensorflow
 def test_a_weight_that_enters_a_loop_enters_it_still() -> None:
     inner = [identity("w/same", "w/three"), add("w/plus", "w/v", "w/same"), add("w/more", "w/plus", "w/three")]
     before = graph(*while_loop(*inner, result="w/more"))

@@ -68,7 +68,6 @@ def nodes_of(found: Graph, name: str = "F") -> list[str]:
     return [n.name for n in found.functions.get(name).node_def]  # type: ignore[union-attr]
 
 
-@pytest.mark.tensorflow
 def test_a_body_is_a_graph() -> None:
     other = body("G", typed("Abs", "y", "x"), returned="y:y:0")
     records = chosen(body("F"), other)
@@ -130,7 +129,6 @@ def test_what_lasts_and_what_is_waited_for_stays() -> None:
     assert nodes_of(found) == ["t", "said", "y"]
 
 
-@pytest.mark.tensorflow
 def test_a_call_of_constants_is_one() -> None:
     """Also one in a body, and of a function that calls another."""
     call = node("c", "PartitionedCall", ["a"], f=func("G"), Tin=F1, Tout=F1)
@@ -223,7 +221,6 @@ INSIDE = {
 }
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("nodes", "returned", "more", "left"), INSIDE.values(), ids=INSIDE)
 def test_a_body_is_folded_as_a_graph_is(nodes: list[bytes], returned: str, more: list[Any], left: set[str]) -> None:
     """In both branches and for any number of turns it gives what it gave."""

@@ -65,7 +65,6 @@ CASES = {
 }
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("data", "called"), CASES.values(), ids=CASES)
 def test_what_a_constant_chooses_is_called(data: bytes, called: str) -> None:
     found, result = simplified(from_bytes(data), again=False, passes=["conditions", "functions"])
@@ -112,7 +111,6 @@ def looping(*condition: bytes, returned: str = "k:output:0", op: str = "Stateles
     return graphs.graph_bytes(*records, *end, trailer=library(asked, TURN) + graphs.VERSIONS)
 
 
-@pytest.mark.tensorflow
 def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
     handed = identity("n", "k:output:0", kind=BOOL)
     for data in (

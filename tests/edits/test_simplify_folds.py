@@ -156,7 +156,6 @@ FORMS: dict[str, tuple[list[bytes], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_batch_norm_goes_into_the_weights(form: str) -> None:
     records, op, last = FORMS[form]
@@ -356,7 +355,6 @@ PADS = {
 }  # fmt: skip
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("form", PADS)
 def test_paddings_and_gaps_go_into_a_convolution(form: str) -> None:
     found = PADS[form]

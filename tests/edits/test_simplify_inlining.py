@@ -68,7 +68,6 @@ def test_no_call_is_inlined(what: str) -> None:
     assert [name for name in calls if name in found and "Call" in found[name].op] == calls
 
 
-@pytest.mark.tensorflow
 def test_calls_are_gone_with_their_functions() -> None:
     records = [X, call("c", "around", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE, AROUND)]
     found, result = inlined(*records)
@@ -79,7 +78,6 @@ def test_calls_are_gone_with_their_functions() -> None:
     assert run(found, "y", **FED) == run(graph_bytes(*records), "y", **FED)
 
 
-@pytest.mark.tensorflow
 def test_an_output_keeps_its_name() -> None:
     records = [X, call("c", "less_one", ["x"], F1, F1), call("y", "less_one", ["c"], F1, F1), library(LESS_ONE)]
     found, _ = inlined(*records)

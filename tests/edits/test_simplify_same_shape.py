@@ -83,7 +83,6 @@ def test_what_changes_no_shape_goes(records: list[bytes]) -> None:
     assert result.claims[0].also == ("last",)  # it is compared with the tensor that replaces it
 
 
-@pytest.mark.tensorflow
 def test_tensorflow_finds_the_same() -> None:
     for made in GOES.values():
         before = graphs.graph_bytes(X, *made, END)

@@ -39,8 +39,7 @@ def model(desk: Desk) -> Path:
 
 def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> None:
     for source, out in (("model", "one"), ("one", "two"), ("two", "three")):
-        ran = desk.run("slim", source, "-o", out, *QUICK)
-        assert ran.code == 0, ran.err
+        desk.done("slim", source, "-o", out, *QUICK)
     names = [{node.name for node in read(out).meta_graphs[0].graph_def.node} for out in ("one", "two", "three")]
     assert names[1] == {name.replace("saver/", "saver_1/") for name in names[0]}
     assert files(desk.folder / "one") == files(desk.folder / "three")
@@ -48,8 +47,7 @@ def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> Non
 
 
 def test_one_signature(desk: Desk, model: Path) -> None:
-    ran = desk.run("slim", "model", "--signature", "serving_default", "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
+    desk.done("slim", "model", "--signature", "serving_default", "-o", "out", *QUICK)
     (meta,) = read("out").meta_graphs
     assert list(meta.signature_def) == ["serving_default"]
     assert "w/initial" not in {node.name for node in meta.graph_def.node}
@@ -60,8 +58,7 @@ def test_a_meta_graph_becomes_a_saved_model(desk: Desk, model: Path) -> None:
     desk.put("model.ckpt.meta", data)
     for path in (model / "variables").iterdir():
         shutil.copy(path, desk.folder / path.name.replace("variables", "model.ckpt"))
-    ran = desk.run("slim", "model.ckpt.meta", "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
+    desk.done("slim", "model.ckpt.meta", "-o", "out", *QUICK)
     assert list(read("out").meta_graphs[0].meta_info_def.tags) == ["serve"]
     assert keys("out") == ["net/w"]
 
@@ -86,8 +83,7 @@ def test_refused(desk: Desk, model: Path) -> None:
 def test_all_loaders(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
     tf.get_logger().setLevel("ERROR")
     path = saved_models.path(name)
-    ran = desk.run("slim", path, "-o", "out", "--report", "report.json")
-    assert ran.code == 0, ran.err
+    desk.done("slim", path, "-o", "out", "--report", "report.json")
     assert json.loads(desk.files()["report.json"])["proof"]["largest_difference"] == 0
     assert set(keys("out")) < set(keys(path)) or name in (*NODES,)
     assert (desk.folder / "out" / "saved_model.pb").stat().st_size < (Path(path) / "saved_model.pb").stat().st_size
@@ -102,7 +98,7 @@ def test_all_loaders(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> N
 
 def test_what_a_signature_does_not_need_of_the_checkpoint(desk: Desk, saved_models: Shipped) -> None:
     path = saved_models.path("several")
-    assert desk.run("slim", path, "--signature", "scaled", "-o", "out").code == 0
+    desk.done("slim", path, "--signature", "scaled", "-o", "out")
     assert keys("out") == ["w/.ATTRIBUTES/VARIABLE_VALUE"]
     assert list(read("out").meta_graphs[0].signature_def) == ["scaled"]
 
@@ -119,8 +115,7 @@ def test_objects_that_are_no_longer_loaded(desk: Desk, tf: Any, saved_models: Sh
     recorded = saved_models.recorded("dense")
     with pytest.raises(AttributeError, match="add_slot"):
         loaders.by_tensorflow_2(tf, "dense", "serving_default", recorded.inputs)
-    ran = desk.run("slim", "dense", "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("slim", "dense", "-o", "out")
     wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
     for load in loaders.ALL:
         assert load(tf, "out", "serving_default", recorded.inputs) == wanted, load
@@ -134,6 +129,6 @@ def test_its_variables_are_those_of_a_model(
     desk: Desk, tf: Any, saved_models: Shipped, name: str, variables: set[str]
 ) -> None:
     """Whoever loads it with TensorFlow 2 finds them, and which of them are trained, whatever the objects call them."""
-    assert desk.run("slim", saved_models.path(name), "-o", "out").code == 0
+    desk.done("slim", saved_models.path(name), "-o", "out")
     loaded = tf.saved_model.load("out")
     assert {(v.name, v.trainable) for v in loaded.variables} == {(variable, True) for variable in variables}

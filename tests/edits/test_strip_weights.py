@@ -180,8 +180,7 @@ def test_the_result_runs_and_has_every_shape(desk: Desk) -> None:
             typed("Size", "count", "y", out_type=INT32),
         ),
     )
-    ran = desk.run("strip-weights", "model.pb", "-o", "out.pb", "--report", "report.json")
-    assert ran.code == 0, ran.err
+    desk.done("strip-weights", "model.pb", "-o", "out.pb", "--report", "report.json")
     outputs = json.loads(desk.files()["report.json"])["proof"]["outputs"]
     assert [(each["original"], each["dtype"], each["compared"]) for each in outputs] == [
         ("where", "int64", False), ("n", "int32", False)

@@ -33,8 +33,7 @@ CLASSIFIER = str(FIXTURES / "classifier.pb")
 
 def saved(desk: Desk, *words: str) -> object:
     """What to-savedmodel makes of the classifier with these words."""
-    ran = desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "out", "--validate", "structure")
-    assert ran.code == 0, ran.err
+    desk.done("to-savedmodel", CLASSIFIER, *words, "-o", "out", "--validate", "structure")
     return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
 
 
@@ -66,8 +65,7 @@ def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
     graph.add("init", "NoOp", controls=[path])
     graph.save(str(desk.folder / "model.pb"))
     words = ("--init", "init", "--asset", "path=words.txt", "--validate", "structure")
-    ran = desk.run("to-savedmodel", "model.pb", *words, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("to-savedmodel", "model.pb", *words, "-o", "out")
     assert (desk.folder / "out" / "assets" / "words.txt").read_text() == "a\nb\n"
     serving = gds.load(str(desk.folder / "out")).serving
     assert serving is not None
@@ -124,7 +122,6 @@ def lookups(path: bytes, *tables: str) -> Graph:
     return graph(*records)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("tables", [("t",), ("t", "u")])
 @pytest.mark.parametrize("kind", ["Const", "Placeholder"])
 def test_every_loader_fills_tables_from_the_asset(desk: Desk, tf: Any, kind: str, tables: tuple[str, ...]) -> None:
@@ -134,8 +131,7 @@ def test_every_loader_fills_tables_from_the_asset(desk: Desk, tf: Any, kind: str
     path = const("path", ["old.txt"], STRING, ()) if kind == "Const" else placeholder("path", STRING, ())
     lookups(path, *tables).save(str(desk.folder / "m.pb"))
     inits = [f"--init={table}/init" for table in tables]
-    ran = desk.run("to-savedmodel", "m.pb", *inits, "--asset", "path=words/w.txt", "-o", "out/1")
-    assert ran.code == 0, ran.err
+    desk.done("to-savedmodel", "m.pb", *inits, "--asset", "path=words/w.txt", "-o", "out/1")
     shutil.rmtree(desk.folder / "words")
     (desk.folder / "out").rename(desk.folder / "there")
     for load in loaders.ALL:
@@ -162,8 +158,7 @@ G = (
 def unfrozen(desk: Desk, data: bytes, *words: str) -> Any:
     """What of DATA with constants that are variables is written; its proof is of the structure alone."""
     desk.put("model.pb", data)
-    ran = desk.run("to-savedmodel", "model.pb", *words, "-o", "out", "--validate", "structure")
-    assert ran.code == 0, ran.err
+    desk.done("to-savedmodel", "model.pb", *words, "-o", "out", "--validate", "structure")
     return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
 
 
@@ -200,7 +195,7 @@ def test_values_are_those_of_the_constants(desk: Desk) -> None:
         "bfloat": b"\x80\x3f\x00\x40\x40\x40",
         "scalar": struct.pack("<f", 7),
     }
-    assert desk.run("checkpoint", "out/variables/variables", "--verify").code == 0
+    desk.done("checkpoint", "out/variables/variables", "--verify")
 
 
 def test_names_that_are_taken(desk: Desk) -> None:
@@ -245,8 +240,7 @@ def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch
     """A checkpoint with other values is noticed."""
     desk.put("model.pb", G)
     arguments = ("to-savedmodel", "model.pb", "--unfreeze", "^w$", *out)
-    ran = desk.run(*arguments)
-    assert ran.code == 0, ran.err
+    desk.done(*arguments)
     shutil.rmtree(desk.folder / "out", ignore_errors=True)
     values = "gdsurgeon.edits.to_savedmodel.values_of"
     nines = ChunkSource([struct.pack("<2f", 9, 9)], "a value")
@@ -261,5 +255,5 @@ def test_neither_does_it_stop_freeze(desk: Desk) -> None:
     meta = meta_graph()
     meta.graph_def.MergeFromString(node("count", "VariableV2", dtype=FLOAT, shape=()))
     put(desk.folder / "model", meta)
-    assert desk.run("freeze", "model", "-o", "out.pb", "--validate", "structure").code == 0
+    desk.done("freeze", "model", "-o", "out.pb", "--validate", "structure")
     assert "count" not in gds.load(str(desk.folder / "out.pb"))

@@ -200,7 +200,6 @@ def feeds_of(count: int, seed: int) -> dict[str, Any]:
     return {f"p{i}": (random.standard_normal(50) * power).astype(np.float32) for i, power in enumerate(powers)}
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
     kind = {"float32": FLOAT, "float64": b"\x30\x02", "float16": b"\x30\x13", "bfloat16": b"\x30\x0e"}[dtype]
@@ -224,7 +223,6 @@ def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
     assert naive.tobytes() != wanted[-1].tobytes()  # else the order would show nothing
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("there", [0, 1, 3, 5, 9])
 def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, there: int) -> None:
     """AddN begins with the first input over which it may write; others still need the first THERE of them.
@@ -273,7 +271,6 @@ def with_a_condition(tf: Any, x: Any) -> Any:
     return tf.square(tf.add_n([*uses(tf, x, 11), tf.sin(tf.sin(cond)), *uses(tf, x, 3, 30)]))
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("build", [plain, unrolled, with_a_loop, with_a_condition])
 def test_gradients_are_the_same_bits(
     tf: Any,
@@ -295,7 +292,6 @@ def test_gradients_are_the_same_bits(
     assert values[0].tobytes() == values[1].tobytes()
 
 
-@pytest.mark.tensorflow
 def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentiator: Differentiator) -> None:
     """The gradient of a concatenation along the first dimension is two views of one buffer."""
     elements = 884736
@@ -312,7 +308,6 @@ def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentia
     assert result.facts["gradients"]["early_sums"] == []
 
 
-@pytest.mark.tensorflow
 def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, differentiator: Differentiator) -> None:
     """Whether a sum is large is not known where an open dimension decides on shapes: that is no reason to refuse."""
     with tf.Graph().as_default() as graph:
@@ -323,7 +318,6 @@ def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, diffe
     assert run(tf, found, ["dx"], {"x": np.ones((4, 4), np.float32)})[0].shape == (4, 4)
 
 
-@pytest.mark.tensorflow
 def test_parts_whose_first_gradient_is_needed_elsewhere_are_added_one_by_one(tf: Any) -> None:
     count = 26
     feeds = feeds_of(count, seed=0)

@@ -329,7 +329,6 @@ def frames(found: Graph) -> dict[str, set[str]]:
     return out
 
 
-@pytest.mark.tensorflow
 def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
     found = graph(*graphs.loop())
     for scope in ("one", "two"):
@@ -345,7 +344,6 @@ def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
     assert run(target, "one/out", "two/out", one__n=10, two__n=3) == [10, 3]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("p", [True, False])
 def test_a_conditional_runs_in_another_graph(p: bool) -> None:
     found = graph(*cond())
@@ -403,7 +401,6 @@ def variable(name: str, value: float) -> list[bytes]:
     ]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewhere: bool) -> None:
     found = graph(*variable("a", 1))

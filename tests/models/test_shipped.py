@@ -52,8 +52,7 @@ def test_a_model_that_was_not_edited_is_written_as_it_was(name: str) -> None:
 def test_all_names_there_and_back_give_the_same_model(desk: Desk, name: str) -> None:
     there, back = ("there", "back") if name in SAVED else ("there.meta", "back.meta")
     for model, regex, out in ((str(FOLDER / name), "^=p/", there), (there, "^p/=", back)):
-        ran = desk.run("rename", model, "--regex", regex, "--validate", "none", "-o", out)
-        assert ran.code == 0, ran.err
+        desk.done("rename", model, "--regex", regex, "--validate", "none", "-o", out)
     data, kind = bytes_of(name)
     found = (desk.folder / back / "saved_model.pb" if name in SAVED else desk.folder / back).read_bytes()
     make = message(f"tensorflow.{kind}").FromString
@@ -63,18 +62,16 @@ def test_all_names_there_and_back_give_the_same_model(desk: Desk, name: str) -> 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("name", "key"), FROZEN)
 def test_a_published_model_is_frozen(desk: Desk, name: str, key: str) -> None:
-    ran = desk.run("freeze", str(FOLDER / name), "--signature", key, "-o", "frozen.pb")
-    assert ran.code == 0, ran.err
+    ran = desk.done("freeze", str(FOLDER / name), "--signature", key, "-o", "frozen.pb")
     assert "bit-identical" in ran.err
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", SAVED)
 def test_a_published_model_is_slimmed(desk: Desk, name: str) -> None:
-    ran = desk.run("slim", str(FOLDER / name), "-o", "out")
-    assert ran.code == 0, ran.err
+    ran = desk.done("slim", str(FOLDER / name), "-o", "out")
     assert "bit-identical" in ran.err
-    assert desk.run("validate", "out").code == 0
+    desk.done("validate", "out")
     assert "trouble" not in desk.run("inspect", "out").out.decode()
 
 
@@ -84,14 +81,12 @@ def test_what_trains_variables_is_run_apart_from_what_reads_them() -> None:
     assert plan.groups == [[by_key["b"], by_key["w"]], [by_key["train"]]]
 
 
-@pytest.mark.tensorflow
 def test_what_is_put_in_front_of_a_published_model_is_seen_by_all(desk: Desk, tf: Any) -> None:
     """Its input has a default, which goes."""
     raw, kinds = placeholder("raw", INT32), {"T": INT32, "type": FLOAT}
     desk.put("pre.pb", raw + node("used", "Bitcast", ["raw"], **kinds))
     edit = ("add-preprocessing", str(FOLDER / "serving_half_plus_two_tf2_sm"), "pre.pb")
-    ran = desk.run(*edit, "--map", "serving_default/x=raw,used", "--no-v2-check", "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done(*edit, "--map", "serving_default/x=raw,used", "--no-v2-check", "-o", "out")
     bits = np.array([4], np.float32).view(np.int32)
     for load in loaders.ALL:
         assert load(tf, "out", "serving_default", {"x": bits}) == {"y": [4.0]}, load

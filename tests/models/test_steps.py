@@ -68,8 +68,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
 def test_a_job_is_one_command(job: str, desk: Desk) -> None:
     command, model, words, said = JOBS[job]
     desk.put("labels.txt", b"".join(b"class %d\n" % number for number in range(1001)))
-    ran = desk.run(command, str(FOLDER / model), *words, "-v", "-o", "out.pb")
-    assert ran.code == 0, ran.err
+    ran = desk.done(command, str(FOLDER / model), *words, "-v", "-o", "out.pb")
     assert [text for text in said if text not in ran.err] == [], ran.err
 
 
@@ -82,6 +81,5 @@ def test_recordings_give_what_the_model_itself_makes_of_them(name: str, stride: 
              "rename Mfcc=wav_data")  # fmt: skip
     desk.put("front.gds", "\n".join(lines).encode())
     for words in (("apply", model, "front.gds", "-o", "out.pb"), ("validate", model, "out.pb")):
-        ran = desk.run(*words)
-        assert ran.code == 0, ran.err
+        ran = desk.done(*words)
     assert f"out(x) == {name}(x): 1 output, 2 input sets, bit-identical" in ran.out.decode() + ran.err

@@ -24,8 +24,8 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (2, 784))
 
 def done(desk: Desk, model: str, steps: str, *more: str) -> str:
     """Puts STEPS in front of MODEL, with a proof; returns the output file."""
-    ran = desk.run("add-preprocessing", str(FOLDER / model), "--steps", steps, *more, "-o", "out.pb")
-    assert ran.code == 0 and "bit-identical" in ran.err, ran.err
+    ran = desk.done("add-preprocessing", str(FOLDER / model), "--steps", steps, *more, "-o", "out.pb")
+    assert "bit-identical" in ran.err, ran.err
     return "out.pb"
 
 
@@ -49,9 +49,9 @@ def test_base64_in_front_of_a_model_of_key_words(desk: Desk, model: str) -> None
 def test_steps_give_the_features_that_a_model_was_trained_with(desk: Desk) -> None:
     """The front is cut off, and steps take its place, with the rate that the file states."""
     path = str(FOLDER / "kws_lstm_s.pb")
-    assert desk.run("extract", path, "--inputs", "Mfcc", "--outputs", "labels_softmax", "-o", "cut.pb", "-q").code == 0
+    desk.done("extract", path, "--inputs", "Mfcc", "--outputs", "labels_softmax", "-o", "cut.pb", "-q")
     steps = "decode-wav(samples=16000) | mfcc(640, 640, coefficients=10)"
-    assert desk.run("add-preprocessing", "cut.pb", "--steps", steps, "-o", "out.pb").code == 0
+    desk.done("add-preprocessing", "cut.pb", "--steps", steps, "-o", "out.pb")
     wanted = given(path, "wav_data", TONE, "labels_softmax")
     assert (given("out.pb", "Mfcc", TONE, "labels_softmax") == wanted).all()
 

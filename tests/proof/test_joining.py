@@ -185,7 +185,6 @@ def prove_row(executor: Executor, name: str) -> None:
             assert proof.compared
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_right_is_proven_together(name: str, executor: Executor) -> None:
     prove_row(executor, name)
@@ -296,7 +295,6 @@ def prove_wrong(executor: Executor, name: str) -> None:
     proven_pieces(executor, pieces)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_found_by_running_alone(name: str, executor: Executor) -> None:
     with pytest.raises(ValidationError):
@@ -328,7 +326,6 @@ class Joining:
         return claimed == self.right
 
 
-@pytest.mark.tensorflow
 def test_mistakes_are_caught(executor: Executor) -> None:
     cases = {name: Joining(executor, name) for name in [*ROWS, *WRONG]}
     check_share(Bench(cases, tried=8, one_is_enough=True, seconds=1), "proof.pieces")

@@ -119,7 +119,6 @@ def differs(executor: Executor, right: Graph, wrong: Graph) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("name", "place", "mutation"), cases(3, OF_VALUES))
 def test_a_wrong_value_is_found_by_running_all_at_once(
     name: str, place: int, mutation: Mutation, executor: Executor

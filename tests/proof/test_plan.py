@@ -159,7 +159,6 @@ def test_what_is_fetched(records: list[bytes], outputs: str, groups: list[list[s
     assert all(reasons[each.name] in each.reason for each in plan.skipped)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("records", "shapes"),
     [([LOOP], {"y": ()}), (BRANCHES, {"y": (2,), "index": ()}), (ARRAY, {"y_0": (2,), "y_1": (2,)})],

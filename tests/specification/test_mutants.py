@@ -84,7 +84,6 @@ GRADIENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("module", ["edits.add_gradients", "gradients.backward_pass", "gradients.request"])
 def test_mistakes_in_gradients_are_caught(module: str, differentiator: Differentiator, tmp_path: Path) -> None:
     cases = {}

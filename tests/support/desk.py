@@ -76,6 +76,12 @@ class Desk:
             ran = self._ran(lambda: exit_code(list(arguments)))
         return ran._replace(error=errors[-1] if errors else None)
 
+    def done(self, *arguments: str) -> Ran:
+        """Runs a command that must end with 0."""
+        ran = self.run(*arguments)
+        assert ran.code == 0, ran
+        return ran
+
     def refused(self, exit_code: int, code: str, *arguments: str, data: bytes | None = None, **facts: Any) -> Ran:
         """Runs a command that must end with EXIT_CODE and the error CODE, and leave the folder as it was.
 

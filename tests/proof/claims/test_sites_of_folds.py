@@ -114,7 +114,6 @@ def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> 
     return prove(executor, change, Overrides())
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("model", ["Conv2D", "DepthwiseConv2dNative", "MatMul"])
 def test_a_right_fold_is_proven_and_each_wrong_channel_found(executor: Executor, model: str) -> None:
     proof = proven(executor, model)
@@ -126,7 +125,6 @@ def test_a_right_fold_is_proven_and_each_wrong_channel_found(executor: Executor,
                 proven(executor, model, name, channel)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("outputs", [(), ("y",)])
 def test_a_choice_between_almost_equal_scores_is_compared_by_these(
     executor: Executor, outputs: tuple[str, ...]
@@ -178,12 +176,10 @@ def test_of_a_batch_norm_that_stays_only_the_output_that_was_asked_for_is_fetche
     assert proof.deployed is not None and not proof.deployed.why_not
 
 
-@pytest.mark.tensorflow
 def test_an_input_that_says_how_many_rows_it_takes_is_given_these(executor: Executor) -> None:
     assert "n, large numbers" in [output.after for output in proven(executor, "two rows").compared]
 
 
-@pytest.mark.tensorflow
 def test_outputs_do_not_show_it(executor: Executor) -> None:
     """Why each node is run in isolation: the outputs and the node are within the tolerance, compared with its sums."""
     with pytest.raises(ValidationError) as error:
@@ -191,14 +187,12 @@ def test_outputs_do_not_show_it(executor: Executor) -> None:
     assert [line.partition(":")[0] for line in error.value.details] == ["n, large numbers"]
 
 
-@pytest.mark.tensorflow
 def test_the_proof_says_how(executor: Executor) -> None:
     first, second = [entry.text for entry in proof_entries(proven(executor, "Conv2D")) if entry.label == "proven"]
     assert "within 0.001 of the largest element" in first
     assert "each changed site in isolation" in second and "within 0.0001" in second
 
 
-@pytest.mark.tensorflow
 def test_as_it_is_deployed_nobody_asks_for_a_place(executor: Executor) -> None:
     deployed = proven(executor, "merged").deployed
     assert deployed is not None

@@ -41,7 +41,6 @@ def traced(worker: Worker, data: bytes, size: int, *fetches: str) -> bytes:
 # --- of TensorFlow's making ----------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
 def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
     builder = Builder()
     x = builder.placeholder("x", shape=[-1, -1])
@@ -78,7 +77,6 @@ def fan(width: int) -> bytes:
     return builder.bytes()
 
 
-@pytest.mark.tensorflow
 def test_peak_of_tensors_of_known_size(worker: Worker) -> None:
     """In a chain a tensor and the one made of it are there at once; side by side all of them are."""
     size = 256
