@@ -28,12 +28,13 @@ Records = Sequence[bytes]
 def expect(
     before: Graph | Records,
     edit: Edit,
-    after: Records,
+    after: Records | None = None,
     *,
     trailer: bytes = graphs.VERSIONS,
     command: str = "",
     same: Sequence[str] = (),
     fed: Mapping[str, Any] | None = None,
+    **wanted: Any,
 ) -> EditResult:
     """EDIT makes AFTER of BEFORE: the same nodes in that order, with their inputs, control inputs, attrs and devices.
 
@@ -42,17 +43,53 @@ def expect(
         trailer: the bytes after the nodes: the library and the versions.
         command: the command line that does the same, without the model and where the output goes.
         same: tensors that TensorFlow finds to be what they were, when it runs both graphs on FED.
+        wanted: more of what the edit makes, see `check_made`.
     """
     found = before if isinstance(before, Graph) else graphs.graph(*before)
     original = graphs.written(found)
     result = edit(found)
     check_accounted(found, result, found.chunks())
-    check_graph(found, *after, trailer=trailer)
+    if after is not None:
+        check_graph(found, *after, trailer=trailer)
+    check_made(found, result, **wanted)
     if command:
         assert from_command_line(command, original) == graphs.written(found)
     if same:
         assert run(found, *same, **(fed or {})) == run(original, *same, **(fed or {}))
     return result
+
+
+VIEWS: Mapping[str, Callable[[Graph], Any]] = {
+    "inputs": graphs.inputs,
+    "ops": graphs.ops,
+    "names": graphs.names,
+    "colocations": graphs.colocations,
+    "functions": lambda found: [function.signature.name for function in graphs.parsed(found).library.function],
+    "devices": lambda found: {node.name: node.device for node in graphs.parsed(found).node if node.device},
+}
+
+
+def check_made(found: Graph, result: EditResult, reads: Mapping[str, Sequence[str] | None] = {}, **wanted: Any) -> None:
+    """Checks that an edited graph is sound, and what WANTED says of it and of the result.
+
+    Args:
+        reads: the inputs of some nodes; None for a node that the graph must not have.
+        wanted: a view of the whole graph by its name in `VIEWS`; the codes and facts of all `notes` or `warnings`;
+            `claims`; or a field of the intent.
+    """
+    assert sound(found)
+    inputs = graphs.inputs(found)
+    assert {name: inputs.get(name) for name in reads} == {name: read and [*read] for name, read in reads.items()}
+    for key, value in wanted.items():
+        if key in ("notes", "warnings"):
+            told = getattr(result, key)
+            assert len(told) == len(value), told
+            for remark, (code, facts) in zip(told, value, strict=True):
+                check_error(remark, code, facts)
+        elif key in VIEWS:
+            assert VIEWS[key](found) == value
+        else:
+            assert getattr(result if key == "claims" else result.intent, key) == value, key
 
 
 def account(found: Graph, result: EditResult) -> None:
