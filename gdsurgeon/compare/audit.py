@@ -8,6 +8,7 @@ by a comparison of the graphs that has no information about the edit, and each o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Facts, Intent, Value
@@ -54,17 +55,21 @@ class _Declared:
 
     Attributes:
         replaced: the added nodes that have the name of a removed node: they may differ in everything.
-        rewired: the declared input of each slot.
+        slots: the declared inputs; `rewired` has the input of each slot.
     """
 
     def __init__(self, intent: Intent, before: Graph) -> None:
         self.replaced = {name for name in intent.added if name in before and name not in intent.renamed}
-        self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
+        self.slots = intent.rewired
         self._changed = frozenset(intent.changed)
         self._added = frozenset(intent.added)
         self._altered: dict[str, dict[str, Value]] = {}
         for item in intent.altered:
             self._altered.setdefault(item.node, {})[item.what] = item.value
+
+    @cached_property
+    def rewired(self) -> dict[tuple[str, int], str]:
+        return {(slot.node, slot.slot): slot.new for slot in self.slots}
 
     def mismatched(self, node: Node) -> list[str]:
         """Returns one line for each property of `node` that is not as declared."""
@@ -124,6 +129,8 @@ def _added_and_removed(facts: Facts, intent: Intent, replaced: set[str], unsaid:
 
 
 def _rewirings(facts: Facts, after: Graph, declared: _Declared, unsaid: str) -> Iterator[str]:
+    if facts.rewired == declared.slots:
+        return
     for name, slot, _, new in facts.rewired:
         if declared.rewired.get((name, slot), new if declared.may_differ(name, "inputs") else None) != new:
             yield f"input {slot} of {quoted(name)} is {quoted(new)}, but {unsaid}"

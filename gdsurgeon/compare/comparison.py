@@ -155,19 +155,16 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # A different node may have the node's old name now; that node is not its counterpart.
         is_left, now = name not in renamed and name in taken, renamed.get(name, name)
-        if now == name and not is_left and not before.store.has(name):
-            out.added += [name] if after.store.has(name) else []
-            continue
-        inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
-        if inputs is not None:
-            if name in renamed:
-                out.renamed[name] = renamed[name]
-            _note_inputs(out, now, *inputs)
-            continue
         was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
         if not (was_there and is_there):
             out.removed += [name] if was_there else []
             out.added += [now] if is_there else []
+            continue
+        inputs = _inputs_alone(before, after, name, spelling.spelt)
+        if inputs is not None:
+            if name in renamed:
+                out.renamed[name] = renamed[name]
+            _note_inputs(out, now, *inputs)
             continue
         old, new = before[name], after[now]
         if old.name != new.name:
@@ -200,15 +197,14 @@ def _inputs_alone(
 
     None if not only names and inputs may differ: such nodes are compared in detail.
     """
-    new = after.store.record(spelt(name))
-    old = before.store.record(name) if new is not None else None
-    was, now = (None if record is None else node_of(record) for record in (old, new))
+    records = before.store.record(name), after.store.record(spelt(name))
+    was, now = (None if record is None else node_of(record) for record in records)
     if was is None or now is None or COLOCATION_ATTR in was.attr:
         return None
     mine, its = list(map(spelt, was.input[:])), now.input[:]
     was.name = spelt(was.name)
     was.input[:] = its
-    if was != now or (mine != its and None in map(parse_input, (*mine, *its))):
+    if was != now or (mine != its and None in map(parse_input, {*mine} ^ {*its})):
         return None
     return mine, its
 
@@ -228,12 +224,15 @@ def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) 
     if was == now:
         return
     altered: dict[str, tuple[Value, Value]] = {}
-    mine, its = ([plain_tensor(text) for text in texts if text[0] != "^"] for texts in (was, now))
+    mine, its = ([text for text in texts if text[0] != "^"] for texts in (was, now))
     if len(mine) == len(its):
-        slots = enumerate(zip(mine, its, strict=True))
-        out.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
+        for slot, (old, new) in enumerate(zip(mine, its, strict=True)):
+            if old != new and (before := plain_tensor(old)) != (after := plain_tensor(new)):
+                out.rewired.append(Rewired(name, slot, before, after))
     else:
-        altered["inputs"] = tuple(mine), tuple(its)
+        altered["inputs"] = tuple(map(plain_tensor, mine)), tuple(map(plain_tensor, its))
+    if len(mine) == len(was) and len(its) == len(now) and not altered:
+        return
     waited, waits = (tuple(sorted({text[1:] for text in texts if text[0] == "^"})) for texts in (was, now))
     if waited != waits:
         altered["controls"] = waited, waits

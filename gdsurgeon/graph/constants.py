@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +15,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
-from gdsurgeon.wire.protos import AttrValue, TensorProto, decode_error
+from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorProto, decode_error
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import SourceSpan
 
@@ -216,6 +217,11 @@ _TYPES: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int
 
 def constant(node: Node) -> Constant | None:
     """Returns the value of a Const node; None for other nodes, large or corrupt values, and unsupported dtypes."""
+    record = node.record
+    if record is not None and record.data is not None and not node.changed_attrs and node.op_override is None:
+        with suppress(decode_error()):
+            message = NodeDef.FromString(record.data)
+            return _constant_of(message.attr["value"].tensor) if message.op == "Const" else None
     if node.op != "Const":
         return None
     if node.attr_size("value") > SMALL and not _is_small(constant_header(node)):
@@ -226,9 +232,12 @@ def constant(node: Node) -> Constant | None:
 def constant_in(data: bytes) -> Constant | None:
     """Returns the value in the serialised AttrValue of a Const; None: see `constant`."""
     try:
-        tensor = attr_value(data).tensor
+        return _constant_of(attr_value(data).tensor)
     except decode_error():
         return None
+
+
+def _constant_of(tensor: TensorProto) -> Constant | None:
     shape = None if tensor.tensor_shape.unknown_rank else tuple(dim.size for dim in tensor.tensor_shape.dim)
     header = TensorHeader(tensor.dtype, shape, len(tensor.tensor_content), 0)
     return decode_tensor(tensor) if _is_small(header) else None

@@ -534,13 +534,12 @@ class Graph:
                     node=node.name,
                 )
             for user in self._users_besides(node, going, names):
-                if user not in going:
-                    raise EditError(
-                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
-                        code="has-consumers",
-                        node=node.name,
-                        consumers=[user.name],
-                    )
+                raise EditError(
+                    f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
+                    code="has-consumers",
+                    node=node.name,
+                    consumers=[user.name],
+                )
             for user in self.colocated_with(node):
                 if user not in going:
                     raise EditError(
@@ -551,15 +550,12 @@ class Graph:
                     )
         self._overlay.drop(going)
 
-    def _users_besides(self, node: Node, going: Container[Node], names: set[str | None]) -> list[Node]:
-        """Returns the users of `node`; if all of them are in `going`, it may return an empty list instead.
-
-        `names` are the names of `going` in the file. If many nodes are removed, most of their users are also removed:
-        this check avoids reading the users.
-        """
-        if node.base_name is None or not names.issuperset(self.store.users(node.base_name)):
-            return self.users(node)
-        return [] if all(map(going.__contains__, self._overlay.users.get(node, ()))) else self.users(node)
+    def _users_besides(self, node: Node, going: Container[Node], names: Container[str | None]) -> Iterator[Node]:
+        """Yields the users of `node` that are not in `going`; `names` are the names of `going` in the file."""
+        base = () if node.base_name is None else self.store.users(node.base_name)
+        rest = [self.base_node(user) for user in base if user not in names]
+        rest += [user for user in self._overlay.users.get(node, ()) if user not in going]
+        return (user for user in rest if self._overlay.has(user) and user.reads(node))
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:
         """Sets each of the data inputs `uses` to `new`; returns the number of inputs that have changed."""
@@ -744,6 +740,9 @@ class Graph:
 
     def chunks(self) -> list[Chunk]:
         """Returns the serialised graph: spans of the source, and new bytes for the changed parts."""
+        return list(self.derived(Graph._chunks))
+
+    def _chunks(self) -> list[Chunk]:
         overlay = self._overlay
         nodes = overlay.replaced_nodes(self.store)
         if self._borrowed is not None:

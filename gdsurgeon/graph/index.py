@@ -346,6 +346,12 @@ class Table:
         """Returns the edge codes of the inputs of `row`."""
         return self.edges[self.offsets[row] : self.offsets[row + 1]]
 
+    @cached_property
+    def with_controls(self) -> set[int]:
+        """The rows with control inputs."""
+        port = self.CONTROL_PORT
+        return {self.reader(at) for at in self.odd_edges if self.edges[at] >= 0 and self.edges[at] & port == port}
+
     def reader(self, at: int) -> int:
         """Returns the row that has the edge at index `at` of `edges`."""
         return bisect_right(self.offsets, at) - 1

@@ -19,6 +19,7 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.text import counted
+from gdsurgeon.wire.fields import VARINT
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue, decode_error
 
@@ -404,6 +405,9 @@ class Node(Handle):
 
     def plain_attr(self, key: str) -> Plain | None:
         """Returns the value of the attr `key` if its kind is plain (int, bool, type, ... or lists), else None."""
+        data = self.attr_bytes(key)
+        if data is not None and len(data) == 2 and data[0] == _TYPE_TAG and data[1] < 128:
+            return data[1]  # most attrs are DataTypes
         value = self.attr(key)
         return None if value is None else plain(value)
 
@@ -467,6 +471,9 @@ class Node(Handle):
         """Sets or (None) removes an attr. Only the graph calls this."""
         journal.set_item(self._attrs, key, value)
 
+
+_TYPE_TAG = 6 << 3 | VARINT
+"""The tag of a DataType in an AttrValue."""
 
 _CHANGES = {
     "name": "gds.rename(graph, {node.name: NAME})",

@@ -179,7 +179,7 @@ def arg_runs(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) ->
             types = _value(arg.list_attr, definition, read)
             yield from ((_dtype(t, ref), 1) for t in types) if isinstance(types, list) else ((0, 1),)
             continue
-        number = _value(arg.number_attr, definition, read)
+        number = _value(arg.number_attr, definition, read) if arg.number_attr else 1
         count = number if isinstance(number, int) and number >= 0 else 1
         yield _dtype(arg.dtype or _value(arg.type_attr, definition, read), ref), count
 

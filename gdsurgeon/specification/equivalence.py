@@ -82,7 +82,9 @@ class Equivalence:
 
     def waits_beside(self, reads: Iterable[int], rows: Sequence[int]) -> set[int]:
         """Returns the same for a node that reads `reads`, which imply control edges."""
-        waited = self.waits(rows) if rows else set()
+        if not rows:
+            return set()
+        waited = self.waits(rows)
         for code in reads if waited else ():
             waited -= {self.normal(code), self.stand(code >> BITS), code >> BITS << BITS | PORT}
         return waited
@@ -133,6 +135,8 @@ class Equivalence:
     def edges(self, row: int) -> tuple[list[int], list[int]]:
         """Returns the codes that a row reads, and the rows of its control inputs."""
         codes = [code for code in self.table.inputs(row) if code >= 0]
+        if row not in self.table.with_controls:
+            return codes, []
         return [c for c in codes if c & PORT != PORT], [c >> BITS for c in codes if c & PORT == PORT]
 
     def is_quiet(self, row: int) -> bool:
@@ -222,7 +226,7 @@ class Equivalence:
             awaited = self.waits(waited)
             if len(awaited) == 1 and "control-edges" in self.rules:
                 (self._stands[row],) = awaited
-        is_free = all(map(self._is_free, reads)) and not self.waits(waited)
+        is_free = all(map(self._is_free, reads)) and not (waited and self.waits(waited))
         self.free[row] = is_free and (self.is_quiet(row) or (op in REFUSING and "checks" in self.rules))
         if any(dead) and dead.count(False) == 1 and not waited:
             self._hand_on(row, 0, reads[dead.index(False)])
@@ -257,7 +261,7 @@ class Equivalence:
         producer = code >> BITS
         if self._gives_value(code):
             self._same[row << BITS | port] = code
-            self._stands[row] = code if self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
+            self._stands[row] = code if self._flows and self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
 
     def _gives_value(self, code: int) -> bool:
         """Returns whether a tensor is not a reference and is not overwritten."""

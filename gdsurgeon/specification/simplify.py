@@ -92,12 +92,13 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
 
 
 def _lasts(same: Equivalence, row: int) -> bool:
-    is_read = any(True for _ in same.table.users(row))
-    waited = same.edges(row)[1]
-    if not is_read and same.table.op(row) == "NoOp" and same.waits(waited):
-        return True  # it may be fetched to run its control inputs
-    if not is_read and same.graph.serving is not None and any(is_lasting(same, other) for other in waited):
-        return True  # a saver fetches it
+    op, serving = same.table.op(row), same.graph.serving
+    if (op == "NoOp" or serving is not None) and not any(True for _ in same.table.users(row)):
+        waited = same.edges(row)[1]
+        if op == "NoOp" and same.waits(waited):
+            return True  # it may be fetched to run its control inputs
+        if serving is not None and any(is_lasting(same, other) for other in waited):
+            return True  # a saver fetches it
     return is_lasting(same, row)
 
 
@@ -122,9 +123,11 @@ def _is_output(same: Equivalence, row: int) -> bool:
 
 def _code(same: Equivalence, text: str) -> int | None:
     """Returns the code of a tensor of the file; None if the node does not exist."""
-    ref = parse_tensor(text)
-    row = same.table.rows.get(ref.node)
-    return None if row is None else row << BITS | ref.port
+    row, port = same.table.rows.get(text), 0
+    if row is None:
+        name, port = parse_tensor(text)
+        row = same.table.rows.get(name)
+    return None if row is None else row << BITS | port
 
 
 def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -102,7 +103,7 @@ class AttrChecks:
         attrs = {} if definition is None else definition.attrs
         limited = {key for key in header.attrs if key in attrs and attrs[key].texts}
         values = [
-            None if key not in limited and _is_text(buf, start, end) else buf[start:end]
+            buf[start:end] if key in limited else _checked_part(buf, start, end)
             for key, (start, end) in header.attrs.items()
         ]
         same = header.op, header.device, tuple(zip(header.attrs, values, strict=True))
@@ -128,9 +129,13 @@ class AttrChecks:
         return found._replace(faults=(*found.faults, Remark(text, "bad-device", device=header.device)))
 
 
-def _is_text(buf: Buffer, start: int, end: int) -> bool:
-    """Returns whether the AttrValue from `start` to `end` of `buf` is only a string of less than 128 bytes."""
-    return end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128
+def _checked_part(buf: Buffer, start: int, end: int) -> object:
+    """Returns the part of an AttrValue that is checked: None for a short string, the header of a tensor, else all."""
+    if end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128:
+        return None
+    with suppress(WireError):
+        return _tensor_header(buf, start, end) or buf[start:end]
+    return buf[start:end]
 
 
 def check_values(definition: OpDef, attrs: Mapping[str, bytes], keys: Collection[str] | None = None) -> list[Remark]:

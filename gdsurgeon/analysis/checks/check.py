@@ -129,11 +129,11 @@ def check_edited(graph: Graph) -> list[Remark]:
     """
     faults: list[Remark] = []
     for node in graph.touched():
-        if node.is_rebuilt and not (node.is_plain_copy and node.base_name is None):
-            wrong = input_faults(node)
+        is_plain = node.is_plain_copy
+        if node.is_rebuilt and not (is_plain and node.base_name is None):
             # A plain copy has as many inputs as the original.
-            faults += [fault for fault in wrong if fault.code != "wrong-count" or not node.is_plain_copy]
-        definition = node.op_def if node.is_rebuilt and not node.is_plain_copy else None
+            faults += [fault for fault in input_faults(node) if fault.code != "wrong-count" or not is_plain]
+        definition = node.op_def if node.is_rebuilt and not is_plain else None
         if definition is None:
             continue
         keys = set(node.attr_keys)
@@ -146,24 +146,27 @@ def check_edited(graph: Graph) -> list[Remark]:
 def input_faults(node: Node) -> list[Remark]:
     """Returns the faults of the data inputs of a node: a wrong number, missing outputs, wrong dtypes."""
     required, inputs = node.input_dtypes, node.inputs
-    what = f"node {quoted(node.name)} ({printable(node.op)})"
     if required is None:
         return []
     if len(required) != len(inputs):
-        text = f"{what} has {len(inputs):,} data inputs, but requires {len(required):,}"
+        text = f"{_named(node)} has {len(inputs):,} data inputs, but requires {len(required):,}"
         return [Remark(text, "wrong-count", node=node.name, expected=len(required), found=len(inputs))]
     out: list[Remark] = []
     for slot, (read, dtype) in enumerate(zip(inputs, required, strict=True)):
         dtypes = read.node.output_dtypes if read.node.exists else None
         if dtypes is not None and read.index >= len(dtypes):
-            text = f"{what} reads {quoted(read.name)}, but that node has {counted(len(dtypes), 'output')}"
+            text = f"{_named(node)} reads {quoted(read.name)}, but that node has {counted(len(dtypes), 'output')}"
             out.append(Remark(text, "no-such-tensor", node=node.name, tensor=read.name, count=len(dtypes)))
         elif dtypes is not None and not is_readable_as(dtypes[read.index], dtype):
             expected, found = dtype_name(dtype), dtype_name(dtypes[read.index])
-            text = f"{what} requires {expected} as input {slot}, but {quoted(read.name)} is {found}"
+            text = f"{_named(node)} requires {expected} as input {slot}, but {quoted(read.name)} is {found}"
             facts = {"tensor": read.name, "expected": expected, "found": found}
             out.append(Remark(text, "dtype-mismatch", node=node.name, **facts))
     return out
+
+
+def _named(node: Node) -> str:
+    return f"node {quoted(node.name)} ({printable(node.op)})"
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:

@@ -143,11 +143,13 @@ class Topology:
         Returns:
             The producers, control inputs included, that the node lost, and its new producers.
         """
-        is_new, before = number not in self._codes, set(self.producers(number))
+        bits = Table.PORT_BITS
+        is_new, before = number not in self._codes, {code >> bits for code in self.inputs(number) if code >= 0}
         new = self._codes[number] = tuple(codes)
-        now = set(self._producers(new))
+        now = {code >> bits for code in new if code >= 0}
         lost, found = before - now, now - before
-        self._consumers.clear()
+        if self._consumers:
+            self._consumers.clear()
         users = self.__dict__.get("_new_users")
         if users is not None:
             for producer in () if is_new else lost:
@@ -165,6 +167,12 @@ class Topology:
         """Removes nodes in this draft."""
         self.gone = self.gone.union(numbers)
         self._consumers.clear()
+
+    def with_controls(self) -> set[int]:
+        """Returns the nodes with control inputs."""
+        control = Table.CONTROL_PORT
+        changed = {n for n, codes in self._codes.items() if any(code & control == control for code in codes)}
+        return self.table.with_controls - self._codes.keys() - self.gone | changed
 
     def reads_missing(self, number: int) -> bool:
         """Returns whether an input of a node names a missing node."""
@@ -235,8 +243,10 @@ class Topology:
         """Returns the nodes whose outputs no node reads as data."""
         table = self.table
         others = self.gone | self._codes.keys()
-        before = {row for number in others if number < self.rows for row in self._data(table.inputs(number))}
-        now = {row for codes in self._codes.values() for row in self._data(codes)}
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        files = [code for number in others if number < self.rows for code in table.inputs(number)]
+        codes = [code for codes in self._codes.values() for code in codes]
+        before, now = ({c >> bits for c in each if c >= 0 and c & control != control} for each in (files, codes))
         perhaps = before - now - table.unread
         if perhaps:
             perhaps -= self._read_by_rest(perhaps, others)

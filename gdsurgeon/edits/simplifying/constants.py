@@ -146,7 +146,7 @@ class Folding:
         computed, shaped, ops = self.computed, self.shaped, view.ops
         for number in view.order():
             op = ops[number]
-            if not view.pure_cone[number] or op in PLACEHOLDERS or view.has_control_inputs(number):
+            if not view.pure_cone[number] or op in PLACEHOLDERS or number in view.waiting:
                 continue
             if op == "Const":
                 computed[number] = shaped[number] = 1

@@ -36,6 +36,7 @@ class GraphView:
         topology: the current edges.
         ops: the op of each node.
         kept: for each node, whether it must keep its name and value.
+        waiting: the nodes with control inputs.
         roots: the nodes that must stay, with all upstream nodes; set by the caller.
         removed: for each node, whether it is removed.
         merges: the Merge nodes that became Identity nodes.
@@ -50,6 +51,7 @@ class GraphView:
         self.topology = topology_of(graph).draft()
         self.ops = self.topology.op_of_each()
         self.kept = self.topology.flags(kept)
+        self.waiting = self.topology.with_controls()
         self.roots: list[int] = []
         self.removed = self.topology.flags(self.topology.gone)
         self.merges: dict[int, None] = {}
@@ -144,17 +146,16 @@ class GraphView:
 
     def data(self, number: int) -> list[int]:
         """Returns the codes of the tensors that a node reads, with the replacements of the current pass."""
-        codes = [code for code in self.topology.inputs(number) if code & CONTROL != CONTROL]
-        return list(map(self.now, codes)) if self._instead or self._equals else codes
-
-    def has_control_inputs(self, number: int) -> bool:
-        """Returns whether a node has control inputs."""
-        return any(code & CONTROL == CONTROL for code in self.topology.inputs(number))
+        codes = self.topology.inputs(number)
+        if number in self.waiting:
+            codes = [code for code in codes if code & CONTROL != CONTROL]
+        return list(map(self.now, codes) if self._instead or self._equals else codes)
 
     def has_control_outputs(self, number: int) -> bool:
         """Returns whether other nodes have a control dependency on a node."""
         code = number << BITS | CONTROL
-        return any(code in self.topology.inputs(user) for user in self.topology.users(number))
+        users = self.topology.users(number) if self.waiting else ()
+        return any(user in self.waiting and code in self.topology.inputs(user) for user in users)
 
     def is_pure(self, number: int) -> bool:
         """Returns whether a node only computes: it has no state, randomness, control flow or references."""
@@ -325,11 +326,11 @@ class GraphView:
         """
         source = self.now(source)
         producer = source >> BITS
-        if self.must_keep(number) or self.has_control_inputs(number) or self.may_be_reference(source):
+        if self.must_keep(number) or number in self.waiting or self.may_be_reference(source):
             return False
         if not all(self.pure_cone[code >> BITS] for code in others):
             return False  # these tensors decide which branch runs
-        if self.topology.op(producer) in CONTROL_FLOW and self.has_control_outputs(number):
+        if self.ops[producer] in CONTROL_FLOW and self.has_control_outputs(number):
             return False  # a control edge from a branch would be lost
         self.replace_uses(number << BITS, source)
         self.replace_control_uses(number, producer)
@@ -337,7 +338,7 @@ class GraphView:
 
     def replace_each_use(self, number: int, sources: Sequence[int]) -> None:
         """Makes consumers of output i of a node read `sources[i]`, if that is safe."""
-        if self.must_keep(number) or self.has_control_inputs(number) or self.has_control_outputs(number):
+        if self.must_keep(number) or number in self.waiting or self.has_control_outputs(number):
             return
         alike = {self.pure_cone[source >> BITS] for source in sources}
         if alike == {1} and not any(map(self.may_be_reference, sources)):
@@ -379,6 +380,8 @@ class GraphView:
         """Sets the inputs and control inputs of a node."""
         lost, found = self.topology.set_inputs(number, codes)
         self.changed.add(number)
+        if number in self.waiting and not any(code & CONTROL == CONTROL for code in self.topology.inputs(number)):
+            self.waiting.remove(number)
         for producer in found:
             self._later_readers.setdefault(producer, []).append(number)
         self._changes.append(number)
@@ -392,7 +395,7 @@ class GraphView:
         """
         replaced = dict.fromkeys([*(code >> BITS for code in self._instead), *self._waited])
         for user in dict.fromkeys(user for number in replaced for user in self.topology.users(number)):
-            self.set_inputs(user, self._committed(user))
+            self.set_inputs(user, self._committed(user) if user in self.waiting else self.data(user))
         self.remove([number for number in self._waited if not self.kept[number]], what)
         self._instead, self._equals, self._waited = {}, {}, {}
 

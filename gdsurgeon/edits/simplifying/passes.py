@@ -43,7 +43,7 @@ def fetched_by_savers(view: GraphView) -> list[int]:
     if view.graph.serving is None:
         return []
     top = view.topology
-    awaiting = (n for n in view.order() if view.has_control_inputs(n) and not top.users(n))
+    awaiting = (n for n in view.order() if n in view.waiting and not top.users(n))
     return [n for n in awaiting if any(port < 0 and _lasts(view, other) for other, port in top.reads(n))]
 
 
@@ -119,7 +119,7 @@ class _Match:
     def _is_op(self, term: Op, code: int, is_kept: bool) -> bool:
         view, number = self._view, code >> BITS
         is_inner = term is not self._rule.pattern
-        if code & CONTROL or view.ops[number] not in term.ops or (is_inner and view.has_control_inputs(number)):
+        if code & CONTROL or view.ops[number] not in term.ops or is_inner and number in view.waiting:
             return False
         reads, terms = view.data(number), term.inputs or ()
         if len(reads) != len(terms) or not self._has_attrs(term, number):
@@ -190,12 +190,14 @@ def _apply_rules(view: GraphView, name: str) -> None:
     reach = max(rule.depth for rule in exact_rules(name))
     for number in view.dirty_nodes(name, rules, reach=reach):
         reads = view.data(number)
-        ops = [view.ops[code >> BITS] for code in reads]
+        ops: list[str] = []
         for rule in rules[view.ops[number]]:
             if rule.is_forward:
                 if len(reads) == 1:
                     view.replace_all_uses(number, reads[0])
-            elif not (rule.needed and rule.needed.isdisjoint(ops)):
+                continue
+            ops = ops or [view.ops[code >> BITS] for code in reads]
+            if not (rule.needed and rule.needed.isdisjoint(ops)):
                 match = _Match(view, rule)
                 source = match.kept(number)
                 if source is not None and view.replace_all_uses(number, source, match.others):
@@ -231,7 +233,7 @@ def _unpack(view: GraphView) -> None:
     for number in view.dirty_nodes("pairs of Unpacks", ("Unpack",), reach=2):
         reads = view.data(number)
         inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
-        if inner < 0 or view.topology.op(inner) != "Pack" or view.has_control_inputs(inner):
+        if inner < 0 or view.topology.op(inner) != "Pack" or inner in view.waiting:
             continue
         sources = view.data(inner)
         if _are_alike(view, inner, number, len(sources)):
@@ -249,7 +251,7 @@ def _read_past(view: GraphView, number: int) -> None:
     """Makes a Reshape read the input of the Reshape nodes before it."""
     codes = list(view.topology.inputs(number))
     source = start = codes[0]
-    while view.topology.op(source >> BITS) in RESHAPES and not view.has_control_inputs(source >> BITS):
+    while view.topology.op(source >> BITS) in RESHAPES and source >> BITS not in view.waiting:
         above = view.data(source >> BITS)
         if not all(view.pure_cone[code >> BITS] for code in above[1:]) or _is_needed(view, source >> BITS, number):
             break
@@ -274,7 +276,7 @@ def _packed_again(view: GraphView, number: int) -> int | None:
     """Returns the input of an Unpack if a node is a Pack of all its outputs, in order; otherwise None."""
     reads = view.data(number)
     inner = reads[0] >> BITS if reads else -1
-    if inner < 0 or view.topology.op(inner) != "Unpack" or view.has_control_inputs(inner):
+    if inner < 0 or view.topology.op(inner) != "Unpack" or inner in view.waiting:
         return None
     if reads != [inner << BITS | port for port in range(len(reads))] or not _are_alike(view, number, inner, len(reads)):
         return None
@@ -291,14 +293,12 @@ def control_edges(view: GraphView) -> None:
     A NoOp with one control input is replaced by that input.
     """
     top = view.topology
-    for number in view.dirty_nodes("control-edges", top.ops()):
-        codes = top.inputs(number)
-        if [code for code in codes if code & CONTROL == CONTROL]:
-            codes = list(codes)
-            needed = list(_needed(view, codes))
-            if needed != codes:
-                view.counts["control-edges"] += len(codes) - len(needed)
-                view.set_inputs(number, needed)
+    for number in view.dirty_nodes("control-edges", {view.ops[number] for number in view.waiting}):
+        codes = list(top.inputs(number))
+        needed = list(_needed(view, codes)) if number in view.waiting else codes
+        if needed != codes:
+            view.counts["control-edges"] += len(codes) - len(needed)
+            view.set_inputs(number, needed)
     for number in view.dirty_nodes("control-edges of NoOps", ("NoOp",)):
         awaited = list(top.inputs(number))
         if len(awaited) == 1 and not view.must_keep(number) and top.users(number):
@@ -340,7 +340,7 @@ def conditions(view: GraphView) -> None:
             return
         merges[number] = alive[0]
     going = [number for number in range(top.size) if dead[number] and not view.removed[number]]
-    if any(map(view.kept.__getitem__, going)) or any(map(view.has_control_inputs, (*sides, *merges))):
+    if any(map(view.kept.__getitem__, going)) or not view.waiting.isdisjoint((*sides, *merges)):
         return
     for number, side in sides.items():
         data = view.data(number)[0]

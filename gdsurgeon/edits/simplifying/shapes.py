@@ -98,7 +98,7 @@ def _ones(view: GraphView, code: int) -> int | None:
     """Returns the random node upstream of a tensor whose elements are all 1; otherwise None."""
     number = code >> BITS
     reads = view.data(number)
-    if len(reads) != 1 or view.has_control_inputs(number):
+    if len(reads) != 1 or number in view.waiting:
         return None
     if view.topology.op(number) == "Cast":
         return _always(view, reads[0])
@@ -111,7 +111,7 @@ def _always(view: GraphView, code: int) -> int | None:
     """Returns the random node upstream of a tensor whose elements are all true; otherwise None."""
     number = code >> BITS
     reads = view.data(number)
-    if view.topology.op(number) != "GreaterEqual" or len(reads) != 2 or view.has_control_inputs(number):
+    if view.topology.op(number) != "GreaterEqual" or len(reads) != 2 or number in view.waiting:
         return None
     least = _number(view, reads[1])
     return _uniform(view, reads[0], 0) if least is not None and least <= 0 else None
@@ -122,7 +122,7 @@ def _uniform(view: GraphView, code: int, plus: float) -> int | None:
     added = 0.0
     for _ in range(MOST_SUMS):
         number = code >> BITS
-        if view.has_control_inputs(number):
+        if number in view.waiting:
             break
         op, reads = view.topology.op(number), view.data(number)
         if op == DRAWS:
@@ -187,7 +187,7 @@ def same_shape(view: GraphView, shapes: Shapes, passes: Container[str]) -> Passe
 def _is_as_large(view: GraphView, shapes: Shapes, number: int, mask: Mask) -> bool:
     """Returns whether the product of a mask and the kept tensor has the shape of the kept tensor."""
     drawing = view.data(mask.drawing)
-    if not drawing or view.has_control_inputs(mask.drawing) or not view.pure_cone[drawing[0] >> BITS]:
+    if not drawing or mask.drawing in view.waiting or not view.pure_cone[drawing[0] >> BITS]:
         return False
     kept, now = (shape_of_tensor(view, shapes, code) for code in (mask.kept, number << BITS))
     source = drawing[0] >> BITS
@@ -242,7 +242,7 @@ def _reshaped(looked: _Looked) -> int | None:
         if _is_same_count(looked.shape(code), result):
             found, others = code, list(passed)
         number = code >> BITS
-        if view.topology.op(number) not in RESHAPES or view.has_control_inputs(number) or _may_refuse(looked, number):
+        if view.topology.op(number) not in RESHAPES or number in view.waiting or _may_refuse(looked, number):
             break
         above = view.data(number)
         if not above or not all(view.pure_cone[other >> BITS] for other in above[1:]):
