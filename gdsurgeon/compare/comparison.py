@@ -65,14 +65,15 @@ def compare_written(
     renamed = renamed or {}
     written = as_written(before, chunks, {*renamed, *renamed.values()})
     after = written.graph
-    names = dict.fromkeys(written.lost)
     back = {new: old for old, new in renamed.items()}
-    for name in written.fresh:
-        names[back.get(name, name)] = None
+    fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
+    removed = [name for name in written.lost if name not in fresh and name not in renamed]
+    names = {**dict.fromkeys(name for name in written.lost if name in fresh or name in renamed), **fresh}
     for name in renamed:
         # Unchanged records contain a name that a different node has now.
         names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
+    out.facts.removed += removed
     for name, count in Counter(written.doubled).items():
         out.facts.graph_fields[f"doubled {name}"] = (None, str(count + 1))
     if not written.doubled:
@@ -155,12 +156,13 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # A different node may have the node's old name now; that node is not its counterpart.
         is_left, now = name not in renamed and name in taken, renamed.get(name, name)
-        was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
-        if not (was_there and is_there):
-            out.removed += [name] if was_there else []
-            out.added += [now] if is_there else []
+        new_record = None if is_left else after.store.record(now)
+        old_record = before.store.record(name) if new_record is not None else None
+        if old_record is None or new_record is None:
+            out.added += [now] if new_record is not None else []
+            out.removed += [name] if new_record is None and before.store.has(name) else []
             continue
-        inputs = _inputs_alone(before, after, name, spelling.spelt)
+        inputs = _inputs_alone(old_record, new_record, spelling.spelt)
         if inputs is not None:
             if name in renamed:
                 out.renamed[name] = renamed[name]
@@ -190,15 +192,12 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
     return spelt
 
 
-def _inputs_alone(
-    before: Graph, after: Graph, name: str, spelt: Callable[[str], str]
-) -> tuple[list[str], list[str]] | None:
-    """Returns the inputs of the node `name` before, with the names after, and its inputs after.
+def _inputs_alone(old: Record, new: Record, spelt: Callable[[str], str]) -> tuple[list[str], list[str]] | None:
+    """Returns the inputs of a node before, with the names after, and its inputs after.
 
     None if not only names and inputs may differ: such nodes are compared in detail.
     """
-    records = before.store.record(name), after.store.record(spelt(name))
-    was, now = (None if record is None else node_of(record) for record in records)
+    was, now = node_of(old), node_of(new)
     if was is None or now is None or COLOCATION_ATTR in was.attr:
         return None
     mine, its = list(map(spelt, was.input[:])), now.input[:]

@@ -195,7 +195,7 @@ def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:
     """Removes colocations of other nodes with `nodes`. Returns these other nodes, each with one of `nodes`."""
     gone = dict.fromkeys(nodes)
     found: dict[Node, Node] = {}
-    for node in gone:
+    for node in gone if graph.has_colocations else ():
         for other in graph.colocated_with(node):
             if other not in gone:
                 found.setdefault(other, node)

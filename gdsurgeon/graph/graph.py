@@ -293,6 +293,11 @@ class Graph:
         """Returns the users of `node` in the file; edits may have changed or removed them."""
         return [] if node.base_name is None else [self.base_node(user) for user in self.store.users(node.base_name)]
 
+    @property
+    def has_colocations(self) -> bool:
+        """Whether a node may request colocation."""
+        return bool(self._overlay.colocated or not self.store.has_table or self.store.table.colocations)
+
     def colocated_with(self, node: Node) -> list[Node]:
         """Returns the nodes that request colocation with `node`."""
         names = () if node.base_name is None else self.store.colocated(node.base_name)
@@ -540,7 +545,7 @@ class Graph:
                     node=node.name,
                     consumers=[user.name],
                 )
-            for user in self.colocated_with(node):
+            for user in self.colocated_with(node) if self.has_colocations else ():
                 if user not in going:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it",

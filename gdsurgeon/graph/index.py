@@ -199,6 +199,7 @@ class Table:
         unresolved: the inputs that name no node, as spelled in the file.
         unread: the rows whose outputs no data input reads.
         layout: see `Layout`.
+        dtypes: for each row the dtype of output 0, 0 if it is unknown; empty if the structure was not checked.
     """
 
     PORT_BITS = 24  # whole bytes, so that a whole column can be shifted at once
@@ -219,6 +220,7 @@ class Table:
         self.odd_edges = array("I")
         self.unresolved: list[str] = []
         self.unread: set[int] = set()
+        self.dtypes = bytearray()
         self._kinds = bytearray()
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []

@@ -106,6 +106,8 @@ class Equivalence:
         """Returns whether two tensors, or two sources of control edges, are equal or computed equally from equal
         tensors.
         """
+        if self.normal(first) == self.normal(second):
+            return True
         pending, found = [(first, second)], set[tuple[int, int]]()
         while pending:
             a, b = (self.normal(code) for code in pending.pop())
@@ -250,7 +252,7 @@ class Equivalence:
         return found if joins else []
 
     def _is_free(self, code: int) -> bool:
-        return bool(self.free[self.normal(code) >> BITS])
+        return bool(self.free[self._same.get(code, code) >> BITS])
 
     def _is_free_to_wait(self, row: int) -> bool:
         stand = self._stands.get(row)
@@ -296,7 +298,7 @@ class Equivalence:
 
         `is_kept`: the tensor that replaces the result depends on this one. Other tensors must be free of effects.
         """
-        code = self.normal(code)
+        code = self._same.get(code, code)
         is_kept = is_kept or rule.kept in (getattr(term, "label", ""), getattr(term, "name", ""))
         if isinstance(term, Op):
             reads, waited = self.edges(code >> BITS)
@@ -310,7 +312,7 @@ class Equivalence:
         assert isinstance(term, Variable)
         value = self._value(code) if term.kind else None
         known = names.get(term.name, code)
-        if (term.kind and not _is_of_kind(value, term)) or not self._is_one(known, code):
+        if (term.kind and not _is_of_kind(value, term)) or (known != code and not self._is_one(known, code)):
             return None
         return {**names, term.name: known}
 

@@ -19,6 +19,9 @@ SPOOL_IN_MEMORY = 64 << 20
 WINDOW = 1 << 12
 _PIECE = 1 << 20
 
+_SMALL, _AHEAD = 1 << 9, 1 << 14
+"""Reads of up to `_SMALL` bytes that follow each other closely read `_AHEAD` bytes at once."""
+
 STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 STANDARD_INPUT_NAME = "<stdin>"
 """The name of standard input in messages."""
@@ -90,8 +93,18 @@ class FileSource(Source):
         self.name = name
         self.found = os.fstat(fd)
         self.size = self.found.st_size
+        self._held = 0, b""  # the offset of the last small read, and the bytes from there that were read ahead
 
     def read(self, offset: int, size: int) -> bytes:
+        if size > _SMALL:
+            return self._read(offset, size)
+        base, held = self._held
+        if offset < base or offset + size > base + len(held):
+            ahead = min(_AHEAD, self.size - offset) if base <= offset < base + 2 * _AHEAD else 0
+            base, held = self._held = offset, self._read(offset, max(size, ahead))
+        return held[offset - base : offset - base + size]
+
+    def _read(self, offset: int, size: int) -> bytes:
         try:
             data = os.pread(self._fd, size, offset)
             while len(data) < size:

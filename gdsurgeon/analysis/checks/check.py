@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
-from gdsurgeon.analysis.checks.nodes import Findings, Look, NodeChecks
+from gdsurgeon.analysis.checks.nodes import NO_OUTPUT, Findings, Look, NodeChecks
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, producers_first, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
@@ -132,7 +132,8 @@ def check_edited(graph: Graph) -> list[Remark]:
         is_plain = node.is_plain_copy
         if node.is_rebuilt and not (is_plain and node.base_name is None):
             # A plain copy has as many inputs as the original.
-            faults += [fault for fault in input_faults(node) if fault.code != "wrong-count" or not is_plain]
+            wrong = [] if is_plain and _keeps_dtypes(graph.store.table, node) else input_faults(node)
+            faults += [fault for fault in wrong if fault.code != "wrong-count" or not is_plain]
         definition = node.op_def if node.is_rebuilt and not is_plain else None
         if definition is None:
             continue
@@ -141,6 +142,22 @@ def check_edited(graph: Graph) -> list[Remark]:
         for fault in check_values(definition, changed, keys):
             faults.append(Remark(f"node {quoted(node.name)}: {fault}", fault.code, node=node.name, **fault.facts))
     return faults
+
+
+def _keeps_dtypes(table: Table, node: Node) -> bool:
+    """Returns whether each input is known to have the dtype of the input in the file; op and attrs are unchanged."""
+    if not table.dtypes or node.base_name is None:
+        return False
+    codes = table.inputs(table.rows[node.base_name])
+    for code, read in zip(codes, node.inputs, strict=False):  # followed by the control inputs
+        now = read.node
+        row = None if now.changed_attrs or now.op_override is not None else table.rows.get(now.base_name or "")
+        if row is None or code < 0 or code & Table.CONTROL_PORT or read.index:
+            return False
+        dtype = table.dtypes[code >> Table.PORT_BITS]
+        if dtype in (0, NO_OUTPUT) or dtype != table.dtypes[row]:
+            return False
+    return len(codes) >= len(node.inputs)
 
 
 def input_faults(node: Node) -> list[Remark]:

@@ -224,6 +224,7 @@ class NodeChecks:
     def finish(self, library: FunctionLibrary, producer: int | None) -> None:
         """Checks everything that depends on the function library, the version of the `producer`, and other nodes."""
         table, attrs = self._table, AttrChecks(lambda op: resolve_op(op, library))
+        table.dtypes = self._first
         for row, found in self._undefined:
             op = table.op(row)
             if resolve_op(op, library) is None:

@@ -314,7 +314,7 @@ class Topology:
 
     def check_reads(self, numbers: Iterable[int]) -> None:
         """Raises EditError if an input or control input of one of the nodes `numbers` names a missing node."""
-        for number in numbers:
+        for number in numbers if self.table.unresolved or self._codes else ():
             if self.reads_missing(number):
                 check_reads(self.node(number))
 

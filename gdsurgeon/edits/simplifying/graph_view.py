@@ -86,7 +86,9 @@ class GraphView:
         for place, number in enumerate(self._order):
             self._places[number] = place
         self._readers, self._later_readers = top.consumers(), {}
-        self._doing = [number for number in self._order if not self._only_computes(number)]
+        pure = {op for op in set(self.ops) if self._is_pure_op(op)}
+        perhaps = (n for n in self._order if self._written[n] or self.ops[n] not in pure)
+        self._doing = [number for number in perhaps if not self._only_computes(number)]
         self.pure_cone = top.flags(self._order)
         for number in members(top.downstream(self._doing, self._readers)):
             self.pure_cone[number] = 0
