@@ -134,7 +134,7 @@ def simplify(
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
     _check_sound(graph, engine)
-    was, inside = _ops_of(graph), _nodes_inside(graph)
+    was, inside = topology_of(graph).op_counts(), _nodes_inside(graph)
     fixing = fixed(graph, pairs_of(shapes))
     start = graph.pristine() if fixing is None else written(graph)
     first = _inlined(graph, ends, chosen) if INLINE in chosen else None
@@ -146,7 +146,7 @@ def simplify(
     if fold_bn:
         ends = [graph.output(name) for name in named]
         result = with_folds(graph, result, ends, _named(graph, ends), tolerance, spells_out=bool(engine))
-    result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now, inside)]
+    result.told += [*_table(was, now := topology_of(graph).op_counts()), *_totals(graph, was, now, inside)]
     return result
 
 
@@ -242,7 +242,7 @@ class _Work:
         self._run()
         if not self._graph.is_changed and not may_be_nothing:
             raise NothingToDo("nothing would change: no pass found anything to simplify")
-        now, intent = _ops(self.view), self.intent()
+        now, intent = self.view.topology.op_counts(), self.intent()
         original = self._graph.pristine()
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
         sites += sorted(name for name in intent.moved if name in original)
@@ -436,19 +436,10 @@ def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
 # -- the summary ----------------------------------------------------------------------------------------------
 
 
-def _ops_of(graph: Graph) -> Counter[str]:
-    topology = topology_of(graph)
-    return Counter(map(topology.op, topology.numbers()))
-
-
 def _nodes_inside(graph: Graph) -> int:
     """Returns the number of nodes in functions of a standalone graph."""
     is_alone = not graph.is_body and graph.serving is None
     return sum(len(function.node_def) for function in graph.functions) if is_alone else 0
-
-
-def _ops(view: GraphView) -> Counter[str]:
-    return Counter(view.topology.op(number) for number in view.topology.numbers() if not view.removed[number])
 
 
 def _told(found: Counter[str]) -> list[Entry]:

@@ -215,16 +215,21 @@ def _readable(number: int) -> dtypes.DType | None:
 _TYPES: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int,), "b": (bool,), "O": (bytes,)}
 
 
-def constant(node: Node) -> Constant | None:
-    """Returns the value of a Const node; None for other nodes, large or corrupt values, and unsupported dtypes."""
+def constant(node: Node, *, only_scalar: bool = False) -> Constant | None:
+    """Returns the value of a Const node; None for other nodes, large or corrupt values, and unsupported dtypes.
+
+    With `only_scalar`, None also for a value that is not a scalar.
+    """
     record = node.record
     if record is not None and record.data is not None and not node.changed_attrs and node.op_override is None:
         with suppress(decode_error()):
             message = NodeDef.FromString(record.data)
-            return _constant_of(message.attr["value"].tensor) if message.op == "Const" else None
+            tensor = message.attr["value"].tensor
+            is_wanted = message.op == "Const" and not (only_scalar and tensor.tensor_shape.dim)
+            return _constant_of(tensor) if is_wanted else None
     if node.op != "Const":
         return None
-    if node.attr_size("value") > SMALL and not _is_small(constant_header(node)):
+    if node.attr_size("value") > SMALL and (only_scalar or not _is_small(constant_header(node))):
         return None
     return constant_in(node.attr_bytes("value") or b"")
 

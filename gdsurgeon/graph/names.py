@@ -156,5 +156,5 @@ def free_scope(names: Iterable[str], scope: str) -> str:
 
 def plain_tensor(text: str) -> str:
     """Returns a tensor name without a redundant ``:0``; any other text is unchanged."""
-    found = parse_input(text)
+    found = parse_input(text) if ":" in text else None
     return text if found is None else format_input(*found)

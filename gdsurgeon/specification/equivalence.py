@@ -237,7 +237,7 @@ class Equivalence:
             if side is not None and not waited and self._is_free(reads[1]):
                 self._taken[row] = side
                 self._hand_on(row, side, reads[0])
-        elif reads and not self.waits_beside(reads, waited):
+        elif reads and not (waited and self.waits_beside(reads, waited)):
             self._find(row, op, reads)
 
     def _follow(self, row: int, op: str, reads: Sequence[int], waited: Sequence[int]) -> list[bool]:
@@ -263,7 +263,8 @@ class Equivalence:
         producer = code >> BITS
         if self._gives_value(code):
             self._same[row << BITS | port] = code
-            self._stands[row] = code if self._flows and self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
+            is_flow = self._flows and self.table.op(producer) in CONTROL_FLOW
+            self._stands[row] = code if is_flow else self.stand(producer)
 
     def _gives_value(self, code: int) -> bool:
         """Returns whether a tensor is not a reference and is not overwritten."""
@@ -272,7 +273,8 @@ class Equivalence:
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
         """Checks whether a row is equal to an earlier tensor."""
-        several = reads if op == "IdentityN" and "identities" in self.rules else self._packed(row, op, reads)
+        several = reads if op == "IdentityN" and "identities" in self.rules else []
+        several = self._packed(row, reads) if op == "Unpack" and "pairs" in self.rules else several
         if several and all(map(self._is_free, several)):
             for port, code in enumerate(several):
                 self._hand_on(row, port, code)
@@ -359,10 +361,10 @@ class Equivalence:
 
     # -- packs -------------------------------------------------------------------------------------------
 
-    def _packed(self, row: int, op: str, reads: list[int]) -> list[int]:
-        """Returns the inputs of the Pack if a row is its Unpack; otherwise []."""
+    def _packed(self, row: int, reads: list[int]) -> list[int]:
+        """Returns the inputs of the Pack if an Unpack undoes it; otherwise []."""
         inner = self.normal(reads[0]) >> BITS
-        if op != "Unpack" or "pairs" not in self.rules or self.table.op(inner) != "Pack":
+        if self.table.op(inner) != "Pack":
             return []
         first, waited = self.edges(inner)
         return first if self._is_undone(inner, row, len(first)) and not self.waits_beside(first, waited) else []

@@ -16,7 +16,7 @@ from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import NAME_RULE, format_input, is_valid_name, parse_input
-from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, LARGE, Batch, Item, Record, input_kind
+from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, LARGE, Batch, Item, Record, distinct, input_kind
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.values import Data
@@ -163,12 +163,14 @@ class NodeChecks:
 
     def _looks(self, batch: Batch, kinds: bytes) -> tuple[list[Look], list[int]]:
         """Returns the distinct looks in `batch`, whose inputs have `kinds`, and for each node its number there."""
-        of_forms = [self._attrs.findings(read_header(form, 0, len(form)), form) for form in batch.forms]
+        found = [self._attrs.findings(read_header(form, 0, len(form)), form) for form in batch.forms]
+        of_forms = list({id(each): each for each in found}.values())
+        form_of = list(picked(distinct([*map(id, found)])[1], batch.form_of))
         looks = [Look(found, DATA_INPUT * min(found.inputs, len(kinds))) for found in of_forms]
-        if b"".join(picked([look.kinds + END_OF_NODE for look in looks], batch.form_of)) == kinds:
-            return looks, batch.form_of  # each node has as many inputs as its op requires, and no control input
+        if b"".join(picked([look.kinds + END_OF_NODE for look in looks], form_of)) == kinds:
+            return looks, form_of  # each node has as many inputs as its op requires, and no control input
         seen: dict[tuple[int, bytes], int] = defaultdict(count().__next__)
-        look_of = list(map(seen.__getitem__, zip(batch.form_of, kinds.split(END_OF_NODE), strict=False)))
+        look_of = list(map(seen.__getitem__, zip(form_of, kinds.split(END_OF_NODE), strict=False)))
         return [Look(of_forms[form], own) for form, own in seen], look_of
 
     def _add_record(self, record: Record) -> None:

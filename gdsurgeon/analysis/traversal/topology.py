@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -82,6 +83,13 @@ class Topology:
         for number, op in self._ops.items():
             out[number] = op
         return out
+
+    def op_counts(self) -> Counter[str]:
+        """Returns the number of nodes of each op."""
+        ops = self.op_of_each()
+        counts = Counter(ops)
+        counts.subtract(ops[number] for number in self.gone)
+        return +counts
 
     def ops(self) -> frozenset[str]:
         """Returns the ops of the nodes, perhaps including ops of removed nodes."""
@@ -248,6 +256,7 @@ class Topology:
         codes = [code for codes in self._codes.values() for code in codes]
         before, now = ({c >> bits for c in each if c >= 0 and c & control != control} for each in (files, codes))
         perhaps = before - now - table.unread
+        perhaps -= self.gone
         if perhaps:
             perhaps -= self._read_by_rest(perhaps, others)
         return sorted((table.unread | perhaps | set(range(self.rows, self.size))) - now - self.gone)

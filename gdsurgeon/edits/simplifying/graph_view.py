@@ -202,6 +202,13 @@ class GraphView:
             self._constants[number] = constant(self.topology.node(number))
         return self._constants[number]
 
+    def scalar(self, code: int) -> Constant | None:
+        """Returns the value of a scalar constant; None for other tensors, which are not decoded."""
+        number = code >> BITS
+        if self.ops[number] == "Const" and number not in self._constants:
+            return constant(self.topology.node(number), only_scalar=True)
+        return self.constant(code)
+
     def must_keep(self, number: int) -> bool:
         """Returns whether a node must keep its name, or other nodes are colocated with it."""
         if self.kept[number]:

@@ -110,7 +110,7 @@ class _Match:
             known = self.tensors.setdefault(term.name, code)
             if not self._is_kind(term, code) or (known != code and not self._is_equal(known, code)):
                 return False
-        elif not isinstance(term, Value) or not is_literal(self._view.constant(code), term):
+        elif not isinstance(term, Value) or not is_literal(self._view.scalar(code), term):
             return False
         if not is_kept:
             self.others.append(code)
@@ -119,7 +119,7 @@ class _Match:
     def _is_op(self, term: Op, code: int, is_kept: bool) -> bool:
         view, number = self._view, code >> BITS
         is_inner = term is not self._rule.pattern
-        if code & CONTROL or view.ops[number] not in term.ops or is_inner and number in view.waiting:
+        if code & CONTROL or view.ops[number] not in term.ops or (is_inner and number in view.waiting):
             return False
         reads, terms = view.data(number), term.inputs or ()
         if len(reads) != len(terms) or not self._has_attrs(term, number):
