@@ -1,4 +1,8 @@
-"""Runs commands as processes of their own, in turn, and measures their time and memory."""
+"""Runs commands in separate processes, in turn, and measures their time and memory.
+
+The modules that bench.py imports are small (no NumPy, no TensorFlow): the system reports a peak of memory for a child
+that is never below the memory of the process that started it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+MB = 1_000_000
+NOISE = 0.02
+"""Seconds below which a difference between two sizes has no meaning."""
+
 
 class Sample(NamedTuple):
-    """What one process took.
+    """The time and memory of a process, or the figures that it measured itself.
 
-    `rss` is the peak of resident memory in bytes, of the process or of the largest of the children
-    that it waited for, never their sum; or what the command says itself of what it ran.
+    `rss` is the peak of resident memory in bytes, of the process or of its largest child, never their sum.
     """
 
     seconds: float
@@ -28,20 +35,23 @@ class Sample(NamedTuple):
 
 
 class Failed(Exception):
-    """A command that did not do its work; the text says why."""
+    """A command that did not do its work; the text has the reason."""
 
 
 @dataclass(frozen=True)
 class Contender:
     """One command of a comparison.
 
-    `column` is the tool's name in the table, `note` what sets this command apart from others of the
-    tool. `model` and `output`, where given, are files (an output may be a folder): an output must come
-    out about as large as its model, where that is given. A slow contender is not warmed up, runs in the
-    first rounds only, and is left out by --no-peers. `status` is the exit status of a good end.
-    `figures`, where given, is a file into which the command writes what it has measured itself, as
-    JSON: `seconds` and `bytes`, instead of the
-    whole process's. `tree`, where given, is a second checkout whose gdsurgeon the command runs.
+    Attributes:
+        column: the tool's name in the table.
+        command: the command line.
+        note: the difference to other commands of the tool.
+        model: a file; the output must have about the same size.
+        output: the file or folder that the command writes.
+        slow: the command runs only in the first rounds, and not with --no-peers.
+        status: the expected exit status.
+        figures: a JSON file with the command's own measurements: `seconds` and `bytes`.
+        tree: a second checkout whose gdsurgeon the command runs.
     """
 
     column: str
@@ -61,7 +71,7 @@ class Contender:
 
 @dataclass
 class Measured:
-    """All samples of one contender, by round; and why it stopped, if it did."""
+    """All samples of one contender, by round; and the reason if it stopped."""
 
     contender: Contender
     samples: dict[int, Sample] = field(default_factory=dict)
@@ -69,7 +79,7 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """The median time. Raises StatisticsError where nothing was measured."""
+        """The median time."""
         return statistics.median(sample.seconds for sample in self.samples.values())
 
     @property
@@ -77,39 +87,133 @@ class Measured:
         """The largest peak of memory, in bytes."""
         return max(sample.rss for sample in self.samples.values())
 
-    def against(self, other: Measured) -> Iterator[tuple[Sample, Sample]]:
-        """Yields pairs of its samples and the samples of `other` from the same rounds."""
-        for turn, sample in self.samples.items():
-            if turn in other.samples:
-                yield sample, other.samples[turn]
+    def compared(self, other: Measured, how: Callable[[float, float], float]) -> float | None:
+        """Returns the median, over the common rounds, of a function of both times; None without common rounds."""
+        common = self.samples.keys() & other.samples.keys()
+        values = [how(self.samples[turn].seconds, other.samples[turn].seconds) for turn in common]
+        return statistics.median(values) if values else None
 
     def ratio(self, other: Measured) -> float | None:
-        """How many times as long as `other`, by the median of the rounds; None without such a round."""
-        ratios = [mine.seconds / its.seconds for mine, its in self.against(other)]
-        return statistics.median(ratios) if ratios else None
+        """Returns the time relative to the time of `other`."""
+        return self.compared(other, lambda mine, its: mine / its)
 
-    def excess(self, other: Measured) -> float | None:
-        """How many seconds longer than `other`, by the median of the rounds."""
-        differences = [mine.seconds - its.seconds for mine, its in self.against(other)]
-        return statistics.median(differences) if differences else None
+
+@dataclass(frozen=True)
+class Target:
+    """Bounds on the first contender of a row; only the given bounds apply.
+
+    `times`, `plus` (seconds) and `less` (the factor in memory) are relative to the contender with the label `peer`; if
+    several labels begin with `peer`, to the slowest of them.
+    """
+
+    times: float | None = None
+    plus: float | None = None
+    peer: str = "cp"
+    seconds: float | None = None
+    megabytes: float | None = None
+    less: float | None = None
+
+    def __str__(self) -> str:
+        bounds = {
+            f">= {self.less or 0:.3g} x less memory than {self.peer}": self.less,
+            f"<= {self.times or 0:.3g} x {self.peer}": self.times,
+            f"<= {self.peer} + {duration(self.plus or 0)}": self.plus,
+            f"<= {duration(self.seconds or 0)}": self.seconds,
+            f"<= {self.megabytes or 0:g} MB": self.megabytes,
+        }
+        return ", ".join(text for text, bound in bounds.items() if bound is not None)
+
+    def met(self, results: Sequence[Measured]) -> bool | None:
+        """Returns whether every bound holds; None if this is unknown."""
+        subject = results[0]
+        if not subject.samples:
+            return None
+        measured: list[tuple[float | None, float | None]] = [
+            (self.seconds, subject.seconds),
+            (self.megabytes, subject.rss / MB),
+        ]
+        if {self.times, self.plus, self.less} != {None}:
+            peer = named(results, self.peer)
+            measured += [(self.times, subject.ratio(peer)), (self.plus, subject.compared(peer, float.__sub__))]
+            measured.append(
+                (1 / self.less, subject.rss / peer.rss if peer.samples else None) if self.less else (None, 0)
+            )
+        bounded = [(bound, value) for bound, value in measured if bound is not None]
+        if any(value is not None and value > bound for bound, value in bounded):
+            return False
+        return None if any(value is None for _, value in bounded) else True
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Bounds the cost of a further node (or byte) in the large model, relative to its cost in the middle model.
+
+    The first three contenders do the same work on a tiny, a middle and a large model. Three further contenders are cp
+    on the same files; the growth of cp itself is allowed.
+    """
+
+    sizes: tuple[int, int, int]
+    unit: str
+    times: float = 1.3
+
+    def __str__(self) -> str:
+        return f"<= {self.times:g} x linear"
+
+    def slope(self, results: Sequence[Measured]) -> float | None:
+        """Returns the cost of a further unit from middle to large, relative to its cost from tiny to middle."""
+        if len(results) < 3 or not all(result.samples for result in results):
+            return None
+        tiny, middle, large = (result.seconds for result in results)
+        if middle - tiny < NOISE:
+            return None
+        first = (middle - tiny) / (self.sizes[1] - self.sizes[0])
+        return (large - middle) / (self.sizes[2] - self.sizes[1]) / first
+
+    def met(self, results: Sequence[Measured]) -> bool | None:
+        """Returns whether the bound holds; None if this is unknown."""
+        slope, own = self.slope(results[:3]), self.slope(results[3:6])
+        return None if slope is None else slope <= self.times * max(1.0, own or 1.0)
+
+    def detail(self, results: Sequence[Measured]) -> str:
+        """Returns the slopes as text."""
+        slope, own = self.slope(results[:3]), self.slope(results[3:6])
+        if slope is None:
+            return "cannot be told"
+        return f"{slope:.2f} x linear per {self.unit}{f' (cp {own:.2f})' if own is not None else ''}"
+
+
+def named(results: Sequence[Measured], label: str) -> Measured:
+    """Returns the contender with this label, or else the slowest contender whose label begins with it."""
+    found = [result for result in results if result.contender.label == label]
+    found = found or [result for result in results if result.contender.label.startswith(label)]
+    return max(found, key=lambda result: result.seconds if result.samples else 0.0)
+
+
+def duration(seconds: float) -> str:
+    """Returns a time with at most three figures, in a suitable unit."""
+    if abs(seconds) < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"
 
 
 class Runner:
-    """Starts processes and waits for them; `errors` is a file for what they print to stderr."""
+    """Starts processes and waits for them; `errors` is a file for their stderr."""
 
     def __init__(self, errors: str, timeout: float, environment: dict[str, str]) -> None:
-        self.errors = errors
-        self.timeout = timeout
-        self.environment = environment
+        self.errors, self.timeout, self.environment = errors, timeout, environment
 
     def run(self, command: Sequence[str], status: int = 0, tree: str | None = None) -> Sample:
         """Runs a command to its end, with the modules of `tree`. Raises Failed unless it exits with `status`."""
         environment = {**self.environment, "PYTHONPATH": tree} if tree else self.environment
+        create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        streams = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, self.errors, create, 0o600),
+        ]
         started = time.perf_counter()
         try:
-            child = os.posix_spawnp(
-                command[0], list(command), environment, file_actions=self._redirections(), setpgroup=0
-            )
+            child = os.posix_spawnp(command[0], list(command), environment, file_actions=streams, setpgroup=0)
         except OSError as fault:
             raise Failed(f"{command[0]}: {fault.strerror}") from None
         try:
@@ -122,82 +226,66 @@ class Runner:
                 raise Failed(f"no end within {self.timeout:g} s") from None
             raise
         seconds = time.perf_counter() - started
-        if os.waitstatus_to_exitcode(ended) != status:
-            raise Failed(f"{ending(ended)}: {last_words(self.errors)}")
+        code = os.waitstatus_to_exitcode(ended)
+        if code != status:
+            how = f"exit {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+            raise Failed(f"{how}: {last_words(self.errors)}")
         unit = 1 if sys.platform == "darwin" else 1024
         return Sample(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
 
     def measure(self, contender: Contender) -> Sample:
-        """One run of a contender, writing a fresh file, which is deleted again."""
+        """Runs a contender once; it writes a fresh file, which is deleted again.
+
+        Before each run, all written data is on the disk, and the model is in the page cache. A virtual machine returns
+        freed memory to its host after a moment, and the next process waits for memory (a copy of 1.9 GB then takes 1.9
+        s instead of 0.5): therefore a copy is written and deleted just before.
+        """
+        model, output = contender.model, contender.output
         try:
-            self.settle(contender)
+            remove(output)
+            if model is not None:
+                os.sync()
+                self.run(("cat", model))
+                if output and not contender.slow:
+                    self.run(("cp", model, output))
+                    remove(output)
             sample = self.run(contender.command, contender.status, contender.tree)
-            if contender.model and contender.output:
-                expect_like(contender.model, contender.output)
+            if model and output:
+                expect_like(model, output)
             if contender.figures:
                 sample = own_figures(contender.figures, sample)
         finally:
-            remove(contender.output)
+            remove(output)
             remove(contender.figures)
         return sample
 
-    def settle(self, contender: Contender) -> None:
-        """Brings the machine to the same state before each run, whatever ran before.
-
-        All written data is on the disk, and the model in the page cache. A virtual machine returns
-        freed memory to its host after a moment, and the next process waits for memory (a copy
-        of 1.9 GB then takes 1.9 s instead of 0.5): so a copy is written and deleted just before.
-        """
-        remove(contender.output)
-        if contender.model is None:
-            return
-        os.sync()
-        self.run(("cat", contender.model))
-        if contender.output and not contender.slow:
-            self.run(("cp", contender.model, contender.output))
-            remove(contender.output)
-
-    def _redirections(self) -> list[tuple[Any, ...]]:
-        create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        return [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, self.errors, create, 0o600),
-        ]
-
 
 def compare(
-    runner: Runner,
-    contenders: Sequence[Contender],
-    repeat: int,
-    slow_repeat: int,
-    say: Callable[[str], None],
+    runner: Runner, contenders: Sequence[Contender], repeat: int, slow_repeat: int, say: Callable[[str], None]
 ) -> list[Measured]:
-    """Runs the contenders in turn, A B C A B C ..., after a round that is not counted.
+    """Runs the contenders in turn, A B C A B C ..., after a round that does not count.
 
-    A contender that fails is left out from there on and keeps its reason.
+    A contender that fails does not run again, and keeps its reason.
     """
     results = [Measured(contender) for contender in contenders]
     for turn in range(repeat + 1):
         for result in results:
-            slow = result.contender.slow
-            if result.failure or (slow and not 1 <= turn <= slow_repeat):
+            if result.failure or (result.contender.slow and not 1 <= turn <= slow_repeat):
                 continue
             say(f"round {turn} of {repeat}: {result.contender.label}")
             try:
-                sample = runner.measure(result.contender)
+                result.samples[turn] = runner.measure(result.contender)
             except Failed as fault:
                 result.failure = str(fault)
                 result.samples.clear()
-                continue
-            if turn:
-                result.samples[turn] = sample
+    for result in results:
+        result.samples.pop(0, None)
     return results
 
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError inside the block when it takes longer."""
+    """Raises TimeoutError inside the block if it takes longer."""
 
     def ring(*_: object) -> None:
         raise TimeoutError
@@ -211,22 +299,16 @@ def alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def ending(status: int) -> str:
-    """How a process ended, in words."""
-    code = os.waitstatus_to_exitcode(status)
-    return f"exit {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-
-
 def last_words(errors: str) -> str:
-    """The line of a process's stderr that says what went wrong."""
+    """Returns the error in the stderr of a process."""
     with open(errors, "rb") as file:
         lines = [line for line in file.read()[-20_000:].decode(errors="replace").splitlines() if line.strip()]
-    said = [line for line in lines if line.startswith("Error:")]
-    return (said or lines or ["it said nothing"])[-1].strip()[:200]
+    found = [line for line in lines if line.startswith("Error:")]
+    return (found or lines or ["it printed nothing"])[-1].strip()[:200]
 
 
 def expect_like(model: str, output: str) -> None:
-    """Raises Failed unless the output is as large as its model, give or take a renamed node."""
+    """Raises Failed unless the output has the size of its model, except for a renamed node."""
     if not os.path.exists(output):
         raise Failed("it wrote no file")
     want, have = os.path.getsize(model), os.path.getsize(output)
@@ -238,13 +320,14 @@ def own_figures(path: str, sample: Sample) -> Sample:
     """Returns the figures that a command has measured, which replace the figures of its process."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            found: dict[str, Any] = json.load(file)
     except (OSError, ValueError) as fault:
         raise Failed(f"it has measured nothing: {fault}") from None
     return Sample(found["seconds"], sample.cpu_seconds, found["bytes"])
 
 
 def remove(path: str | None) -> None:
+    """Removes a file or a folder, if it exists."""
     if path and os.path.isdir(path):
         shutil.rmtree(path)
     elif path and os.path.exists(path):

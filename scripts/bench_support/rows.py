@@ -1,548 +1,456 @@
-"""The rows of the bench: which commands each compares, and the target it must reach."""
+"""The rows of the bench: the commands that each row compares, and its target.
+
+Commands are templates. `{big}` or `{chain:1000}` is a model, of the default or the given size; it is made if its file
+does not exist. `{out}` is the output (`{folder}`: a folder), and `{figures}` a file for a command's own figures.
+`{gdsurgeon}` and `{in_tensorflow}` are the programs.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from bench_support.generate import rename_of
-from bench_support.measure import Contender, Runner
-from bench_support.targets import MB, Growth, Target
+from bench_support.measure import MB, Contender, Growth, Runner, Target
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GDSURGEON, CP, TENSORFLOW, GTT = COLUMNS = ("gdsurgeon", "cp", "TensorFlow", "Graph Transform Tool")
-WITHOUT_CHECK = "without the check"
-WITHOUT_PLAN = "without checkpoints"
-OWN_GRADIENTS = "tf.gradients"
-GRADIENTS = {
-    "tanh": ("out", "--xs", "x"),
-    "consumers": ("out", "--xs", "x"),
-    "MobileNetV2": ("Identity", "--weights"),
-    "ResNet50": ("Identity", "--weights"),
+
+FULL = {"big": 1_900 * MB, "medium": 100 * MB, "chain": 1_000_000, "short": 100_000, "checkpoint": 1_000 * MB}
+QUICK = {"big": 200 * MB, "medium": 10 * MB, "chain": 100_000, "short": 10_000, "checkpoint": 100 * MB}
+"""Bytes of models, nodes of chains, and bytes of a checkpoint."""
+
+RECIPES = {
+    "MobileNetV2": "{in_tensorflow} keras MobileNetV2 {path}",
+    "ResNet50": "{in_tensorflow} keras ResNet50 {path}",
+    "DenseNet169": "{in_tensorflow} keras DenseNet169 {path}",
+    "saved-tf1": "{in_tensorflow} saved tf1 {size} {path}",
+    "saved-tf2": "{in_tensorflow} saved tf2 {size} {path}",
+    "saved-keras": "{in_tensorflow} saved keras 0 {path}",
+    "simplified": "{gdsurgeon} simplify {MobileNetV2} -o {path}",
+    "simplified-resnet": "{gdsurgeon} simplify {ResNet50} -o {path}",
+    "folded": "{gdsurgeon} simplify {MobileNetV2} --fold-bn -o {path}",
+    "fused": "{gdsurgeon} fuse-ops {pointwise:36} --scope chain --name fused -o {path}",
+    "fused-xla": "{gdsurgeon} fuse-ops {pointwise:36} --scope chain --name fused --xla -o {path}",
+    "moved": "{gdsurgeon} rename {towers:N} --rename-scope left=again --validate none -o {path}",
+    "other": "{gdsurgeon} remove {moved:N} --node again/out --bypass --allow-outputs --validate none -o {path}",
 }
-"""The tensors of the models that are differentiated, and with respect to which tensors."""
-KERAS = ("MobileNetV2", "ResNet50", "DenseNet169")
-POINTWISE_STEPS = 36
-AS_IT_IS = "as it is"
+"""The commands that make models. Without a command, generate.py makes the model."""
+
+GRADIENTS = {
+    "tanh": ("{tanh:1000}", "out", "--xs x", "x=1048576"),
+    "consumers": ("{consumers:200}", "out", "--xs x", "x=1048576"),
+    "mobilenet": ("{MobileNetV2}", "Identity", "--weights", "image=32,224,224,3"),
+    "resnet": ("{ResNet50}", "Identity", "--weights", "image=32,224,224,3"),
+}
+"""By name: a model, the tensor that is differentiated, with respect to which tensors, and the shape of the input."""
+CHECKPOINTS = {"none": "--checkpoints none", "memory": "--checkpoints memory", "budget": "--budget 1200"}
+RECIPES |= {
+    f"{name}-{kind}": (
+        f"{{gdsurgeon}} add-gradients {model} --ys {y} {xs} --shape {shape} {how} --validate none -o {{path}}"
+    )
+    for name, (model, y, xs, shape) in GRADIENTS.items()
+    for kind, how in CHECKPOINTS.items()
+}
+RECIPES |= {
+    f"{name}-own": f"{{in_tensorflow}} make-gradients {model} {{path}} {y} {xs}"
+    for name, (model, y, xs, _) in GRADIENTS.items()
+}
+
+RENAMED = {
+    "big": ("layer_200/weights", "layer_200/renamed_weights"),
+    "medium": ("layer_175/weights", "layer_175/renamed_weights"),
+    "chain": ("scope_{scope}/node_{node}", "scope_{scope}/renamed"),
+    "tiny": ("probabilities", "scores"),
+    "MobileNetV2": ("Identity", "scores"),  # TensorFlow 2 ends a frozen graph with a node called Identity
+    "ResNet50": ("Identity", "scores"),
+}
+"""The node in the middle of a model that the bench renames, and its new name."""
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Bytes of the two heavy models, nodes of the two chains; bytes of a checkpoint."""
+class Command:
+    """A contender before its models are made; see `Contender`. With `model`, the output has about its size."""
 
-    big: int = 1_900 * MB
-    medium: int = 100 * MB
-    chain: int = 1_000_000
-    short_chain: int = 100_000
-    checkpoint: int = 1_000 * MB
-
-
-FULL = Sizes()
-QUICK = Sizes(200 * MB, 10 * MB, 100_000, 10_000, 100 * MB)
-
-
-@dataclass(frozen=True)
-class Model:
-    """A generated model: its kind and, for some kinds, its size in bytes or nodes."""
-
-    kind: str
-    size: int = 0
-
-    def __str__(self) -> str:
-        if self.kind == "chain":
-            return f"{self.size:,} small nodes"
-        if self.kind in ("towers", "tanh", "consumers", "redundant"):
-            return f"{self.size:,} nodes"
-        if self.size:
-            return f"a {self.size // MB:,} MB model"
-        return "a tiny graph" if self.kind == "tiny" else self.kind
-
-    @property
-    def file(self) -> str:
-        return f"{self.kind}_{self.size}.pb" if self.size else f"{self.kind}.pb"
-
-    @property
-    def renaming(self) -> tuple[str, str]:
-        """The node that the bench renames, and its new name."""
-        # TF 2 ends a frozen graph with a node called Identity.
-        return ("Identity", "scores") if self.kind in KERAS else rename_of(self.kind, self.size)
-
-
-TINY = Model("tiny")
+    column: str
+    line: str
+    note: str = ""
+    model: str | None = None
+    slow: bool = False
+    status: int = 0
+    tree: str | None = None
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. The first contender is the one that has the target to reach."""
+    """A line of the table. The target is for the first command. The work ends with the size of the model `weighed`.
+    `script` is the content of the file `{script}`.
+    """
 
     work: str
-    contenders: list[Contender]
+    commands: list[Command]
     target: Target | Growth | None = None
+    weighed: str = ""
+    script: str = ""
+    contenders: list[Contender] = field(default_factory=list)
 
 
 class Workshop:
-    """Makes models, once each, and the commands that work on them."""
+    """Makes models, once each, and contenders from commands."""
 
     def __init__(self, folder: str, runner: Runner, say: Callable[[str], None]) -> None:
-        self.folder = folder
-        self.runner = runner
-        self.say = say
-        self.output = os.path.join(folder, "out.pb")
+        self.folder, self.runner, self.say = folder, runner, say
         script = beside_python("gdsurgeon")
-        self.gdsurgeon = (script,) if os.path.exists(script) else (sys.executable, "-m", "gdsurgeon")
+        gdsurgeon = script if os.path.exists(script) else f"{sys.executable} -m gdsurgeon"
+        self.programs = {
+            "gdsurgeon": gdsurgeon,
+            "in_tensorflow": f"{sys.executable} {HERE}/in_tensorflow.py",
+            "generate": f"{sys.executable} {HERE}/generate.py",
+            "python": sys.executable,
+            "out": os.path.join(folder, "out.pb"),
+            "folder": os.path.join(folder, "out"),
+            "figures": os.path.join(folder, "figures.json"),
+            "script": os.path.join(folder, "script.gds"),
+        }
 
-    def path(self, model: Model) -> str:
-        """The model's file. Raises Failed where it cannot be made."""
-        path = os.path.join(self.folder, model.file)
-        if not os.path.exists(path):
-            self.say(f"generating {model.file}")
-            script = "generate_with_tensorflow.py" if model.kind in KERAS else "generate.py"
-            unfinished = f"{path}.part"
-            self.runner.run((sys.executable, helper(script), model.kind, str(model.size), unfinished))
-            os.replace(unfinished, path)
+    def filled(self, template: str, **words: str) -> str:
+        """Returns a template with paths and programs. Raises Failed if a model cannot be made."""
+        known = self.programs | words
+        return re.sub(
+            r"\{([\w-]+)(?::(\w+))?\}", lambda found: known.get(found[1]) or self.path(*found.groups()), template
+        )
+
+    def path(self, kind: str, size: str | None = None) -> str:
+        """Returns the path of a model: a file, a folder, or the prefix of a checkpoint."""
+        suffix = "" if kind.startswith(("saved", "checkpoint")) else ".pb"
+        path = os.path.join(self.folder, f"{kind}_{size or 0}{suffix}")
+        if not os.path.exists(f"{path}.index" if kind == "checkpoint" else path):
+            recipe = RECIPES.get(kind, "{generate} {kind} {size} {path}").replace(":N}", f":{size}}}")
+            unfinished = path if kind == "checkpoint" else f"{path}.part"
+            command = self.filled(recipe, kind=kind, size=size or "0", path=unfinished)
+            self.say(f"generating {os.path.basename(path)}")
+            self.runner.run(shlex.split(command))
+            if unfinished != path:
+                os.replace(unfinished, path)
         return path
 
-    def checkpoint(self, size: int) -> str:
-        """The prefix of a checkpoint of SIZE bytes. Raises Failed where it cannot be made."""
-        prefix = os.path.join(self.folder, f"checkpoint_{size}")
-        if not os.path.exists(f"{prefix}.index"):
-            self.say(f"generating {prefix}")
-            self.runner.run((sys.executable, helper("generate.py"), "checkpoint", str(size), prefix))
-        return prefix
-
-    def edit(self, model: Model, command: str, *arguments: str, note: str = "") -> Contender:
-        """Any command that edits; its output is of another size than its model."""
-        output = () if command == "select" else ("-o", self.output, "--validate", "structure")
-        return Contender(GDSURGEON, (*self.gdsurgeon, command, self.path(model), *arguments, *output), note)
-
-    def fused(self, model: Model, suffix: str, *options: str) -> str:
-        """The file of MODEL with the scope `chain` fused."""
-        path = self.path(model)
-        fused = f"{path}.{suffix}.pb"
-        if not os.path.exists(fused):
-            self.runner.run(
-                (*self.gdsurgeon, "fuse-ops", path, "--scope", "chain", "--name", "fused", "-o", fused, *options)
+    def ready(self, row: Row, before: str | None) -> Row:
+        """Returns the row with contenders; with `before`, also each command of gdsurgeon in this checkout."""
+        commands = list(row.commands)
+        with open(self.programs["script"], "w", encoding="utf-8") as file:
+            file.write(row.script)
+        if before:
+            own = [command for command in commands if command.column == GDSURGEON]
+            commands += [replace(each, note=f"before {each.note}".strip(), tree=before) for each in own]
+        contenders = [
+            Contender(
+                each.column,
+                tuple(shlex.split(self.filled(each.line))),
+                each.note,
+                self.filled(each.model) if each.model else None,
+                next((self.programs[key] for key in ("out", "folder") if f"{{{key}}}" in each.line), None),
+                each.slow,
+                each.status,
+                self.programs["figures"] if "{figures}" in each.line else None,
+                each.tree,
             )
-        return fused
-
-    def run(self, column: str, note: str, path: str, elements: int, runs: int) -> Contender:
-        """TensorFlow running a graph, start-up included."""
-        return Contender(column, (sys.executable, helper("run_graph.py"), "run", path, str(elements), str(runs)), note)
-
-    def rename(self, model: Model, validate: str | None = None, note: str = "") -> Contender:
-        path, (old, new) = self.path(model), model.renaming
-        options = ("--validate", validate) if validate else ()
-        command = (*self.gdsurgeon, "rename", path, f"{old}={new}", "-o", self.output, *options)
-        return Contender(GDSURGEON, command, note, path, self.output)
-
-    def cp(self, model: Model, note: str = "") -> Contender:
-        path = self.path(model)
-        return Contender(CP, ("cp", path, self.output), note, path, self.output)
-
-    def cp_and_sync(self, model: Model) -> Contender:
-        """A copy that is on the disk when it ends, as what replaces a file safely has to be."""
-        path = self.path(model)
-        command = ("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", path, self.output)
-        return Contender(CP, command, "and sync", path, self.output)
-
-    def gradients(self, model: Model, feed: str, *options: str) -> str:
-        """The file of MODEL with gradients."""
-        path = self.path(model)
-        out = f"{path}.{'_'.join(options).replace('-', '')}.pb"
-        if not os.path.exists(out):
-            ys, *sources = GRADIENTS[model.kind]
-            command = (*self.gdsurgeon, "add-gradients", path, "--ys", ys, *sources, "--shape", feed, *options)
-            self.runner.run((*command, "--validate", "none", "-o", out))
-        return out
-
-    def own_gradients(self, model: Model) -> str:
-        """The file of MODEL with the gradients that TensorFlow makes itself."""
-        path = self.path(model)
-        out = f"{path}.tensorflow.pb"
-        if not os.path.exists(out):
-            self.runner.run(
-                (sys.executable, helper("run_graph.py"), "make-gradients", path, out, *GRADIENTS[model.kind])
-            )
-        return out
-
-    def backward(self, column: str, note: str, path: str, feed: str) -> Contender:
-        """TensorFlow running the gradients in a graph: it measures that itself, start-up left out."""
-        figures = f"{path}.json"
-        command = (sys.executable, helper("run_graph.py"), "time-gradients", path, figures, feed)
-        return Contender(column, command, note, figures=figures)
-
-    def simplified(self, model: Model, *options: str) -> str:
-        """The file of MODEL, simplified with OPTIONS."""
-        path = self.path(model)
-        out = f"{path}.simplified{''.join(options)}.pb"
-        if not os.path.exists(out):
-            self.runner.run((*self.gdsurgeon, "simplify", path, *options, "-o", out))
-        return out
-
-    def timed(self, column: str, note: str, path: str, run: Sequence[str]) -> Contender:
-        """TensorFlow running a graph as RUN says (feed, fetch, optimiser): it measures that itself."""
-        figures = f"{path}.{run[-1]}.json"
-        command = (sys.executable, helper("run_graph.py"), "time", path, figures, *run)
-        return Contender(column, command, note, figures=figures)
-
-    def peer(self, way: str, model: Model, column: str, note: str = "") -> Contender:
-        path = self.path(model)
-        command = (sys.executable, helper("peers.py"), way, path, self.output, *model.renaming)
-        return Contender(column, command, note, path, self.output, slow=True)
-
-
-def helper(script: str) -> str:
-    return os.path.join(HERE, script)
+            for each in commands
+        ]
+        size = os.path.getsize(self.filled(row.weighed)) / MB if row.weighed else 0
+        return replace(row, work=row.work + (f" ({size:.0f} MB)" if size >= 1 else ""), contenders=contenders)
 
 
 def beside_python(script: str) -> str:
+    """Returns the path of a script that is installed with this Python."""
     return os.path.join(os.path.dirname(sys.executable), script)
 
 
-# The shapes that rows have.
+# -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def edit_row(
-    shop: Workshop,
-    model: Model,
-    target: Target | None,
-    with_import: bool = False,
-) -> Row:
-    """The edit alone, against a file copy and the peers."""
-    contenders = [
-        shop.rename(model, "none"),
-        shop.cp(model),
-        shop.cp_and_sync(model),
-        shop.peer("parse", model, TENSORFLOW),
-        shop.peer("gtt", model, GTT),
+def spoken(kind: str, size: int = 0) -> str:
+    """Returns a model in words."""
+    if kind in ("big", "medium"):
+        return f"a {size // MB:,} MB model"
+    return "a tiny graph" if kind == "tiny" else f"{size:,} small nodes" if kind == "chain" else kind
+
+
+def model(kind: str, size: int = 0) -> str:
+    """Returns the template of a model."""
+    return f"{{{kind}:{size}}}" if size else f"{{{kind}}}"
+
+
+def renaming(kind: str, size: int) -> tuple[str, str]:
+    """Returns the node that is renamed, and its new name."""
+    old, new = RENAMED[kind]
+    numbers = {"scope": size // 2 // 10_000, "node": size // 2}
+    return old.format(**numbers), new.format(**numbers)
+
+
+def rename(kind: str, size: int = 0, validate: str = "", note: str = "") -> Command:
+    path, pair = model(kind, size), "=".join(renaming(kind, size))
+    options = f" --validate {validate}" if validate else ""
+    return Command(GDSURGEON, f"{{gdsurgeon}} rename {path} {pair} -o {{out}}{options}", note, path)
+
+
+def peer(way: str, kind: str, size: int = 0, column: str = TENSORFLOW, note: str = "") -> Command:
+    path, names = model(kind, size), " ".join(renaming(kind, size))
+    return Command(column, f"{{in_tensorflow}} {way} {path} {{out}} {names}", note, path, slow=True)
+
+
+def copy(path: str, note: str = "") -> Command:
+    return Command(CP, f"cp {path} {{out}}", note, path)
+
+
+def synced(path: str, is_model: bool = True) -> Command:
+    """Returns a copy that is on the disk when it ends, like a file that gdsurgeon writes."""
+    line = f"""sh -c 'cp "$1" "$2" && sync "$2"' sh {path} {{out}}"""
+    return Command(CP, line, "and sync", path if is_model else None)
+
+
+def surgery(command: str, size: int, arguments: str = "", kind: str = "towers", seconds: float = 2.0) -> Row:
+    """Returns an edit that changes much of a graph, with the structural check."""
+    out = "" if command == "select" else " -o {out} --validate structure"
+    line = f"{{gdsurgeon}} {command} {model(kind, size)} {arguments}{out}"
+    work = f"{command} in {size:,} nodes, --validate structure"
+    return Row(work, [Command(GDSURGEON, line)], Target(seconds=seconds))
+
+
+def edit(kind: str, size: int, target: Target | None, with_import: bool = False) -> Row:
+    """Returns the edit without proof, compared with a file copy and with peers."""
+    path = model(kind, size)
+    commands = [
+        rename(kind, size, "none"),
+        copy(path),
+        synced(path),
+        peer("parse", kind, size),
+        peer("gtt", kind, size, GTT),
+        *([peer("import", kind, size, note="and import_graph_def")] if with_import else []),
     ]
-    if with_import:
-        contenders.append(shop.peer("import", model, TENSORFLOW, "and import_graph_def"))
-    return Row(f"rename one node in {model}", contenders, target)
+    return Row(f"rename one node in {spoken(kind, size)}", commands, target)
 
 
-def structure_row(shop: Workshop, model: Model, target: Target | None = None) -> Row:
-    """The edit with the structural check, against the edit alone; by default it may cost as much again."""
-    alone = shop.rename(model, "none", WITHOUT_CHECK)
-    contenders = [shop.rename(model, "structure"), alone]
-    work = f"the same with --validate structure, {model}"
-    return Row(work, contenders, target or Target(times=2.0, peer=alone.label))
+def structure(kind: str, size: int, target: Target) -> Row:
+    """Returns the edit with the structural check, compared with the edit without it."""
+    commands = [rename(kind, size, "structure"), rename(kind, size, "none", "without the check")]
+    return Row(f"the same with --validate structure, {spoken(kind, size)}", commands, target)
 
 
-def small_structure_row(shop: Workshop) -> Row:
-    contenders = [shop.rename(TINY, "structure"), shop.peer("parse", TINY, TENSORFLOW)]
-    work = "rename with --validate structure, a tiny graph"
-    return Row(work, contenders, Target(seconds=0.15))
+def proof(kind: str, seconds: float) -> Row:
+    """Returns an edit with its proof, compared with the import of TensorFlow."""
+    importing = Command(TENSORFLOW, "{python} -c 'import tensorflow'", "import alone", slow=True)
+    work = f"rename and proof by execution, {spoken(kind)}"
+    return Row(work, [rename(kind), importing], Target(seconds=seconds), model(kind))
 
 
-def help_row(shop: Workshop) -> Row:
-    command = (beside_python("saved_model_cli"), "--help")  # which ends with status 1
-    contenders = [
-        Contender(GDSURGEON, (*shop.gdsurgeon, "--help")),
-        Contender(TENSORFLOW, command, "saved_model_cli --help", slow=True, status=1),
+def proven(command: str, arguments: str) -> Row:
+    """Returns an edit with its proof in a graph of very many nodes, which shows the cost of analysing the graph."""
+    line = f"{{gdsurgeon}} {command} {{towers:50000}} {arguments} -o {{out}}"
+    return Row(f"{command} and proof by execution, 50,000 nodes", [Command(GDSURGEON, line)])
+
+
+def diff(size: int, seconds: float) -> Row:
+    """Returns a graph compared with a copy that has half of it under a different name, and one node less."""
+    line = f"{{gdsurgeon}} diff {{towers:{size}}} {{other:{size}}}"
+    return Row(f"diff of two graphs of {size:,} nodes", [Command(GDSURGEON, line, status=1)], Target(seconds=seconds))
+
+
+def gradients(name: str, option: str, work: str, target: Target | None) -> Row:
+    """Returns a backward pass that TensorFlow runs, time and traced peak, compared with TensorFlow's own."""
+    shape = GRADIENTS[name][-1]
+    commands = [
+        Command(column, f"{{in_tensorflow}} time-gradients {{{name}-{kind}}} {{figures}} {shape}", note)
+        for column, kind, note in ((GDSURGEON, option, CHECKPOINTS[option]), (TENSORFLOW, "own", "tf.gradients"))
     ]
-    return Row("gdsurgeon --help", contenders, Target(seconds=0.1))
+    return Row(f"{work}: a run of the gradients, its peak", commands, target)
 
 
-def checkpoint_row(shop: Workshop, size: int) -> Row:
-    """The tensors of a checkpoint, against TensorFlow's own list of them."""
-    prefix = shop.checkpoint(size)
-    listing = "import sys, tensorflow as tf; print(tf.train.list_variables(sys.argv[1]))"
-    contenders = [
-        Contender(GDSURGEON, (*shop.gdsurgeon, "checkpoint", prefix)),
-        Contender(TENSORFLOW, (sys.executable, "-c", listing, prefix), "tf.train.list_variables", slow=True),
+def optimised(result: str, original: str, how: str, options: str = "", times: float = 0.97) -> Row:
+    """Returns a simplified graph that TensorFlow runs, compared with the original: at least `times` as fast."""
+    run = f"{{figures}} image=1,224,224,3 Identity {how}"
+    commands = [
+        Command(GDSURGEON, f"{{in_tensorflow}} time {{{result}}} {run}", f"simplify{options}"),
+        Command(TENSORFLOW, f"{{in_tensorflow}} time {{{original}}} {run}", "as it is"),
     ]
-    work = f"list the tensors of a checkpoint of {size // MB:,} MB"
-    return Row(work, contenders, Target(seconds=0.2))
+    threads = " on one thread, its optimizer on" if how == "on-1" else f", its optimizer {how}"
+    return Row(f"TensorFlow runs {original}{threads}", commands, Target(times=1 / times, peer="TensorFlow as it is"))
 
 
-def proof_row(shop: Workshop, model: Model, seconds: float) -> Row:
-    """An edit with its proof, against what importing TensorFlow takes before any work."""
-    importing = (sys.executable, "-c", "import tensorflow")
-    contenders = [
-        shop.rename(model),
-        Contender(TENSORFLOW, importing, "import alone", slow=True),
-    ]
-    megabytes = os.path.getsize(shop.path(model)) / MB
-    size = f" ({megabytes:.0f} MB)" if megabytes >= 1 else ""
-    return Row(f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
-
-
-def proven_surgery_row(shop: Workshop, command: str, *arguments: str) -> Row:
-    """An edit with its proof in a graph of very many nodes, which shows the cost of analysing the graph."""
-    model = Model("towers", 50_000)
-    contender = Contender(GDSURGEON, (*shop.gdsurgeon, command, shop.path(model), *arguments, "-o", shop.output))
-    return Row(f"{command} and proof by execution, {model}", [contender])
-
-
-def with_before(row: Row, tree: str) -> Row:
-    """ROW with each command of gdsurgeon run a second time, with the gdsurgeon of the checkout TREE."""
-    own = [one for one in row.contenders if one.column == GDSURGEON]
-    before = [replace(one, note=f"before {one.note}".strip(), tree=tree) for one in own]
-    return replace(row, contenders=[*row.contenders, *before])
-
-
-def diff_row(shop: Workshop, model: Model, seconds: float) -> Row:
-    """A graph, and the same with half of it under another name and a node less."""
-    path = shop.path(model)
-    renamed, other = f"{path}.renamed.pb", f"{path}.other.pb"
-    if not os.path.exists(other):
-        unproven = ("--validate", "none")
-        shop.runner.run((*shop.gdsurgeon, "rename", path, "--rename-scope", "left=again", "-o", renamed, *unproven))
-        removing = ("remove", renamed, "--node", "again/out", "--bypass", "--allow-outputs")
-        shop.runner.run((*shop.gdsurgeon, *removing, "-o", other, *unproven))
-    compared = Contender(GDSURGEON, (*shop.gdsurgeon, "diff", path, other), status=1)
-    return Row(f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
-
-
-def surgery_row(shop: Workshop, model: Model, command: str, *arguments: str, seconds: float = 2.0) -> Row:
-    """An edit that touches much of a graph, with the structural check."""
-    work = f"{command} in {model}, --validate structure"
-    return Row(work, [shop.edit(model, command, *arguments)], Target(seconds=seconds))
-
-
-def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
-    """A memory-bound chain run as it is, as a function, and as one that XLA compiles."""
-    model = Model("pointwise", POINTWISE_STEPS)
-    unfused = shop.run(TENSORFLOW, "unfused", shop.path(model), elements, runs)
-    contenders = [
-        shop.run(GDSURGEON, "fuse-ops --xla", shop.fused(model, "xla", "--xla"), elements, runs),
-        unfused,
-        shop.run(GDSURGEON, "fuse-ops", shop.fused(model, "function"), elements, runs),
-    ]
-    work = f"TensorFlow runs {3 * POINTWISE_STEPS} elementwise ops on {elements:,} floats, {runs} times"
-    return Row(work, contenders, Target(times=1 / 3, peer=unfused.label))
-
-
-def gradient_row(
-    shop: Workshop, model: Model, feed: str, options: tuple[str, ...], target: Target | None, work: str
-) -> Row:
-    """A backward pass that TensorFlow runs, time and traced peak of one run; against the one that it makes itself."""
-    contenders = [
-        shop.backward(GDSURGEON, " ".join(options), shop.gradients(model, feed, *options), feed),
-        shop.backward(TENSORFLOW, OWN_GRADIENTS, shop.own_gradients(model), feed),
-    ]
-    return Row(f"{work}: a run of the gradients, its peak", contenders, target)
-
-
-def simplified_row(shop: Workshop, model: Model, optimised: str) -> Row:
-    """A graph that TensorFlow runs, simplified, against what it was; it may not be slower, but for noise."""
-    run = ("image=1,224,224,3", "Identity", optimised)
-    contenders = [
-        shop.timed(GDSURGEON, "simplify", shop.simplified(model), run),
-        shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
-    ]
-    work = f"TensorFlow runs {model}, its optimizer {optimised}"
-    return Row(work, contenders, Target(times=1 / 0.97, peer=contenders[1].label))
-
-
-def folded_row(shop: Workshop, model: Model, times: float) -> Row:
-    """A graph that TensorFlow runs, its batch norms folded, against what it was: at least TIMES as fast."""
-    run = ("image=1,224,224,3", "Identity", "on-1")
-    contenders = [
-        shop.timed(GDSURGEON, "simplify --fold-bn", shop.simplified(model, "--fold-bn"), run),
-        shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
-    ]
-    work = f"TensorFlow runs {model} on one thread, its optimizer on"
-    return Row(work, contenders, Target(times=1 / times, peer=contenders[1].label))
-
-
-def planning_row(shop: Workshop, nodes: int) -> Row:
-    """Choosing checkpoints, against the same edit that keeps everything."""
-    model = Model("tanh", nodes)
-    wanted = ("--ys", "out", "--xs", "x", "--validate", "none", "-n")
-    command = (*shop.gdsurgeon, "add-gradients", shop.path(model), *wanted)
-    contenders = [
-        Contender(GDSURGEON, (*command, "--checkpoints", "memory", "--shape", "x=1000000")),
-        Contender(GDSURGEON, command, WITHOUT_PLAN),
-    ]
-    work = f"add-gradients --checkpoints memory, a chain of {nodes:,} nodes"
-    return Row(work, contenders, Target(plus=5.0, peer=contenders[1].label))
-
-
-def growth_row(shop: Workshop, middle: Model, large: Model, unit: str) -> Row:
-    """The edit alone on three sizes; where bytes grow, cp on the same three."""
-    notes = {TINY: "tiny", middle: "middle", large: "large"}
-    contenders = [shop.rename(model, "none", note) for model, note in notes.items()]
+def growth(middle: tuple[str, int], large: tuple[str, int], unit: str) -> Row:
+    """Returns the edit without proof on three sizes; for bytes, also cp on these sizes."""
+    sizes = {"tiny": ("tiny", 0), "middle": middle, "large": large}
+    commands = [rename(*size, "none", note) for note, size in sizes.items()]
     if unit == "byte":
-        contenders += [shop.cp(model, note) for model, note in notes.items()]
-    growth = Growth((0, middle.size, large.size), unit)
-    return Row(f"growth from {middle} to {large}", contenders, growth)
+        commands += [copy(model(*size), note) for note, size in sizes.items()]
+    target = Growth((0, middle[1], large[1]), unit)
+    return Row(f"growth from {spoken(*middle)} to {spoken(*large)}", commands, target)
 
 
-VARIABLES = os.path.join("variables", "variables.data-00000-of-00001")
-COPY = 'cp "$1" "$2" && sync "$2"'
-
-
-def folder_of(shop: Workshop, kind: str, size: int = 0) -> str:
-    """The folder of a SavedModel of KIND. Raises Failed where it cannot be made."""
-    folder = os.path.join(shop.folder, f"{kind}_{size}")
-    if not os.path.exists(folder):
-        shop.say(f"generating {os.path.basename(folder)}")
-        unfinished = f"{folder}.part"
-        shop.runner.run((sys.executable, helper("generate_with_tensorflow.py"), f"saved-{kind}", str(size), unfinished))
-        os.replace(unfinished, folder)
-    return folder
-
-
-def freeze_row(shop: Workshop, kind: str, size: int) -> Row:
-    """Variables to constants, from file to file, against a copy of the variables and TensorFlow's own tool."""
-    folder, out = folder_of(shop, kind, size), shop.output
-    command = (*shop.gdsurgeon, "freeze", folder, "-o", out, "--validate", "structure")
-    copy = Contender(CP, ("sh", "-c", COPY, "sh", os.path.join(folder, VARIABLES), out), "and sync", output=out)
-    peer = (sys.executable, helper("peers.py"), f"freeze-{kind}", folder, out, "y", "y")
+def freeze(kind: str, size: int) -> Row:
+    """Returns variables to constants, compared with a copy of the variables and TensorFlow's own tool."""
+    folder = f"{{saved-{kind}:{size}}}"
     own = "freeze_graph" if kind == "tf1" else "convert_variables_to_constants_v2"
-    contenders = [
-        Contender(GDSURGEON, command, output=out),
-        copy,
-        Contender(TENSORFLOW, peer, own, output=out, slow=True),
+    commands = [
+        Command(GDSURGEON, f"{{gdsurgeon}} freeze {folder} -o {{out}} --validate structure"),
+        synced(f"{folder}/variables/variables.data-00000-of-00001", is_model=False),
+        Command(TENSORFLOW, f"{{in_tensorflow}} freeze-{kind} {folder} {{out}}", own, slow=True),
     ]
-    kinds = {"tf1": "TensorFlow 1", "tf2": "TensorFlow 2"}
-    work = f"freeze a SavedModel of {kinds[kind]} with {size // MB:,} MB of variables, --validate structure"
-    return Row(work, contenders, Target(times=2.5, peer=copy.label, megabytes=60))
+    work = f"freeze a SavedModel of TensorFlow {kind[-1]} with {size // MB:,} MB of variables, --validate structure"
+    return Row(work, commands, Target(times=2.5, peer="cp and sync", megabytes=60))
 
 
-def rename_saved_row(shop: Workshop, size: int) -> Row:
-    """An edit of a model with a large checkpoint, which is linked."""
-    folder, out = folder_of(shop, "tf2", size), os.path.join(shop.folder, "renamed")
-    rename = (*shop.gdsurgeon, "rename", folder, "serving_default_x=input", "-o", out, "--validate", "structure")
-    copy = Contender(CP, ("cp", "-r", folder, out), output=out)
-    work = f"rename in a SavedModel with {size // MB:,} MB of variables, --validate structure"
-    return Row(work, [Contender(GDSURGEON, rename, output=out), copy], Target(seconds=0.3))
-
-
-def inspect_saved_row(shop: Workshop) -> Row:
-    folder = folder_of(shop, "keras")
-    show = (beside_python("saved_model_cli"), "show", "--dir", folder, "--all")
-    contenders = [
-        Contender(GDSURGEON, (*shop.gdsurgeon, "inspect", folder)),
-        Contender(TENSORFLOW, show, "saved_model_cli show", slow=True),
-    ]
-    return Row("inspect Keras' MobileNetV2, exported", contenders, Target(seconds=0.4))
-
-
-STEPS_IN_FRONT = (
+STEPS = (
     "decode-image(channels=3) | resize(224,224, like=tf1) | normalize(mean=[123.7,116.8,103.9], std=[58.4,57.1,57.4])"
 )
-FIRST_LAYER = "densenet169_1/conv1"
+FIRST = "densenet169_1/conv1"
 TEN_EDITS = (
     "rename image=picture Identity=logits",
     "set-shape picture=1,224,224,3",
-    f"add-preprocessing --at picture --steps '{STEPS_IN_FRONT}'",
+    f"add-preprocessing --at picture --steps '{STEPS}'",
     "rename picture=jpeg",
     "add-postprocessing --at logits --steps 'top-k(5)'",
-    f"freeze-input {FIRST_LAYER}_bn_1/batchnorm/add/y=0.00001",
-    f"control-edges --add logits=^{FIRST_LAYER}_relu_1/Relu",
+    f"freeze-input {FIRST}_bn_1/batchnorm/add/y=0.00001",
+    f"control-edges --add logits=^{FIRST}_relu_1/Relu",
     "set-device --assign /cpu:0 --op Relu",
-    f"remove --node {FIRST_LAYER}_conv_1/convolution/ReadVariableOp --bypass",
-    f"rename {FIRST_LAYER}_relu_1/Relu=first",
+    f"remove --node {FIRST}_conv_1/convolution/ReadVariableOp --bypass",
+    f"rename {FIRST}_relu_1/Relu=first",
 )
 """Edits of a frozen model before it is served."""
-SLOWEST_EDITS = (
-    ("set-shape", "image=1,224,224,3"),
-    ("add-preprocessing", "--at", "image", "--steps", STEPS_IN_FRONT),
-    ("add-postprocessing", "--at", "Identity", "--steps", "top-k(5)"),
-    ("freeze-input", f"{FIRST_LAYER}_bn_1/batchnorm/add/y=0.00001"),
-)
+SLOWEST_EDITS = {
+    "set-shape": "image=1,224,224,3",
+    "add-preprocessing": f"--at image --steps '{STEPS}'",
+    "add-postprocessing": "--at Identity --steps 'top-k(5)'",
+    "freeze-input": f"{FIRST}_bn_1/batchnorm/add/y=0.00001",
+}
 """The slowest of `TEN_EDITS`, each on the original model."""
 
 
-def apply_row(shop: Workshop, model: Model) -> Row:
-    """Ten edits of MODEL with one proof; each command of the pipe proves what it has made."""
-    path, script = shop.path(model), os.path.join(shop.folder, "ten.gds")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write("\n".join(TEN_EDITS))
-    calls = [(name, "-", *words) for name, *words in map(shlex.split, TEN_EDITS)]
-    piped = " | ".join(shlex.join((*shop.gdsurgeon, *call, "-o", "-")) for call in calls)
-    contenders = [
-        Contender(GDSURGEON, (*shop.gdsurgeon, "apply", path, script, "-o", shop.output)),
+def ten_edits() -> Row:
+    """Returns ten edits with one proof, compared with a pipe, where each command proves its result."""
+    calls = (edit.split(" ", 1) for edit in TEN_EDITS)
+    piped = " | ".join(f"{{gdsurgeon}} {name} - {words} -o -" for name, words in calls)
+    commands = [
+        Command(GDSURGEON, "{gdsurgeon} apply {DenseNet169} {script} -o {out}"),
         *(
-            Contender(GDSURGEON, (*shop.gdsurgeon, name, path, *words, "-o", shop.output), f"alone: {name}")
-            for name, *words in SLOWEST_EDITS
+            Command(GDSURGEON, f"{{gdsurgeon}} {name} {{DenseNet169}} {words} -o {{out}}", f"alone: {name}")
+            for name, words in SLOWEST_EDITS.items()
         ),
-        Contender(GDSURGEON, ("sh", "-c", f'< "$1" {piped} > "$2"', "sh", path, shop.output), "in a pipe", slow=True),
+        Command(GDSURGEON, f"sh -c {shlex.quote(f'< {{DenseNet169}} {piped} > {{out}}')}", "in a pipe", slow=True),
     ]
-    size = os.path.getsize(path) // 1_000_000
-    work = f"ten edits, proven at once, {model} ({size} MB)"
-    return Row(work, contenders, Target(times=1.3, peer=f"{GDSURGEON} alone"))
+    target = Target(times=1.3, peer=f"{GDSURGEON} alone")
+    return Row("ten edits, proven at once, DenseNet169", commands, target, "{DenseNet169}", "\n".join(TEN_EDITS))
 
 
-def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
-    """Every row by name, in the order of the table; a row makes its models when it is called for."""
-    big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
-    chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
-    mobilenet, resnet, densenet = map(Model, KERAS)
-    towers = Model("towers", sizes.short_chain)
-    tanh, images, memory = Model("tanh", 1000), "image=32,224,224,3", ("--checkpoints", "memory")
-    plain = f"{TENSORFLOW} {OWN_GRADIENTS}"
+def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
+    """Returns every row by name, in the order of the table."""
+    big, medium, chain, short = (sizes[name] for name in ("big", "medium", "chain", "short"))
+    variables, spoken_size = sizes["checkpoint"], f"{sizes['checkpoint'] // MB:,} MB"
+    plain = "TensorFlow tf.gradients"
+    checkpoint, planned = f"{{checkpoint:{variables}}}", "{gdsurgeon} add-gradients {tanh:10000} --ys out --xs x -n"
+    listing = "{python} -c 'import sys, tensorflow as tf; print(tf.train.list_variables(sys.argv[1]))'"
+    saved_model_cli, saved = beside_python("saved_model_cli"), f"{{saved-tf2:{variables}}}"
+    renaming_saved = f"{{gdsurgeon}} rename {saved} serving_default_x=input -o {{folder}} --validate structure"
+
+    def running(column: str, note: str, path: str) -> Command:
+        return Command(column, f"{{in_tensorflow}} run {path} 32000000 20", note)
+
     return {
-        "rename-big": lambda: edit_row(shop, big, Target(times=1.3, megabytes=40)),
-        "rename-medium": lambda: edit_row(shop, medium, Target(plus=0.08)),
-        "rename-chain": lambda: edit_row(shop, chain, Target(seconds=0.4, megabytes=30), with_import),
-        "rename-short-chain": lambda: edit_row(shop, short_chain, None),
-        "structure-big": lambda: structure_row(shop, big),
-        "structure-chain": lambda: structure_row(shop, chain, Target(seconds=3.0)),
-        "help": lambda: help_row(shop),
-        "list-checkpoint": lambda: checkpoint_row(shop, sizes.checkpoint),
-        "freeze-tf1": lambda: freeze_row(shop, "tf1", sizes.checkpoint),
-        "freeze-tf2": lambda: freeze_row(shop, "tf2", sizes.checkpoint),
-        "rename-saved": lambda: rename_saved_row(shop, sizes.checkpoint),
-        "inspect-saved": lambda: inspect_saved_row(shop),
-        "structure-tiny": lambda: small_structure_row(shop),
-        "proof-tiny": lambda: proof_row(shop, TINY, 0.6),
-        "proof-mobilenet": lambda: proof_row(shop, mobilenet, 0.9),
-        "proof-resnet": lambda: proof_row(shop, resnet, 1.6),
-        "apply-ten": lambda: apply_row(shop, densenet),
-        "proof-insert": lambda: proven_surgery_row(
-            shop, "insert", "--at", "left/block_3/tanh_350", shop.path(Model("part"))
+        "rename-big": edit("big", big, Target(times=1.3, megabytes=40)),
+        "rename-medium": edit("medium", medium, Target(plus=0.08)),
+        "rename-chain": edit("chain", chain, Target(seconds=0.4, megabytes=30), with_import),
+        "rename-short-chain": edit("chain", short, None),
+        "structure-big": structure("big", big, Target(times=2.0, peer="gdsurgeon without the check")),
+        "structure-chain": structure("chain", chain, Target(seconds=3.0)),
+        "help": Row(
+            "gdsurgeon --help",
+            [
+                Command(GDSURGEON, "{gdsurgeon} --help"),
+                Command(TENSORFLOW, f"{saved_model_cli} --help", "saved_model_cli --help", slow=True, status=1),
+            ],
+            Target(seconds=0.1),
         ),
-        "proof-fuse": lambda: proven_surgery_row(
-            shop, "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"
+        "list-checkpoint": Row(
+            f"list the tensors of a checkpoint of {spoken_size}",
+            [
+                Command(GDSURGEON, f"{{gdsurgeon}} checkpoint {checkpoint}"),
+                Command(TENSORFLOW, f"{listing} {checkpoint}", "tf.train.list_variables", slow=True),
+            ],
+            Target(seconds=0.2),
         ),
-        "diff-5k": lambda: diff_row(shop, Model("towers", 5_000), 0.5),
-        "diff-100k": lambda: diff_row(shop, Model("towers", 100_000), 5.0),
-        "select-towers": lambda: surgery_row(shop, towers, "select", "--between", "x=left/out"),
-        "extract-towers": lambda: surgery_row(shop, towers, "extract", "--outputs", "left/out"),
-        "clone-towers": lambda: surgery_row(shop, towers, "clone-scope", "left", "again"),
-        "fuse-towers": lambda: surgery_row(
-            shop, towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
+        "freeze-tf1": freeze("tf1", variables),
+        "freeze-tf2": freeze("tf2", variables),
+        "rename-saved": Row(
+            f"rename in a SavedModel with {spoken_size} of variables, --validate structure",
+            [Command(GDSURGEON, renaming_saved), Command(CP, f"cp -r {saved} {{folder}}")],
+            Target(seconds=0.3),
         ),
-        "simplify-100k": lambda: surgery_row(shop, Model("redundant", sizes.short_chain), "simplify", seconds=20.0),
-        "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
-        "gradients-tanh": lambda: gradient_row(
-            shop, tanh, "x=1048576", memory, Target(less=15, times=1.5, peer=plain), "1,000 Tanh of 4 MiB"
+        "inspect-saved": Row(
+            "inspect Keras' MobileNetV2, exported",
+            [
+                Command(GDSURGEON, "{gdsurgeon} inspect {saved-keras}"),
+                Command(
+                    TENSORFLOW, f"{saved_model_cli} show --dir {{saved-keras}} --all", "saved_model_cli show", slow=True
+                ),
+            ],
+            Target(seconds=0.4),
         ),
-        "gradients-resnet": lambda: gradient_row(
-            shop, resnet, images, memory, Target(less=2.8, times=1.25, peer=plain), "ResNet50, batch 32, all weights"
+        "structure-tiny": Row(
+            "rename with --validate structure, a tiny graph",
+            [rename("tiny", 0, "structure"), peer("parse", "tiny")],
+            Target(seconds=0.15),
         ),
-        "gradients-mobilenet": lambda: gradient_row(
-            shop, mobilenet, images, memory, Target(less=3.5, peer=plain), "MobileNetV2, batch 32, all weights"
+        "proof-tiny": proof("tiny", 0.6),
+        "proof-mobilenet": proof("MobileNetV2", 0.9),
+        "proof-resnet": proof("ResNet50", 1.6),
+        "apply-ten": ten_edits(),
+        "proof-insert": proven("insert", "--at left/block_3/tanh_350 {part}"),
+        "proof-fuse": proven("fuse-ops", "--select '^left/block_3/.*_35[0-9]$' --name fused"),
+        "diff-5k": diff(5_000, 0.5),
+        "diff-100k": diff(100_000, 5.0),
+        "select-towers": surgery("select", short, "--between x=left/out"),
+        "extract-towers": surgery("extract", short, "--outputs left/out"),
+        "clone-towers": surgery("clone-scope", short, "left again"),
+        "fuse-towers": surgery("fuse-ops", short, "--select '^left/block_2[0-3]/' --name fused"),
+        "simplify-100k": surgery("simplify", short, kind="redundant", seconds=20.0),
+        "fuse-xla": Row(
+            "TensorFlow runs 108 elementwise ops on 32,000,000 floats, 20 times",
+            [
+                running(GDSURGEON, "fuse-ops --xla", "{fused-xla}"),
+                running(TENSORFLOW, "unfused", "{pointwise:36}"),
+                running(GDSURGEON, "fuse-ops", "{fused}"),
+            ],
+            Target(times=1 / 3, peer="TensorFlow unfused"),
         ),
-        "gradients-budget": lambda: gradient_row(
-            shop,
-            resnet,
-            images,
-            ("--budget", "1200"),
-            Target(megabytes=1.15 * 1200 * 1.048576),
+        "gradients-tanh": gradients("tanh", "memory", "1,000 Tanh of 4 MiB", Target(less=15, times=1.5, peer=plain)),
+        "gradients-resnet": gradients(
+            "resnet", "memory", "ResNet50, batch 32, all weights", Target(less=2.8, times=1.25, peer=plain)
+        ),
+        "gradients-mobilenet": gradients(
+            "mobilenet", "memory", "MobileNetV2, batch 32, all weights", Target(less=3.5, peer=plain)
+        ),
+        "gradients-budget": gradients(
+            "resnet",
+            "budget",
             "ResNet50, batch 32, all weights, 1,200 MiB (1,258 MB)",
+            Target(megabytes=1.15 * 1200 * 1.048576),
         ),
-        "gradients-consumers": lambda: gradient_row(
-            shop,
-            Model("consumers", 200),
-            "x=1048576",
-            ("--checkpoints", "none"),
-            None,
-            "a tensor of 4 MiB with 200 consumers",
+        "gradients-consumers": gradients("consumers", "none", "a tensor of 4 MiB with 200 consumers", None),
+        "simplified-mobilenet": optimised("simplified", "MobileNetV2", "off"),
+        "simplified-mobilenet-grappler": optimised("simplified", "MobileNetV2", "on"),
+        "simplified-resnet": optimised("simplified-resnet", "ResNet50", "off"),
+        "simplified-resnet-grappler": optimised("simplified-resnet", "ResNet50", "on"),
+        "folded-mobilenet": optimised("folded", "MobileNetV2", "on-1", " --fold-bn", 1.15),
+        "plan-chain": Row(
+            "add-gradients --checkpoints memory, a chain of 10,000 nodes",
+            [
+                Command(GDSURGEON, f"{planned} --validate none --checkpoints memory --shape x=1000000"),
+                Command(GDSURGEON, f"{planned} --validate none", "without checkpoints"),
+            ],
+            Target(plus=5.0, peer="gdsurgeon without checkpoints"),
         ),
-        "simplified-mobilenet": lambda: simplified_row(shop, mobilenet, "off"),
-        "simplified-mobilenet-grappler": lambda: simplified_row(shop, mobilenet, "on"),
-        "simplified-resnet": lambda: simplified_row(shop, resnet, "off"),
-        "simplified-resnet-grappler": lambda: simplified_row(shop, resnet, "on"),
-        "folded-mobilenet": lambda: folded_row(shop, mobilenet, 1.15),
-        "plan-chain": lambda: planning_row(shop, 10_000),
-        "growth-nodes": lambda: growth_row(shop, short_chain, chain, "node"),
-        "growth-bytes": lambda: growth_row(shop, medium, big, "byte"),
+        "growth-nodes": growth(("chain", short), ("chain", chain), "node"),
+        "growth-bytes": growth(("medium", medium), ("big", big), "byte"),
     }
