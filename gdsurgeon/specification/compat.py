@@ -36,7 +36,7 @@ from gdsurgeon.specification.rewrite import (
     reader,
     value_of,
 )
-from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.sharing import used_functions
 from gdsurgeon.wire.protos import AttrValue
 
 NO_EFFECT = {"VarHandleOp": {"debug_name"}}
@@ -193,8 +193,7 @@ def _unfit(graph: Graph, wanted: Release) -> Iterator[str]:
         if form not in seen:
             seen[form] = list(_faults(node.op, attrs, count, wanted, library, producer))
         yield from (f"{quoted(node.name)} {line}" for line in seen[form])
-    named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
-    for name in library.reachable(named, gradients=True):
+    for name in used_functions(graph):
         for inner in library[name].node_def:
             reads = [text for text in inner.input if text[:1] != "^"]
             count = -1 if any(text.count(":") == 1 for text in reads) else len(reads)  # all tensors of an output

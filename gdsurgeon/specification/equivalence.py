@@ -10,6 +10,7 @@ from gdsurgeon.compare.comparison import is_same_attr, node_of
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.kinds import (
     ASIDE,
@@ -67,6 +68,14 @@ class Equivalence:
         self._walk()
 
     # -- queries ----------------------------------------------------------------------------------------
+
+    def code(self, text: str) -> int | None:
+        """Returns the code of a tensor; None if its node does not exist."""
+        row, port = self.table.rows.get(text), 0
+        if row is None:
+            name, port = parse_tensor(text)
+            row = self.table.rows.get(name)
+        return None if row is None else row << BITS | port
 
     def normal(self, code: int) -> int:
         """Returns the tensor that `code` forwards."""

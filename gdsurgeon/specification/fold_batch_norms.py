@@ -13,12 +13,11 @@ from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import string_value
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import ASIDE, COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.specification.constants import Array, elements
+from gdsurgeon.specification.rows import kept_names
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
 """Ops whose input 1 is weights, and the index of the data input."""
@@ -418,8 +417,7 @@ def fold_batch_norms(comparison: Comparison, outputs: Sequence[str] = ()) -> Ite
         yield from fold.faults()
         fold.declare(intent)
         going |= dict.fromkeys(fold.going())
-    serving = comparison.before.serving or Serving()
-    named = {*serving.nodes, *(parse_tensor(text).node for text in outputs)}
+    named = kept_names(comparison.before, outputs)
     for name in facts.removed:
         if name in going and name not in named and any(True for _ in comparison.before.users(comparison.before[name])):
             intent.removed.append(name)

@@ -15,16 +15,15 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.graph.attrs import attr_value, shape_of
 from gdsurgeon.graph.constants import constant
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import NODE
-from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
 from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
+from gdsurgeon.specification.rows import kept_names
 from gdsurgeon.specification.sharing import named_by_node
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import GraphDef, NodeDef
@@ -54,7 +53,7 @@ def fold_constants(
     found = _Fixed(Equivalence(before, ("checks",)))
     folded = [name for name in facts.altered if after[name].op == "Const" and before[name].op != "Const"]
     intent = Intent(removed=facts.removed)
-    kept = {*(before.serving or Serving()).nodes, *(parse_tensor(text).node for text in outputs)}
+    kept = kept_names(before, outputs)
     for name in folded:
         if name in kept or not any(True for _ in found.same.table.users(found.same.table.rows[name])):
             yield f"{quoted(name)} became a constant, but is an output"

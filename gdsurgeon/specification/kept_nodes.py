@@ -21,7 +21,7 @@ from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_table, is_variable
 from gdsurgeon.specification.rows import Rows, Tensor
 from gdsurgeon.specification.savers import add_saver, expect_saver, file_serving, restored_variables
-from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node
+from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node, used_functions
 from gdsurgeon.specification.surroundings import Expected
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequenc
     library = before.functions
     if len(library):
         callers = (node for node in calling_nodes(before) if rows.table.rows[node.name] in kept)
-        used = set(library.reachable((name for node in callers for name in named_by_node(node)), gradients=True))
+        used = used_functions(before, callers)
         intent.functions.removed = [name for function in library if (name := function.signature.name) not in used]
     return intent, faults
 

@@ -13,7 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import VARIANT
 from gdsurgeon.ops.releases import Release, release, releases
-from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.sharing import branches_of, calling_nodes, used_functions
 
 LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListFromTensor": ("TensorArrayScatterV3",),
@@ -67,9 +67,8 @@ def lower_control_flow(comparison: Comparison, target: str) -> Iterator[str]:
 
 def _ops_of(graph: Graph) -> set[str]:
     """Returns the ops of a graph and of the functions that it uses."""
-    named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
-    functions = graph.functions.reachable(named, gradients=True)
-    return {*graph.store.table.op_names, *(n.op for name in functions for n in graph.functions[name].node_def)}
+    inner = (node.op for name in used_functions(graph) for node in graph.functions[name].node_def)
+    return {*graph.store.table.op_names, *inner}
 
 
 def _has_other_lists(ops: Iterable[str], wanted: Release) -> bool:
@@ -123,9 +122,7 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: Func
         yield f"{where} has no control dependency on the effects of its branches"
     for index, read in enumerate(new.inputs):
         if old.op in BRANCHING:
-            branches = old.attr("branches")
-            count = 2 if branches is None else len(branches.list.func)
-            if read.node.op != "Merge" or read.index or len(read.node.inputs) != count:
+            if read.node.op != "Merge" or read.index or len(read.node.inputs) != len(branches_of(old)):
                 yield f"{where} reads {quoted(read.name)}, which is not the result of its branches"
             continue
         at, way = read, []
@@ -142,9 +139,7 @@ def _waits_for_branches(old: Node, new: Node, library: FunctionLibrary) -> bool:
 
     The branches of an If are in the order of the outputs of a Switch.
     """
-    branches = old.attr("branches")
-    sides = (old.attr("else_branch"), old.attr("then_branch"))
-    functions = [side.func for side in sides if side is not None] if branches is None else branches.list.func
+    functions = branches_of(old)
     for merge in new.controls:
         if merge.op == "Merge" and len(merge.inputs) == len(functions):
             ends = [read.node for read in merge.inputs]

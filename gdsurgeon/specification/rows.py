@@ -88,6 +88,11 @@ class Rows:
         return closure(rows, lambda row: [code >> bits for code in inputs(row) if code >= 0 and code not in known])
 
 
+def kept_names(graph: Graph, outputs: Iterable[str]) -> set[str]:
+    """Returns the nodes of `outputs`, and those that signatures, savers and loaders of the model name."""
+    return {*(graph.serving.nodes if graph.serving is not None else ()), *(parse_tensor(text).node for text in outputs)}
+
+
 def named_nodes(graph: Graph) -> set[str]:
     """Returns the nodes whose names are used: by the model, or (without signatures) to fetch their values."""
     serving, rows = graph.serving, Rows(graph)

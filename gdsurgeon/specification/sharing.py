@@ -25,7 +25,7 @@ from gdsurgeon.ops.kinds import (
     may_have,
 )
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.protos import FunctionDef, NodeDef
+from gdsurgeon.wire.protos import FunctionDef, NameAttrList, NodeDef
 
 
 def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
@@ -61,6 +61,22 @@ def calling_nodes(graph: Graph) -> Iterator[Node]:
     for row, number in enumerate(table.ops) if wanted else ():
         if number in wanted:
             yield graph[table.names[row]]
+
+
+def used_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, None]:
+    """Returns the functions that `nodes` (by default all) of a file call, directly or indirectly, with gradients."""
+    callers = calling_nodes(graph) if nodes is None else nodes
+    named = dict.fromkeys(name for node in callers for name in named_by_node(node))
+    return dict.fromkeys(graph.functions.reachable(named, gradients=True))
+
+
+def branches_of(node: Node) -> list[NameAttrList]:
+    """Returns the functions of an If or Case, in the order of the values of the condition."""
+    branches = node.attr("branches")
+    if branches is not None:
+        return list(branches.list.func)
+    sides = node.attr("else_branch"), node.attr("then_branch")
+    return [side.func for side in sides if side is not None]
 
 
 def named_by_node(node: Node) -> list[str]:
