@@ -106,7 +106,7 @@ def clone_scope(
     def respell(text: str) -> str:  # a frame or a shared name, always under the scope of the clone
         return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
 
-    plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell, topology=topology)
+    plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell)
     edges, cloned_ones = boundary(own, topology), frozenset(cloned)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
     served = [  # outputs with consumers, and output 0 of nodes without consumers

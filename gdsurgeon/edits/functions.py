@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.queries.usage import functions_of, used_functions
+from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
@@ -24,12 +25,12 @@ from gdsurgeon.graph.index import COLOCATION
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.serving import Served
-from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 NO_INLINE = "_noinline"
 XLA_MUST_COMPILE = "_XlaMustCompile"
 NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
@@ -79,25 +80,35 @@ def why_not_in_function(node: Node) -> Remark | None:
 
 
 def make_function(
-    nodes: Sequence[Node], inputs: Sequence[Output], outputs: Sequence[Output], *, attrs: Mapping[str, bool]
+    stem: str,
+    nodes: Sequence[Node],
+    inputs: Sequence[Output],
+    outputs: Sequence[Output],
+    *,
+    attrs: Mapping[str, bool] = EMPTY,
+    controls: Iterable[Node] = (),
+    renamed: Mapping[str, str] = EMPTY,
 ) -> FunctionDef:
-    """Returns a FunctionDef without a name that computes `outputs` from `inputs`; see `name_function`.
+    """Returns a FunctionDef that computes `outputs` from `inputs`; see `name_function` for its name.
 
     The nodes keep their names. Stateful nodes run in every call. The function has no control inputs: the caller adds
     control inputs from outside to the call. Colocations with nodes outside are left out.
 
     Args:
+        stem: the beginning of the name.
         nodes: nodes of one graph with known ops, without references.
         inputs: all tensors from outside that the nodes read, each once.
         outputs: tensors of the nodes, or inputs, each once.
         attrs: bool attrs of the function, such as ``_noinline``.
+        controls: nodes that run before the nodes that depend on a call.
+        renamed: new names of functions that the nodes call.
 
     Raises:
         EditError: the dtype of an input or output is not known.
     """
-    members = {node: node.name for node in nodes}
+    members = dict.fromkeys(nodes)
     function = FunctionDef()
-    unique = UniqueNames(set(members.values()).__contains__)
+    unique = UniqueNames({node.name for node in members}.__contains__)
     args = {output: unique(_arg_name(output)) for output in inputs}
     for output, name in args.items():
         function.signature.input_arg.add(name=name, type=_dtype(output))
@@ -107,15 +118,22 @@ def make_function(
         assert definition is not None
         for index, arg in enumerate(expanded_args(definition, node.plain_attr)):
             spelt[Output(node, index)] = f"{node.name}:{arg.arg}:{arg.place}"
+        function.signature.is_stateful |= definition.is_stateful
     spelt |= args  # a member may have an output that is an input, and a computed output
     for output in outputs:
-        name = unique(_arg_name(output) if output not in args else _arg_name(output) + "_out")
+        name = unique(_arg_name(output) + ("_out" if output in args else ""))
         function.signature.output_arg.add(name=name, type=_dtype(output))
         function.ret[name] = spelt[output]
     for node in members:
         _add_node(function, node, members, spelt)
+    stateful = (node for node in members if node.op_def is not None and node.op_def.is_stateful)
+    for node in dict.fromkeys((*stateful, *controls)):
+        function.signature.control_output.append(node.name)
+        function.control_ret[node.name] = node.name
     for key, value in attrs.items():
         function.attr[key].b = value
+    respell_body(function, renamed)
+    name_function(function, stem)
     return function
 
 
@@ -130,35 +148,22 @@ def name_function(function: FunctionDef, stem: str) -> None:
     function.signature.name = f"{name if name[:1].isalpha() else f'f_{name}'}_{digest}"
 
 
-def add_control_outputs(function: FunctionDef, nodes: Sequence[Node]) -> None:
-    """Makes `nodes` control outputs of a function: they run before the nodes that depend on the call."""
-    for node in nodes:
-        if node.name not in function.control_ret:
-            function.signature.control_output.append(node.name)
-            function.control_ret[node.name] = node.name
-
-
-def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:
-    body = function.node_def.add()
-    body.CopyFrom(node_def(node))
-    del body.input[:]
+def _add_node(function: FunctionDef, node: Node, members: Container[Node], spelt: Mapping[Output, str]) -> None:
+    body = function.node_def.add(name=node.name, op=node.op, device=node.device)
     for read in node.inputs:
         if read not in spelt:
             message = f"{quoted(node.name)} has the input {quoted(read.name)}, which does not exist"
             raise EditError(message, code="unsound-graph", node=node.name, input=read.name)
         body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)
-    if COLOCATION_ATTR in body.attr:
-        inner = {other.name for other in node.colocated if other in members}
-        entries, prefix = body.attr[COLOCATION_ATTR].list.s, len(COLOCATION)
-        kept = [e for e in entries if not e.startswith(COLOCATION) or e[prefix:].decode("utf-8", "replace") in inner]
-        del body.attr[COLOCATION_ATTR]
-        if kept:
-            body.attr[COLOCATION_ATTR].list.s.extend(kept)
-    definition = node.op_def
-    if definition is not None and definition.is_stateful:
-        function.signature.is_stateful = True
-        add_control_outputs(function, [node])
+    for key, value in node.attrs():
+        if key == COLOCATION_ATTR:
+            inner = {COLOCATION + other.name.encode() for other in node.colocated if other in members}
+            kept = [entry for entry in value.list.s if entry in inner or not entry.startswith(COLOCATION)]
+            value.list.s[:] = kept
+            if not kept:
+                continue
+        body.attr[key].CopyFrom(value)
 
 
 def _dtype(output: Output) -> int:
@@ -228,13 +233,14 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
     )
     captured = [node for node in read if node in held or is_large_constant(node)]
     arguments = [*inputs.values(), *(node.output for node in captured)]
-    function = make_function(members, arguments, list(outputs.values()), attrs={})
+    stem = f"__inference_signature_wrapper_{key}"
+    function = make_function(stem, members, arguments, list(outputs.values()))
     shapes = graph.derived(infer_shapes)
     for place, (name, tensor) in enumerate(inputs.items()):  # TensorFlow stores these attrs for each input
         attrs = function.arg_attr[place].attr
         attrs["_user_specified_name"].s = name.encode()
         attrs[STATED_SHAPES].list.shape.add().CopyFrom(shape_value(shapes.shape(tensor)).shape)
-    name_function(function, f"__inference_signature_wrapper_{key}")
+    name_function(function, stem)
     return MadeSignature(function, captured)
 
 
@@ -264,26 +270,37 @@ class FunctionMerge:
         return self.renamed
 
 
-def plan_function_merge(library: FunctionLibrary, other: FunctionLibrary) -> FunctionMerge:
-    """Plans to add the functions of `other` to `library`.
+def plan_function_merge(
+    library: FunctionLibrary,
+    other: FunctionLibrary,
+    names: Iterable[str] | None = None,
+    shared: Mapping[str, str] = EMPTY,
+) -> FunctionMerge:
+    """Plans to add functions of `other`, which can be `library` itself, to `library`.
 
     Two functions are equal if their definitions are equal, and the definitions of all functions that they call.
+
+    Args:
+        library: not changed.
+        other: the library of the functions.
+        names: the functions; by default all functions of `other`.
+        shared: the new shared names of tables, queues and variables in the functions.
 
     Raises:
         InputError: a library is corrupt.
     """
-    functions = {function.signature.name: function for function in other}
-    if not functions:
-        return FunctionMerge([], [], {})
-    different = {name for name, function in functions.items() if name in library and library.get(name) != function}
+    chosen = [function.signature.name for function in other] if names is None else names
+    functions = {name: respelt(other[name], {}, shared) for name in chosen}
+    known = {name: found for name in functions if (found := library.get(name)) is not None}
+    different = {name for name, found in known.items() if found is not functions[name] and found != functions[name]}
     # A function that calls a different function is different, even if its definition is equal.
-    renamed_ones = {name for name in other.reaching(different) if name in library}
+    different = other.reaching(different) if different else different
     unique = UniqueNames(lambda name: name in library or name in functions or op_def(name) is not None)
-    renamed = {name: unique(name) for name in functions if name in renamed_ones}
-    added = [respelt(f, renamed) for name, f in functions.items() if name not in library or name in renamed]
+    renamed = {name: unique(name) for name in functions if name in known and name in different}
+    added = [respelt(f, renamed) for name, f in functions.items() if name not in known or name in renamed]
     taken = {gradient.function_name for gradient in library.gradients()}
     gradients: list[GradientDef] = []
-    for gradient in other.gradients():
+    for gradient in other.gradients() if other is not library else ():
         copy = type(gradient)()
         copy.function_name = renamed.get(gradient.function_name, gradient.function_name)
         copy.gradient_func = renamed.get(gradient.gradient_func, gradient.gradient_func)
@@ -293,13 +310,17 @@ def plan_function_merge(library: FunctionLibrary, other: FunctionLibrary) -> Fun
     return FunctionMerge(added, gradients, renamed)
 
 
-def respelt(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
-    """Returns a copy of `function` with new names for itself and for the functions that it calls."""
-    if not renamed:
+def respelt(function: FunctionDef, renamed: Mapping[str, str], shared: Mapping[str, str] = EMPTY) -> FunctionDef:
+    """Returns `function`, or a copy with new names of functions, also its own name, and with new shared names."""
+    if not renamed and shared.keys().isdisjoint(shared_names_of(function)):
         return function
     copy = deepcopy(function)
     copy.signature.name = renamed.get(function.signature.name, function.signature.name)
     respell_body(copy, renamed)
+    for node in copy.node_def if shared else ():
+        if SHARED_NAME in node.attr:
+            old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
+            node.attr[SHARED_NAME].s = shared.get(old, old).encode("utf-8", "surrogateescape")
     return copy
 
 
@@ -332,58 +353,8 @@ def respell_functions(graph: Graph, node: Node, renamed: Mapping[str, str]) -> N
                 graph.set_attr(node, key, value)
 
 
-# -- functions that contain shared names -------------------------------------------------------------------
-
-
-def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionMerge:
-    """Plans copies of the functions that `nodes` call directly or indirectly and that contain a name of `shared`.
-
-    Copied calls share all other functions with the originals.
-
-    Args:
-        library: the library of the graph.
-        nodes: nodes that are copied.
-        shared: the new shared names of the copies.
-    """
-    if not len(library):
-        return FunctionMerge([], [], {})
-    called = library.reachable(name for node in nodes for name in functions_of(node))
-    holding = library.reaching(n for n in called if not shared.keys().isdisjoint(shared_names_of(library[n])))
-    unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
-    renamed = {name: unique(name) for name in called if name in holding}
-    added = respell_shared_names([respelt(library[name], renamed) for name in renamed], shared)
-    return FunctionMerge(added, [], renamed)
-
-
-def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[str]:
-    """Returns the shared names in the functions that `nodes` call directly or indirectly."""
-    if not len(library):
-        return set()
-    called = library.reachable(name for node in nodes for name in functions_of(node))
-    return {name for function in called for name in shared_names_of(library[function])}
-
-
-def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, str]) -> list[FunctionDef]:
-    """Returns the functions; those that contain a name of `shared` are copies with the new name."""
-    out: list[FunctionDef] = []
-    for function in functions:
-        if not shared.keys().isdisjoint(shared_names_of(function)):
-            function = deepcopy(function)
-            for node in function.node_def:
-                if SHARED_NAME in node.attr:
-                    old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
-                    node.attr[SHARED_NAME].s = shared.get(old, old).encode("utf-8", "surrogateescape")
-        out.append(function)
-    return out
-
-
-def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
-    """Returns the shared names in the functions of a library."""
-    return {name for function in library for name in shared_names_of(function)}
-
-
 def shared_names_of(function: FunctionDef) -> list[str]:
-    """Returns the shared names in a function."""
+    """Returns the names by which the nodes of a function share tables, queues and variables."""
     return [
         node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
         for node in function.node_def
@@ -391,30 +362,28 @@ def shared_names_of(function: FunctionDef) -> list[str]:
     ]
 
 
-# -- unused functions --------------------------------------------------------------------------------------
+# -- unused and changed functions --------------------------------------------------------------------------
 
 
-def drop_left(graph: Graph, names: Iterable[str]) -> list[str]:
-    """Removes the functions `names`, and the functions that they call, if they are unused now. Returns the names.
+def drop_unused_functions(graph: Graph, names: Iterable[str] | None = None) -> list[str]:
+    """Removes unused functions, and returns their names.
 
-    A function stays if an unused function that is not reachable from `names` calls it.
+    Nothing is removed if the library belongs to a different graph.
+
+    Args:
+        graph: changed in place.
+        names: only remove these functions and the functions that they call, if they are unused now, and no unused
+            function outside of them calls them. None: all unused functions.
     """
     library = graph.functions
-    lost = set(library.reachable(names, gradients=True))
-    others = {function.signature.name for function in library} - lost
-    unused = sorted(lost - used_functions(graph) - set(library.reachable(others, gradients=True)))
-    library.remove(unused)
-    return unused
-
-
-def drop_unused_functions(graph: Graph) -> list[str]:
-    """Removes all unused functions, unless the library belongs to a different graph. Returns the names."""
-    if graph.is_body or not len(graph.functions):
+    if graph.is_body or not len(library):
         return []
-    used = used_functions(graph)
-    unused = [name for function in graph.functions if (name := function.signature.name) not in used]
+    everything = [function.signature.name for function in library]
+    lost = everything if names is None else sorted(library.reachable(names, gradients=True))
+    used = used_functions(graph) | set(library.reachable(set(everything).difference(lost), gradients=True))
+    unused = [name for name in lost if name not in used]
     if unused:
-        graph.functions.remove(unused)
+        library.remove(unused)
     return unused
 
 

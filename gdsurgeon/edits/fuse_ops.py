@@ -25,13 +25,10 @@ from gdsurgeon.edits.functions import (
     XLA_ATOL,
     XLA_MUST_COMPILE,
     XLA_RTOL,
-    add_control_outputs,
     check_fusible,
     is_large_constant,
     make_function,
-    name_function,
     plan_function_merge,
-    respell_body,
 )
 from gdsurgeon.edits.replacing import add_identity, drop_colocations, move_controls, move_uses
 from gdsurgeon.errors import EditError, Remark, printable, quoted
@@ -141,9 +138,10 @@ def fuse_ops(
     fusion = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, replaced=body is not None)
     attrs = ({} if inline or xla else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
     if body is None:
-        function = make_function(fusion.members, fusion.edges.inputs, fusion.outputs, attrs=attrs)
-        add_control_outputs(function, list(fusion.edges.controls_out))
-        name_function(function, name)
+        controls = fusion.edges.controls_out
+        function = make_function(
+            name, fusion.members, fusion.edges.inputs, fusion.outputs, attrs=attrs, controls=controls
+        )
         fusion.function, fusion.inputs, fusion.nodes = function, fusion.edges.inputs, fusion.members
     else:
         _use_body(graph, fusion, body, pairs_of(mapped), [graph[kept] for kept in keep], attrs)
@@ -327,9 +325,8 @@ def _use_body(
     merge = plan_function_merge(graph.functions, body.functions)
     handed = [node.output for node in constants]
     inner_outputs = [results[output] for output in fusion.outputs if output in results]
-    function = make_function(fusion.nodes, [*placeholders.values(), *handed], inner_outputs, attrs=attrs)
-    respell_body(function, merge.renamed)
-    name_function(function, fusion.name)
+    arguments = [*placeholders.values(), *handed]
+    function = make_function(fusion.name, fusion.nodes, arguments, inner_outputs, attrs=attrs, renamed=merge.renamed)
     unique = graph.unique_names()
     fusion.function, fusion.inputs, fusion.library = function, [*placeholders, *handed], merge.added
     fusion.constants = {node: unique(f"{fusion.name}/{node.name}") for node in constants}

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.control_flow import Frames, frames_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
-from gdsurgeon.edits.functions import (
-    FunctionMerge,
-    plan_function_copies,
-    plan_function_merge,
-    respell_functions,
-    respell_shared_names,
-    shared_names_called,
-    shared_names_in_functions,
-)
+from gdsurgeon.edits.functions import FunctionMerge, plan_function_merge, respell_functions, shared_names_of
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
@@ -38,6 +31,7 @@ from gdsurgeon.ops.kinds import (
 )
 from gdsurgeon.select import own_nodes
 from gdsurgeon.values import Data
+from gdsurgeon.wire.protos import AttrValue
 
 Respell = Callable[[str], str]
 """Returns the new name for a name."""
@@ -54,10 +48,9 @@ class NodeCopy(Data):
         merge: the functions to add.
         frames: the new ``frame_name`` of each copied while loop.
         shared_names: the new ``shared_name`` of tables, queues and variables.
-        nameless: shared names for copies of nodes without one.
-        renamed: (name of the original, name of the copy), for names that were taken.
-        temporary: the new names of temporary variables.
+        attrs: the new values of attrs that contain names.
         common: shared names that stay, because nodes that are not copied also use them.
+        renamed: (name of the original, name of the copy), for names that were taken.
         nodes: the copy of each node, after `apply`.
     """
 
@@ -67,10 +60,9 @@ class NodeCopy(Data):
     merge: FunctionMerge
     frames: dict[str, str]
     shared_names: dict[str, str]
-    nameless: dict[Node, str]
+    attrs: dict[Node, dict[str, AttrValue]]
+    common: list[str]
     renamed: dict[str, str] = field(default_factory=dict)
-    temporary: Mapping[str, str] = field(default_factory=dict)
-    common: list[str] = field(default_factory=list)
     nodes: dict[Node, Node] = field(default_factory=dict)
 
     @property
@@ -88,28 +80,15 @@ class NodeCopy(Data):
             graph.set_reads(copy, map(self.output, node.inputs), dict.fromkeys(map(self.node, node.controls)))
             if node.attr_bytes(COLOCATION_ATTR) or node.colocated:
                 graph.set_colocated(copy, [self.node(other) for other in node.colocated if other.exists])
-            self.respell(node, copy, self.functions)
+            self.respell(node, copy)
         return self
 
-    def respell(self, node: Node, copy: Node, functions: Mapping[str, str]) -> None:
-        """Updates the attrs of the copy of `node` that contain names. `functions` are new names of functions."""
-        graph = self.graph
-        if functions:
-            respell_functions(graph, copy, functions)
-        old, new = node.graph.store.producer, graph.store.producer
-        if node.op == "Placeholder" and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new and placeholder_shape(node) is None:
-            graph.set_attr(copy, "shape", shape_value(None))  # old producers wrote it as a scalar
-        spelt = {
-            key: names[old_name]
-            for key, names in ((FRAME_NAME, self.frames), (SHARED_NAME, self.shared_names))
-            if names and node.has_attr(key) and (old_name := node.text_attr(key)) in names
-        }
-        if self.temporary and (name := _temporary_name(node)) in self.temporary:
-            spelt[VAR_NAME] = self.temporary[name]
-        if node in self.nameless:
-            spelt[SHARED_NAME] = self.nameless[node]
-        for key, text in spelt.items():
-            graph.set_attr(copy, key, string_value(text))
+    def respell(self, node: Node, copy: Node) -> None:
+        """Updates the attrs of the copy of `node` that contain names."""
+        if self.functions:
+            respell_functions(self.graph, copy, self.functions)
+        for key, value in self.attrs.get(node, {}).items():
+            self.graph.set_attr(copy, key, value)
 
     def output(self, original: Output) -> Output:
         """Returns the tensor that a copy reads instead of `original`: a replacement, a copy, or the same tensor."""
@@ -203,24 +182,10 @@ def plan_copy(
     for node in originals:
         name = forced.get(node, node.name)
         plan[node] = unique(name) if node not in forced and (name in graph or name in promised) else name
-    functions = plan_function_merge(graph.functions, other.functions)
-    frames, shared = frame_names(originals), shared_names(other, originals) | shared_names_in_functions(other.functions)
-    new_frames, new_shared = dict[str, str](), dict[str, str]()
-    if frames:  # equal names would join loops
-        new_frames = fresh_names(frames, frame_names(_with_ops(topology_of(graph), ENTER)), str)
-    if shared:  # or tables
-        used = shared_names_in_use(topology_of(graph)) | shared_names_in_functions(graph.functions)
-        new_shared = fresh_names(shared, used, str)
-    functions.added = respell_shared_names(functions.added, new_shared)
-    nameless = nameless_variables(plan)
-    variables = _with_ops(topology_of(graph), ("VarHandleOp",)) if nameless else iter(())
-    if all(variable.text_attr(SHARED_NAME) for variable in variables):
-        nameless = {}  # the graph has no such variable, so the copies can stay without a shared name
-    if any(node.has_attr(BY_NODE_NAME) for node in originals):
-        nameless |= clashing_node_names(topology_of(graph), plan)
     renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in forced}
-    replaced = {node.output: tensor for node, tensor in replace.items()}
-    return NodeCopy(graph, plan, replaced, functions, new_frames, new_shared, nameless, renamed)
+    out = _plan(graph, other, plan, {node.output: tensor for node, tensor in replace.items()})
+    out.renamed = renamed
+    return out
 
 
 # -- inside a graph ----------------------------------------------------------------------------------------
@@ -233,7 +198,7 @@ def copy_nodes(
     name: Respell | Mapping[Node, str],
     *,
     replace: Mapping[Output, Output] | None = None,
-    respell: Respell | None = None,
+    respell: Respell = str,
 ) -> NodeCopy:
     """Copies nodes inside their graph; see `plan_copy_nodes`.
 
@@ -249,8 +214,7 @@ def plan_copy_nodes(
     name: Respell | Mapping[Node, str],
     *,
     replace: Mapping[Output, Output] | None = None,
-    respell: Respell | None = None,
-    topology: Topology | None = None,
+    respell: Respell = str,
 ) -> NodeCopy:
     """Checks and plans a copy of nodes inside their graph.
 
@@ -264,7 +228,6 @@ def plan_copy_nodes(
         name: returns or contains the name of each copy.
         replace: tensors that the copies read instead of others.
         respell: returns a new frame name or shared name, which is made unique.
-        topology: of `graph`, if the caller has it.
 
     Raises:
         EditError: a name is illegal or taken, an input does not exist, or only a part of a while loop would be copied.
@@ -279,28 +242,10 @@ def plan_copy_nodes(
             raise EditError(message, code="name-taken", node=node.name, name=new)
         given.add(new)
     replaced = dict(replace or {})
-    top = topology or topology_of(graph)
+    top = topology_of(graph)
     top.check_reads(map(top.id_of, originals))
     _check_loops(top, frames_of(graph), originals, replaced)
-    spelling = respell or (lambda text: text)
-    own = shared_names(graph, originals)
-    # A table that nodes outside also use is filled or read there, so the copies share it.
-    outside = shared_names_in_use(top, set(originals)) if own else set()
-    wanted = (own | shared_names_called(graph.functions, originals)) - outside
-    used = shared_names_in_use(top) | shared_names_in_functions(graph.functions) if wanted else ()
-    shared = fresh_names(wanted, used, spelling)
-    frames = frame_names(originals)
-    return NodeCopy(
-        graph,
-        names,
-        replaced,
-        plan_function_copies(graph.functions, originals, shared),
-        fresh_names(frames, frame_names(_with_ops(top, ENTER)) if frames else (), spelling),
-        shared,
-        nameless_variables(names) | clashing_node_names(top, names),
-        temporary={old: spelling(old) for node in originals if (old := _temporary_name(node))},
-        common=sorted(own & outside),
-    )
+    return _plan(graph, graph, names, replaced, respell)
 
 
 def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced: Mapping[Output, Output]) -> None:
@@ -337,63 +282,92 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
 # -- names that copies must not share ----------------------------------------------------------------------
 
 
-def frame_names(nodes: Iterable[Node]) -> set[str]:
-    """Returns the names of the while frames that the nodes enter."""
-    return {name for node in nodes if node.op in ENTER and (name := node.text_attr(FRAME_NAME))}
+def _plan(
+    graph: Graph, other: Graph, names: dict[Node, str], replaced: dict[Output, Output], respell: Respell = str
+) -> NodeCopy:
+    """Returns the plan to copy nodes of `other`, which can be `graph` itself, under checked names."""
+    library, topology = other.functions, topology_of(other)
+    by_op: dict[str, list[Node]] = {}
+    for node in names:
+        by_op.setdefault(topology.op(topology.id_of(node)), []).append(node)
+    attrs: dict[Node, dict[str, AttrValue]] = {}
+
+    def set_text(node: Node, key: str, text: str) -> None:
+        attrs.setdefault(node, {})[key] = string_value(text)
+
+    def of(ops: Container[str]) -> list[Node]:
+        return [node for op, nodes in by_op.items() if op in ops for node in nodes]
+
+    def renewed(
+        key: str, found: Mapping[Node, str], wanted: Set[str], used: Callable[[], Iterable[str]]
+    ) -> dict[str, str]:
+        """Returns a new name for each name in `wanted`, and sets the attr `key` of the nodes `found` to it."""
+        unique = UniqueNames(set(used() if wanted else ()).__contains__)
+        new = {old: unique(respell(old)) for old in sorted(wanted)}
+        for node, old in found.items():
+            if old in new:
+                set_text(node, key, new[old])
+        return new
+
+    # Equal names would join loops, or tables.
+    entered = {node: name for node in of(ENTER) if (name := node.text_attr(FRAME_NAME))}
+    frames = renewed(FRAME_NAME, entered, {*entered.values()}, lambda: _texts(graph, ENTER, FRAME_NAME))
+    sharing = of(_ops_with(other, SHARED_NAME, by_op))
+    shared_by = {node: name for node in sharing if (name := node.text_attr(SHARED_NAME))}
+    own, called = {*shared_by.values()}, None
+    if other is graph:
+        called = library.reachable(name for node in names for name in functions_of(node)) if len(library) else []
+    # A table that nodes outside also use is filled or read there, so the copies share it.
+    outside = shared_names_in_use(topology, names) if own and other is graph else set()
+    functions = library if called is None else map(library.__getitem__, called)
+    wanted = (own | {name for function in functions for name in shared_names_of(function)}) - outside
+    shared = renewed(SHARED_NAME, shared_by, wanted, lambda: _shared_names_of_graph(graph))
+    # All variables without a shared name are one variable.
+    nameless = [node for node in of(("VarHandleOp",)) if node not in shared_by]
+    if nameless and "" in _texts(graph, ("VarHandleOp",), SHARED_NAME):
+        for node in nameless:
+            set_text(node, SHARED_NAME, names[nameless[0]])
+    by_name = [n for n in of(_ops_with(other, BY_NODE_NAME, by_op)) if n not in shared_by and shared_name(n)]
+    used = shared_names_in_use(topology_of(graph)) if by_name else set()
+    unique = UniqueNames(used.__contains__)
+    for node in by_name:
+        if names[node] in used:
+            set_text(node, SHARED_NAME, unique(names[node]))
+    for node in of(TEMPORARY) if other is graph else ():
+        if old := node.text_attr(VAR_NAME) or (node.name if node.op == "TemporaryVariable" else ""):
+            set_text(node, VAR_NAME, respell(old))
+    if other.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE <= graph.store.producer:
+        for node in of(("Placeholder",)):
+            if placeholder_shape(node) is None:  # old producers wrote it as a scalar
+                attrs.setdefault(node, {})["shape"] = shape_value(None)
+    merge = plan_function_merge(graph.functions, library, called, shared)
+    return NodeCopy(graph, names, replaced, merge, frames, shared, attrs, sorted(own & outside))
 
 
-def _with_ops(topology: Topology, ops: Collection[str]) -> Iterator[Node]:
-    return map(topology.node, topology.with_ops(ops))
+def _texts(graph: Graph, ops: Iterable[str], key: str, without: Container[Node] = ()) -> set[str]:
+    """Returns the values of the attr `key` of the nodes with one of `ops`, except `without`; '' if it is missing."""
+    topology = topology_of(graph)
+    nodes = map(topology.node, topology.with_ops(ops))
+    return {node.text_attr(key) for node in nodes if node not in without}
 
 
-def _sharing_ops(graph: Graph, ops: Iterable[str]) -> set[str]:
-    """Returns the ops that have a shared name."""
-    return {op for op in ops if (found := graph.op_def(op)) is not None and SHARED_NAME in found.attrs}
-
-
-def shared_names(graph: Graph, nodes: Iterable[Node]) -> set[str]:
-    """Returns the shared names of nodes of `graph`."""
-    nodes = list(nodes)
-    ops = _sharing_ops(graph, {node.op for node in nodes})
-    return {name for node in nodes if node.op in ops and (name := node.text_attr(SHARED_NAME))}
-
-
-def fresh_names(wanted: Iterable[str], used: Iterable[str], respell: Respell) -> dict[str, str]:
-    """Returns a new name for each name: the result of `respell`, made unique among the names `used`."""
-    unique = UniqueNames(set(used).__contains__)
-    return {old: unique(respell(old)) for old in sorted(wanted)}
+def _ops_with(graph: Graph, key: str, ops: Iterable[str]) -> set[str]:
+    """Returns the ops that have an attr `key`."""
+    return {op for op in ops if (found := graph.op_def(op)) is not None and key in found.attrs}
 
 
 def shared_names_in_use(topology: Topology, without: Container[Node] = ()) -> set[str]:
     """Returns the names by which nodes, except those of `without`, share tables, queues and variables."""
-    nodes = _with_ops(topology, _sharing_ops(topology.graph, topology.ops()))
+    ops = _ops_with(topology.graph, SHARED_NAME, topology.ops())
+    nodes = map(topology.node, topology.with_ops(ops))
     return {shared_name(node) for node in nodes if node not in without} - {""}
+
+
+def _shared_names_of_graph(graph: Graph) -> set[str]:
+    inside = {name for function in graph.functions for name in shared_names_of(function)}
+    return shared_names_in_use(topology_of(graph)) | inside
 
 
 def shared_name(node: Node) -> str:
     """Returns the name by which a node shares its state, which can be its own name; '' if it does not share it."""
     return node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
-
-
-def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[Node, str]:
-    """Returns shared names for copies that would share their state by their own names, if those names are in use.
-
-    `names` are the names of the copies.
-    """
-    sharing = [n for n in names if n.plain_attr(BY_NODE_NAME) and not n.text_attr(SHARED_NAME)]
-    used = shared_names_in_use(topology) if sharing else set()
-    unique = UniqueNames(used.__contains__)
-    return {node: unique(names[node]) for node in sharing if names[node] in used}
-
-
-def nameless_variables(names: Mapping[Node, str]) -> dict[Node, str]:
-    """Returns a shared name for the copies of variables without one: all of them in a graph are one variable."""
-    found = [node for node in names if node.op == "VarHandleOp" and not node.text_attr(SHARED_NAME)]
-    return dict.fromkeys(found, names[found[0]]) if found else {}
-
-
-def _temporary_name(node: Node) -> str:
-    """Returns the name of a temporary variable for the ops that use and destroy it; '' for other nodes."""
-    if node.op not in TEMPORARY:
-        return ""
-    return node.text_attr(VAR_NAME) or (node.name if node.op == "TemporaryVariable" else "")

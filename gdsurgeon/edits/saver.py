@@ -15,7 +15,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.checkpoint.bundle import decode_key, encode_key
 from gdsurgeon.container.restoring import RESTORE, name_at_run_time, origin
 from gdsurgeon.edits.claims import Claim, OwnVariables
-from gdsurgeon.edits.functions import drop_left
+from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.node_copies import NodeCopy, shared_name, shared_names_in_use
 from gdsurgeon.edits.replacing import add_placeholder, drop_nodes
 from gdsurgeon.errors import EditError, Remark, printable, quoted
@@ -337,7 +337,7 @@ class NewSaver:
         intent.added += [node.name for node in added]
         functions = [name for node in self._replaced for name in functions_of(node)]
         intent.removed += drop_nodes(graph, self._replaced)
-        intent.functions.removed = drop_left(graph, functions)
+        intent.functions.removed = drop_unused_functions(graph, functions)
         assigned = {saved.variable: saved.assign for saved in saver.variables}
         return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]
 

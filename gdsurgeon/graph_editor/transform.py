@@ -88,9 +88,10 @@ class TransformerInfo:
         return plan_copy(self.graph_, self.graph, replace={}, names=names, nodes=names)
 
     @cached_property
-    def functions(self) -> dict[str, str]:
-        """The new names of functions, which are added to the graph of the results when this is first used."""
-        return self.plan.merge.apply(self.graph_.functions)
+    def plan_with_functions(self) -> NodeCopy:
+        """The plan, whose functions are added to the graph of the results when this is first used."""
+        self.plan.merge.apply(self.graph_.functions)
+        return self.plan
 
     @cached_property
     def shapes(self) -> dict[Output, Shape]:
@@ -172,7 +173,7 @@ def copy_op_handler(
     name = info.plan.names[op]
     copy = info.graph_.add_copy(name if name not in info.graph_ else info.unique(name), op)
     info.graph_.set_inputs(copy, new_inputs)
-    info.plan.respell(op, copy, info.functions)
+    info.plan_with_functions.respell(op, copy)
     info.copies.add(copy)
     if nodedef_fn is not None:
         _apply_nodedef(info, copy, nodedef_fn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gdsurgeon.edits.functions import make_function, name_function
+from gdsurgeon.edits.functions import make_function
 from gdsurgeon.graph.attrs import (
     bool_value,
     float_value,
@@ -174,8 +174,8 @@ class Builder:
         """
         ends = {item.node for item in items}
         nodes = [node for node in inner.graph.nodes() if node not in ends]
-        function = make_function(nodes, list(items), [value.tensor for value in results], attrs={})
-        name_function(function, "/".join(filter(None, (self.scope, self.step))))
+        stem = "/".join(filter(None, (self.scope, self.step)))
+        function = make_function(stem, nodes, list(items), [value.tensor for value in results])
         self.graph.functions.add(function)
         attrs = {
             "Targuments": [tensor.dtype for tensor in batch],

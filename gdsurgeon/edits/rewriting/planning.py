@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.functions import check_fusible, make_function, name_function
+from gdsurgeon.edits.functions import check_fusible, make_function
 from gdsurgeon.errors import EditError, Json, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
@@ -386,9 +386,7 @@ def function_of(body: Graph) -> FunctionDef:
     inputs, nodes = _inputs(body), [node for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
     for node in nodes:
         check_fusible(node)
-    function = make_function(nodes, inputs, _results(body), attrs={})
-    name_function(function, STEM)
-    return function
+    return make_function(STEM, nodes, inputs, _results(body))
 
 
 def calling(rule: Rule, body: Graph, function: FunctionDef) -> Rule:
