@@ -511,8 +511,6 @@ class Graph:
         """
         node = Node(self, name, original.record, base_name=None)
         node.become_copy(original)
-        for slot in ("_inputs", "_controls", "_colocated"):
-            node.assign(self._journal, slot, ())
         self._enter(node, after)
         return node
 

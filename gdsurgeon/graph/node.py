@@ -239,8 +239,9 @@ class Node(Handle):
             self._header = None
 
     def become_copy(self, original: Node) -> None:
-        """Copies the header, op, device and attrs of `original` to this node. Called only by the graph."""
-        self._header, self._attrs = original._header, dict(original._attrs)
+        """Copies the header, op, device and attrs of `original` to this new node. Called only by the graph."""
+        self._header, self._attrs = original.header if original.record is not None else None, dict(original._attrs)
+        self._inputs, self._controls, self._colocated = (), (), ()
         self._op_override, self._device_override = original._op_override, original._device_override
 
     @property
@@ -455,13 +456,10 @@ class Node(Handle):
     def become(self, other: Node, same: Callable[[Node], Node]) -> None:
         """Copies the state of `other`, a node of the graph that this graph copies; `same`: see `Overlay.become`."""
         self.become_copy(other)
-        self._name = other._name
-        if other._inputs is not None:
-            self._inputs = tuple(Output(same(read.node), read.index) for read in other._inputs)
-        if other._controls is not None:
-            self._controls = tuple(map(same, other._controls))
-        if other._colocated is not None:
-            self._colocated = tuple(map(same, other._colocated))
+        self._name, reads = other._name, other._inputs
+        self._inputs = None if reads is None else tuple(Output(same(read.node), read.index) for read in reads)
+        self._controls = None if other._controls is None else tuple(map(same, other._controls))
+        self._colocated = None if other._colocated is None else tuple(map(same, other._colocated))
 
     def assign(self, journal: Journal, slot: str, value: object) -> None:
         """Sets the name, inputs, controls, colocated nodes, op or device. Only the graph calls this."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.audit import audit
@@ -17,7 +18,7 @@ from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.specify import Asked, stage_violations, violations
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, NodeDef
 from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
@@ -110,11 +111,11 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
     changed."""
     after, facts = comparison.after, comparison.facts
     new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
-    nodes = [after[name] for name in new if name in after]
+    nodes = [after[name] for name in new if name in after and _may_call(_op(after, name))]
     if facts.functions.removed:  # otherwise unchanged nodes need not be found, which indexes the file
         topology = topology_of(after)
         nodes = [topology.node(number) for number in topology.with_ops(filter(_may_call, topology.ops()))]
-    for node in filter(lambda node: _may_call(node.op), nodes):
+    for node in nodes:
         yield f"the node {quoted(node.name)}", node.op, (value for _, value in node.attrs()), node.name in new
     for function in after.functions if facts.functions.removed or new_functions else ():
         name = function.signature.name
@@ -123,6 +124,13 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
             yield where, inner.op, inner.attr.values(), name in new_functions
 
 
+def _op(graph: Graph, name: str) -> str:
+    """Returns the op of a written node; protobuf decodes small records faster than `Node` does."""
+    record = graph.store.record(name)
+    return graph[name].op if record is None or record.data is None else NodeDef.FromString(record.data).op
+
+
+@cache
 def _may_call(op: str) -> bool:
     definition = op_def(op)
     return definition is None or definition.takes_functions
