@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
-from gdsurgeon.analysis.traversal.control_flow import (
-    ControlFlow,
-    Frames,
-    Sides,
-    control_flow_of,
-    frames_of,
-)
+from gdsurgeon.analysis.traversal.control_flow import Sides, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import (
     NO_INLINE,
@@ -25,6 +19,7 @@ from gdsurgeon.edits.functions import (
     XLA_ATOL,
     XLA_MUST_COMPILE,
     XLA_RTOL,
+    FunctionMerge,
     check_fusible,
     is_large_constant,
     make_function,
@@ -37,63 +32,47 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name, format_input
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.dtypes import REF
-from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
+from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED, UNSET_PLACEHOLDERS
 from gdsurgeon.select import NodeList, Nodes
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
-
-@dataclass
-class _CallSite:
-    """The while frame (-1: none) and the sides of conditionals in which the call will run."""
-
-    frames: Frames
-    flow: ControlFlow
-    frame: int = -1
-    sides: Sides = frozenset()
-
-    def place_of(self, tensor: Output) -> tuple[int, Sides]:
-        """Returns the frame and the sides of a consumer of `tensor`; index -1: of a node with a control dependency."""
-        number = self.flow.topology.id_of(tensor.node)
-        return self.frames.of[number], self.flow.of_tensor(number, tensor.index)
-
-    def holds(self, tensor: Output) -> bool:
-        """Returns whether such a consumer runs at this site."""
-        return self.place_of(tensor) == (self.frame, self.sides)
+Place = tuple[int, Sides]
+"""The while frame (-1: none) and the sides of conditionals in which a node runs."""
 
 
-@dataclass
-class _Fusion:
-    """A checked fusion: the selection, and the function that replaces it.
+class _Selection(NamedTuple):
+    """The checked selection.
 
     Attributes:
-        name: the name of the call.
         members: the selected nodes, in file order.
         edges: their boundary.
         outputs: the tensors of the members that the call returns.
         kept: the members whose names stay, as Identity nodes after the call.
-        site: where the call will run.
-        function: the FunctionDef; set by `_use_members` or `_use_body`, as are the following attributes.
-        inputs: the tensors that the call reads. The constants among them that belong to a different graph are copied.
-        nodes: the nodes of the function.
-        library: the functions that it calls and the library does not have.
-        constants: the names of the copied constants.
-        dropped: outputs of the selection that the function does not return.
+        place: where the call will run.
     """
 
-    name: str
     members: list[Node]
     edges: Boundary
     outputs: list[Output]
     kept: list[Node]
-    site: _CallSite
-    function: FunctionDef = field(init=False)
-    inputs: Sequence[Output] = ()
-    nodes: Sequence[Node] = ()
-    library: Sequence[FunctionDef] = ()
-    constants: dict[Node, str] = field(default_factory=dict)
-    dropped: list[Output] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    place: Place
+
+
+class _Content(NamedTuple):
+    """The content of the function.
+
+    Attributes:
+        nodes: its nodes.
+        inputs: for each tensor that the call reads, the tensor that `nodes` read. A constant of a different graph is
+            copied.
+        outputs: for each output of the selection that the function returns, its tensor.
+        merge: the functions that `nodes` call and the library does not have.
+    """
+
+    nodes: Sequence[Node]
+    inputs: Mapping[Output, Output]
+    outputs: Mapping[Output, Output]
+    merge: FunctionMerge
 
 
 @edit(select="nodes", mapped=of_olds(of_tensors), keep=of_nodes)
@@ -135,37 +114,47 @@ def fuse_ops(
     """
     topology = topology_of(graph)
     assert isinstance(nodes, NodeList)
-    fusion = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, replaced=body is not None)
-    attrs = ({} if inline or xla else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
+    notes: list[str] = []
+    warnings: list[str] = []
+    selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, notes, replaced=body is not None)
+    edges, outputs = selection.edges, selection.outputs
     if body is None:
-        controls = fusion.edges.controls_out
-        function = make_function(
-            name, fusion.members, fusion.edges.inputs, fusion.outputs, attrs=attrs, controls=controls
-        )
-        fusion.function, fusion.inputs, fusion.nodes = function, fusion.edges.inputs, fusion.members
+        read, returned = ({tensor: tensor for tensor in tensors} for tensors in (edges.inputs, outputs))
+        content = _Content(selection.members, read, returned, FunctionMerge([], [], {}))
     else:
-        _use_body(graph, fusion, body, pairs_of(mapped), [graph[kept] for kept in keep], attrs)
-    warnings = [*fusion.warnings, *(_xla_warnings(fusion) if xla else ())]
-    names = [output.name for output in fusion.outputs]
-    read = tuple(output.name for output in fusion.edges.inputs)
-    except_for = dict.fromkeys([output.name for output in fusion.dropped], "removed: BODY does not compute it")
-    also = tuple(dict.fromkeys(output.node.name for output in fusion.outputs))
+        content = _content_of(body, graph, selection, pairs_of(mapped), [graph[kept] for kept in keep], warnings, notes)
+    function = make_function(
+        name,
+        content.nodes,
+        list(content.inputs.values()),
+        list(content.outputs.values()),
+        attrs=({} if inline or xla else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {}),
+        controls=edges.controls_out if body is None else (),
+        renamed=content.merge.renamed,
+    )
+    if xla:
+        warnings += _xla_warnings(content.nodes, selection.members)
+    names = [output.name for output in content.outputs]
+    dropped = [output.name for output in outputs if output not in content.outputs]
+    also = tuple(dict.fromkeys(output.node.name for output in content.outputs))
     rtol = (XLA_RTOL if xla else 0.0) if rtol is None else rtol
     atol = (XLA_ATOL if xla else 0.0) if atol is None else atol
-    intent = _replace(graph, fusion, xla)
-    claims = [SameOutputs(rtol=rtol, atol=atol, also=also, except_for=except_for)]
-    if body is None:
-        return EditResult(intent, (*claims,), warnings, fusion.notes)
-    piece = SamePiece(read, tuple((old, intent.counterpart(old)) for old in names), rtol, atol)
-    return EditResult(intent, (*claims, piece), warnings, fusion.notes)
+    except_for = dict.fromkeys(dropped, "removed: BODY does not compute it")
+    claims: list[Claim] = [SameOutputs(rtol=rtol, atol=atol, also=also, except_for=except_for)]
+    intent = _replace(graph, name, selection, content, function, xla, notes)
+    if body is not None:
+        inputs = tuple(output.name for output in edges.inputs)
+        claims.append(SamePiece(inputs, tuple((old, intent.counterpart(old)) for old in names), rtol, atol))
+    return EditResult(intent, tuple(claims), warnings, notes)
 
 
 # -- checks ------------------------------------------------------------------------------------------------
 
 
-def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[str], *, replaced: bool) -> _Fusion:
-    """Returns the fusion of `nodes`. If a body replaces them, they may contain ops that a function cannot contain."""
-    notes: list[str] = []
+def _checked(
+    topology: Topology, nodes: list[Node], name: str, keep: Sequence[str], notes: list[str], *, replaced: bool
+) -> _Selection:
+    """Checks the selected `nodes`. If a body replaces them, they may contain ops that a function cannot contain."""
     members = [node for node in nodes if not is_large_constant(node)]
     if count := len(nodes) - len(members):
         text = f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function"
@@ -186,105 +175,98 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
             hint="select the nodes in between as well, or fewer nodes",
         )
     edges = boundary(members, topology)
-    outputs, kept = _outputs(topology, members, edges, keep)
+    wanted = {topology.graph[kept] for kept in keep}
+    for node in wanted.difference(members):
+        message = f"{quoted(node.name)} must keep its name, but is not among the selected nodes"
+        raise EditError(message, code="not-selected", node=node.name)
+    # A node without consumers is an output of the graph if it has outputs, or no control edge leaves it.
+    used = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
+    ends = {n for n in members if n not in used and (n.output_count or not topology.users(topology.id_of(n)))}
+    kept = [node for node in members if node in wanted or node in ends]
+    returned = {output for output in edges.outputs if edges.outer_uses[output]}
+    returned |= {Output(node, i) for node in kept for i in range(node.output_count or 0)}
+    position = {node: i for i, node in enumerate(members)}
+    outputs = sorted(returned, key=lambda output: (position[output.node], output.index))
     exported = {o.node for o in outputs} | {*kept, *edges.controls_out}
-    site = _CallSite(frames_of(topology.graph), control_flow_of(topology.graph))
     if replaced:
-        _place_body(site, outputs, edges, exported or {*members})
+        place = _place_of_body(topology.graph, outputs, edges, exported or {*members})
     else:
-        _place_members(site, members, exported)
+        place = _place_of_members(topology.graph, members, exported)
     check_name(name)
     topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
-    of_holder = [output for output in outputs if output.node is holder]
-    if holder in kept and not of_holder == outputs[:1] == [holder.output]:
+    if holder in kept and not [o for o in outputs if o.node is holder] == outputs[:1] == [holder.output]:
         message = f"the call cannot be named {quoted(name)}: the node of this name is an output and keeps it"
         raise EditError(message, code="name-taken", name=name)
     for output in (*edges.inputs, *outputs):
         check_typed(output)
-    return _Fusion(name, members, edges, outputs, kept, site, notes=notes)
+    return _Selection(members, edges, outputs, kept, place)
 
 
-def _place_members(site: _CallSite, members: Sequence[Node], exported: Collection[Node]) -> None:
-    """Sets the place of `site` to the only frame and branch of the members, so that all of them run equally often.
+def _place(graph: Graph, tensor: Output) -> Place:
+    """Returns the place of a consumer of `tensor`; index -1: of a node with a control dependency."""
+    flow = control_flow_of(graph)
+    number = flow.topology.id_of(tensor.node)
+    return frames_of(graph).of[number], flow.of_tensor(number, tensor.index)
+
+
+def _place_of_members(graph: Graph, members: Sequence[Node], exported: Collection[Node]) -> Place:
+    """Returns the only frame and branch of the members, so that all of them run equally often.
 
     A node outside of branches that is not `exported` from the function may move into the branch of its consumers.
     """
-    places = [site.place_of(Output(node, -1)) for node in members]
-    found = {frame for frame, _ in places}
+    places = {node: _place(graph, Output(node, -1)) for node in members}
+    found = {frame for frame, _ in places.values()}
     if len(found) > 1:
-        loop = min(site.frames.names[frame] for frame in found if frame >= 0)
+        loop = min(frames_of(graph).names[frame] for frame in found if frame >= 0)
         message = f"the selection is partly inside the while loop {quoted(loop)} and partly outside"
         raise EditError(message, code="crosses-loop", loop=loop)
-    inner = max((sides for _, sides in places), key=len)
-    for node, (_, sides) in zip(members, places, strict=True):
-        if sides != inner and (not sides <= inner or node in exported):
-            other = next(n for n, place in zip(members, places, strict=True) if place[1] == inner)
+    inner = max(places, key=lambda node: len(places[node][1]))
+    for node, (_, sides) in places.items():
+        if sides != places[inner][1] and (not sides <= places[inner][1] or node in exported):
             raise EditError(
-                f"{quoted(node.name)} and {quoted(other.name)} cannot become one call: they are in different "
+                f"{quoted(node.name)} and {quoted(inner.name)} cannot become one call: they are in different "
                 "branches of a conditional",
                 code="crosses-branch",
-                nodes=[node.name, other.name],
+                nodes=[node.name, inner.name],
             )
-    site.frame, site.sides = found.pop(), inner
+    return places[inner]
 
 
-def _place_body(site: _CallSite, outputs: Sequence[Output], edges: Boundary, exported: Collection[Node]) -> None:
-    """Sets the place of `site` to the only frame and branch of the `exported` nodes, where all inputs are available.
+def _place_of_body(graph: Graph, outputs: Sequence[Output], edges: Boundary, exported: Collection[Node]) -> Place:
+    """Returns the only frame and branch of the `exported` nodes, where all inputs must be available.
 
     The selection may contain whole loops and conditionals.
     """
-    places = {site.place_of(Output(node, -1)) for node in exported}
-    if len(places) > 1:
+    (place, *others) = {_place(graph, Output(node, -1)) for node in exported}
+    if others:
         message = (
             "the outputs of the selection are in different loops or branches; select these loops or branches completely"
         )
         raise EditError(message, code="crosses-branch", nodes=[node.name for node in exported])
-    site.frame, site.sides = places.pop()
     for tensor in edges.inputs:
-        frame, sides = site.place_of(tensor)
-        if frame != site.frame or not sides <= site.sides:
+        frame, sides = _place(graph, tensor)
+        if frame != place[0] or not sides <= place[1]:
             raise EditError(
                 f"the input {quoted(tensor.name)} of the selection is in a loop or branch that is only partly selected",
                 code="crosses-branch",
                 tensor=tensor.name,
             )
-    shared = next((tensor for tensor in outputs if tensor.dtype > REF), None)
-    if shared is not None:
-        message = f"{quoted(shared.name)} is a reference to shared state and cannot be replaced"
-        raise EditError(message, code="is-reference", tensor=shared.name)
+    for tensor in outputs:
+        if tensor.dtype > REF:
+            message = f"{quoted(tensor.name)} is a reference to shared state and cannot be replaced"
+            raise EditError(message, code="is-reference", tensor=tensor.name)
+    return place
 
 
-def _outputs(
-    topology: Topology, members: Sequence[Node], edges: Boundary, keep: Sequence[str]
-) -> tuple[list[Output], list[Node]]:
-    """Returns the outputs of the function, and the nodes whose names stay: outputs of the graph, and `keep`.
-
-    A node without consumers is an output of the graph if it has outputs itself, or no control edge leaves it.
-    """
-    place = {node: i for i, node in enumerate(members)}
-    wanted = dict.fromkeys(topology.graph[name] for name in keep)
-    for node in wanted:
-        if node in place:
-            continue
-        message = f"{quoted(node.name)} must keep its name, but is not among the selected nodes"
-        raise EditError(message, code="not-selected", node=node.name)
-    read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
-    ends = {n for n in members if n not in read and (n.output_count or not topology.users(topology.id_of(n)))}
-    kept = [node for node in members if node in wanted or node in ends]
-    outputs = {output for output in edges.outputs if edges.outer_uses[output]}
-    outputs |= {Output(node, i) for node in kept for i in range(node.output_count or 0)}
-    return sorted(outputs, key=lambda output: (place[output.node], output.index)), kept
-
-
-def _xla_warnings(fusion: _Fusion) -> Iterable[str]:
-    convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in fusion.nodes))
+def _xla_warnings(nodes: Iterable[Node], members: Iterable[Node]) -> Iterator[str]:
+    convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in nodes))
     if convolutions:
         yield (
             f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
             "TensorFlow's own kernel"
         )
-    again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
+    again = next((node.name for node in members if node.has_attr(RECOMPUTED)), None)
     if again is not None:
         yield (
             f"XLA ignores the attr of {quoted(again)} that requests recomputation: its tensors may be kept in memory"
@@ -294,58 +276,42 @@ def _xla_warnings(fusion: _Fusion) -> Iterable[str]:
 # -- a different graph as the body -------------------------------------------------------------------------
 
 
-def _use_body(
-    graph: Graph,
-    fusion: _Fusion,
+def _content_of(
     body: Graph,
+    graph: Graph,
+    selection: _Selection,
     mapped: Sequence[tuple[str, str]],
     keep: Collection[Node],
-    attrs: dict[str, bool],
-) -> None:
-    """Makes `body` the function of `fusion`. Raises EditError if the two do not fit; the graph is unchanged.
+    warnings: list[str],
+    notes: list[str],
+) -> _Content:
+    """Returns the content of the function that is `body`. Raises EditError if `body` does not fit the selection.
 
     The body need not compute outputs that have no consumers, and that no signature names. A loop has an Exit for each
     of its variables. Without signatures, an Exit without consumers counts as an output of the graph; but the body need
     not compute it if the selection has other outputs.
     """
-    served = output_nodes(graph)
-    idle = [o for o in fusion.outputs if o.node in fusion.kept and o.node not in keep and o.node.output_count == 1]
+    outputs, served = selection.outputs, output_nodes(graph)
+    idle = [o for o in outputs if o.node in selection.kept and o.node not in keep and o.node.output_count == 1]
     optional = [output for output in idle if output.node.op in EXIT or output.node not in served]
-    if len(optional) == len(fusion.outputs):
-        optional = []
-    placeholders, results = _counterparts(graph, fusion, body, mapped, optional)
-    for tensor, inner in (*placeholders.items(), *results.items()):
-        _check_fits(tensor, inner, body, fusion.warnings)
-    stand_ins = {placeholder.node for placeholder in placeholders.values()}
-    inside = [node for node in body.nodes() if node not in stand_ins]
-    # A loop cannot use a constant outside of it.
-    constants = [node for node in inside if fusion.site.frame < 0 and is_large_constant(node)]
-    fusion.nodes = [node for node in inside if node not in constants]
-    _check_body(fusion.nodes, body)
-    merge = plan_function_merge(graph.functions, body.functions)
-    handed = [node.output for node in constants]
-    inner_outputs = [results[output] for output in fusion.outputs if output in results]
-    arguments = [*placeholders.values(), *handed]
-    function = make_function(fusion.name, fusion.nodes, arguments, inner_outputs, attrs=attrs, renamed=merge.renamed)
-    unique = graph.unique_names()
-    fusion.function, fusion.inputs, fusion.library = function, [*placeholders, *handed], merge.added
-    fusion.constants = {node: unique(f"{fusion.name}/{node.name}") for node in constants}
-    fusion.dropped = [output for output in fusion.outputs if output not in results]
-    fusion.outputs = [output for output in fusion.outputs if output in results]
-    fusion.kept = [node for node in fusion.kept if node.output not in fusion.dropped]
+    optional = optional if len(optional) < len(outputs) else []
+    placeholders, results = _counterparts(graph, selection, body, mapped, optional)
     source = printable(body.source_name)
-    for output in fusion.edges.inputs:
-        if output not in placeholders:
-            text = f"the input {quoted(output.name)} is not used by {source}"
-            fusion.notes.append(Remark(text, "not-needed", tensor=output.name))
-    for output in fusion.dropped:
-        text = f"{quoted(output.name)} is removed: it has no consumers, and {source} does not compute it"
-        fusion.notes.append(Remark(text, "no-result", tensor=output.name))
-
-
-def _check_body(nodes: Iterable[Node], body: Graph) -> None:
+    for tensor, inner in (*placeholders.items(), *results.items()):
+        if not tensor.dtype or not inner.dtype:
+            text = f"the dtype of {quoted(tensor.name)} or {quoted(inner.name)} is unknown, so they were not compared"
+            warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
+        if code := mismatch(tensor, inner):
+            expected, found = describe(tensor), describe(inner)
+            message = f"{quoted(tensor.name)} is {expected}, but its replacement {quoted(inner.name)} of {source} is"
+            facts = {"tensor": tensor.name, "expected": expected, "name": inner.name, "found": found}
+            raise EditError(f"{message} {found}", code=code, facts=facts)
+    inside = [node for node in body.nodes() if node.output not in placeholders.values()]
+    # A loop cannot use a constant outside of it.
+    constants = {node.output: node.output for node in inside if selection.place[0] < 0 and is_large_constant(node)}
+    nodes = [node for node in inside if node.output not in constants]
     for node in nodes:
-        where = f"{quoted(node.name)} of {printable(body.source_name)}"
+        where = f"{quoted(node.name)} of {source}"
         if node.op_def is None:  # a function names the outputs of an op as the op's signature does
             message = f"{where}: the op {printable(node.op)} is unknown in this version of TensorFlow"
             facts = {"node": node.name, "op": node.op, "file": body.source_name}
@@ -354,21 +320,27 @@ def _check_body(nodes: Iterable[Node], body: Graph) -> None:
             message = f"{where} is a placeholder that is not mapped to an input of the selection"
             raise EditError(message, code="no-such-input", node=node.name, file=body.source_name)
         check_fusible(node)
+    for output in selection.edges.inputs:
+        if output not in placeholders:
+            text = f"the input {quoted(output.name)} is not used by {source}"
+            notes.append(Remark(text, "not-needed", tensor=output.name))
+    for output in outputs:
+        if output not in results:
+            text = f"{quoted(output.name)} is removed: it has no consumers, and {source} does not compute it"
+            notes.append(Remark(text, "no-result", tensor=output.name))
+    return _Content(nodes, placeholders | constants, results, plan_function_merge(graph.functions, body.functions))
 
 
 def _counterparts(
-    graph: Graph, fusion: _Fusion, body: Graph, mapped: Sequence[tuple[str, str]], optional: Collection[Output]
+    graph: Graph, selection: _Selection, body: Graph, mapped: Sequence[tuple[str, str]], optional: Collection[Output]
 ) -> tuple[dict[Output, Output], dict[Output, Output]]:
     """Returns the placeholder of `body` for each input that it needs, and its result for each output."""
-    inputs, outputs = fusion.edges.inputs, fusion.outputs
+    inputs, outputs = selection.edges.inputs, selection.outputs
     of_inputs: dict[Output, Output] = {}
     of_outputs: dict[Output, Output] = {}
     for tensor, inner in ((graph.tensor(outer), body.tensor(text)) for outer, text in mapped):
-        if tensor in inputs and inner.node.op in PLACEHOLDERS:
-            chosen = of_inputs
-        elif tensor in outputs:
-            chosen = of_outputs
-        else:
+        chosen = of_inputs if tensor in inputs and inner.node.op in PLACEHOLDERS else of_outputs
+        if chosen is of_outputs and tensor not in outputs:
             ends = [output.name for output in (*inputs, *outputs)]
             listed = ", ".join(map(quoted, ends))
             message = f"{quoted(tensor.name)} is not an input or output of the selection; these are {listed}"
@@ -379,15 +351,14 @@ def _counterparts(
         chosen[tensor] = inner
     nodes = list(body.nodes())
     # The placeholders in the order in which the nodes first read them, then those without consumers.
-    free = {output: None for node in nodes for output in node.inputs if output.node.op in PLACEHOLDERS}
-    free.update((node.output, None) for node in nodes if node.op in PLACEHOLDERS)
-    starts = [output for output in free if output.node.op != "PlaceholderWithDefault"]
+    free = [*(output for node in nodes for output in node.inputs), *(node.output for node in nodes)]
+    starts = [o for o in dict.fromkeys(free) if o.node.op in UNSET_PLACEHOLDERS]
     _pair(inputs, starts, of_inputs, optional, body, "input")
-    ends_of_body = [o for node in output_nodes(body) for o in node.outputs]
+    results = [o for node in output_nodes(body) for o in node.outputs]
     # A constant without consumers is an output only if it has the name of an output.
     namesakes = [body.find(tensor.name) for tensor in outputs]
-    ends_of_body += [n.output for n in namesakes if n is not None and n.op == "Const" and n.output not in ends_of_body]
-    _pair(outputs, ends_of_body, of_outputs, optional, body, "output")
+    results += [n.output for n in namesakes if n is not None and n.op == "Const" and n.output not in results]
+    _pair(outputs, results, of_outputs, optional, body, "output")
     missing = [output for output in outputs if output not in of_outputs and output not in optional]
     if missing:
         raise EditError(
@@ -396,8 +367,8 @@ def _counterparts(
             tensors=[output.name for output in missing],
             advice="map-boundary",
         )
-    # The arguments of the call have the order of the inputs of the selection.
-    return {tensor: of_inputs[tensor] for tensor in inputs if tensor in of_inputs}, of_outputs
+    # The arguments and results of the call have the order of the selection.
+    return {o: of_inputs[o] for o in inputs if o in of_inputs}, {o: of_outputs[o] for o in outputs if o in of_outputs}
 
 
 def _pair(
@@ -433,41 +404,38 @@ def _named(outputs: Sequence[Output]) -> str:
     return ", ".join(quoted(output.name) for output in outputs) or "none"
 
 
-def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str]) -> None:
-    if not tensor.dtype or not inner.dtype:
-        text = f"the dtype of {quoted(tensor.name)} or {quoted(inner.name)} is unknown, so they were not compared"
-        warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
-    if code := mismatch(tensor, inner):
-        facts = {"tensor": tensor.name, "expected": describe(tensor), "name": inner.name, "found": describe(inner)}
-        raise EditError(
-            f"{quoted(tensor.name)} is {describe(tensor)}, but its replacement {quoted(inner.name)} of "
-            f"{printable(body.source_name)} is {describe(inner)}",
-            code=code,
-            facts=facts,
-        )
-
-
 # -- the replacement ---------------------------------------------------------------------------------------
 
 
-def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
+def _replace(
+    graph: Graph,
+    name: str,
+    selection: _Selection,
+    content: _Content,
+    function: FunctionDef,
+    xla: bool,
+    notes: list[str],
+) -> Intent:
     """Replaces the members by the call."""
-    intent, name = Intent(), fusion.name
-    last = fusion.members[-1]
-    for function in fusion.library:
+    intent, members, edges = Intent(), selection.members, selection.edges
+    last, outputs, kept_nodes = members[-1], list(content.outputs), selection.kept
+    held = _held(graph, selection, content.inputs)
+    content.merge.apply(graph.functions)
+    if function.signature.name not in graph.functions:
         graph.functions.add(function)
-    if fusion.function.signature.name not in graph.functions:
-        graph.functions.add(fusion.function)
-    intent.functions.added = [f.signature.name for f in (*fusion.library, fusion.function)]
+    intent.functions.added = [f.signature.name for f in (*content.merge.added, function)]
+    unique = graph.unique_names()
     inputs: list[Output] = []
-    for output in fusion.inputs:
+    for output in content.inputs:
         if output.node.graph is not graph:
-            output = graph.add_copy(fusion.constants[output.node], output.node, after=last).output
+            output = graph.add_copy(unique(f"{name}/{output.node.name}"), output.node, after=last).output
             intent.added.append(output.node.name)
         inputs.append(output)
-    first_name = graph.unique_names()(name)  # a member, which is removed, has the name
-    controls = [*fusion.edges.controls_in, *_pivot(graph, fusion, inputs, intent)]
-    signature = fusion.function.signature
+    controls = list(edges.controls_in)
+    if held is not None:
+        controls.append(add_identity(graph, unique(f"{name}/pivot"), [held], after=last))
+        intent.added.append(controls[-1].name)
+    signature = function.signature
     attrs = {
         "Tin": types_value([arg.type for arg in signature.input_arg]),
         "Tout": types_value([arg.type for arg in signature.output_arg]),
@@ -479,49 +447,49 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
     if xla:  # on the call, because TensorFlow ignores the attr of the function
         attrs[XLA_MUST_COMPILE] = AttrValue(b=True)
     op = "StatefulPartitionedCall" if signature.is_stateful else "PartitionedCall"
-    call = graph.add(first_name, op, inputs, controls, attrs=attrs, after=last)
+    # A member, which is removed, can have the name of the call.
+    call = graph.add(unique(name), op, inputs, controls, attrs=attrs, after=last)
 
-    place = {output: Output(call, i) for i, output in enumerate(fusion.outputs)}
-    move_uses(graph, fusion.edges.outer_uses, place, intent)
-    waiting = dict.fromkeys(user for users in fusion.edges.controls_out.values() for user in users)
-    move_controls(graph, waiting, dict.fromkeys(fusion.members, (call,)))
-    intent.changed += [user.name for user in waiting]
-    for other, node in drop_colocations(graph, fusion.members).items():
+    place = {output: Output(call, i) for i, output in enumerate(outputs)}
+    move_uses(graph, edges.outer_uses, place, intent)
+    waiting = dict.fromkeys(user for users in edges.controls_out.values() for user in users)
+    move_controls(graph, waiting, dict.fromkeys(members, (call,)))
+    lost = drop_colocations(graph, members)
+    for other, node in lost.items():
         text = f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}"
-        fusion.notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
-        intent.changed.append(other.name)
-    intent.changed = list(dict.fromkeys(intent.changed))
-    graph.remove(fusion.members)
+        notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
+    intent.changed += [node.name for node in dict.fromkeys((*waiting, *lost))]
+    graph.remove(members)
 
-    kept = {node.name: node for node in fusion.kept if node.name != name}
-    for kept_name, node in kept.items():
-        outputs = [output for output in fusion.outputs if output.node is node]
-        values = [place[output] for output in outputs]
-        add_identity(graph, kept_name, values, () if values else [call], call, [output.dtype for output in outputs])
-    if first_name != name:
-        names = {output.name: format_input(name, output.index) for output in place.values()}
-        intent.rewired = [item._replace(new=names[item.new]) for item in intent.rewired]
+    kept: list[str] = []
+    for node in kept_nodes:
+        returned = [output for output in outputs if output.node is node]
+        if node.name != name and (returned or not node.output_count):
+            values, dtypes = [place[output] for output in returned], [output.dtype for output in returned]
+            add_identity(graph, node.name, values, () if values else [call], call, dtypes)
+            kept.append(node.name)
+    if call.name != name:
+        old = call.name
         graph.rename({call: name})
+        names = {format_input(old, i): output.name for i, output in enumerate(place.values())}
+        intent.rewired = [item._replace(new=names[item.new]) for item in intent.rewired]
     intent.added += [*kept, name]
-    intent.removed = [node.name for node in fusion.members if node.name not in kept and node.name != name]
-    intent.moved = {
-        old.name: new.name for old, new in place.items() if old.node.name not in kept and old.name != new.name
-    }
+    intent.removed = [node.name for node in members if node.name not in (*kept, name)]
+    intent.moved = {o.name: new.name for o, new in place.items() if o.node.name not in kept and o.name != new.name}
     return intent
 
 
-def _pivot(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], intent: Intent) -> list[Node]:
-    """Returns a control input that makes the call run in the loop or branch of the selection, if it needs one.
+def _held(graph: Graph, selection: _Selection, inputs: Iterable[Output]) -> Output | None:
+    """Returns a tensor that the call must depend on to run in its loop or branch; None if this is not necessary.
 
     A body may leave out all inputs that are in this loop or branch.
     """
-    site = fusion.site
-    is_plain = site.frame < 0 and not site.sides
-    if is_plain or any(site.flow.topology.knows(output.node) and site.holds(output) for output in inputs):
-        return []
-    held = next((output for output in fusion.edges.inputs if site.holds(output)), None)
-    if held is None or any(site.holds(Output(control, -1)) for control in fusion.edges.controls_in):
-        return []
-    pivot = add_identity(graph, graph.unique_names()(f"{fusion.name}/pivot"), [held], after=fusion.members[-1])
-    intent.added.append(pivot.name)
-    return [pivot]
+
+    def holds(tensor: Output) -> bool:
+        return _place(graph, tensor) == selection.place
+
+    if selection.place == (-1, frozenset()) or any(holds(tensor) for tensor in inputs if tensor.node.graph is graph):
+        return None
+    if any(holds(Output(control, -1)) for control in selection.edges.controls_in):
+        return None
+    return next(filter(holds, selection.edges.inputs), None)
