@@ -118,14 +118,14 @@ def clone_scope(
             or (o.index == 0 and o.node not in read and (o.node in edges.controls_out or not graph.users(o.node)))
         )
     ]
-    groups = update.groups(topology, names)
+    update.find_groups(topology, names)
     copied = plan.apply()
     for node, copy in copied.nodes.items() if left.nodes else ():
         if any(control in left.nodes for control in node.controls):  # nodes of the original
             graph.set_controls(copy, [copied.node(control) for control in node.controls if control not in left.nodes])
     intent = copied.intent()
     intent.copied = {}  # the originals are nodes of the same graph
-    update.apply(copied, groups, intent)
+    update.apply(copied, intent)
     values = {output.name: copied.output(output).name for output in edges.inputs} if replace else {}
     same = SameGiven(
         given=values | {old.name: new.name for old, new in replace.items()},
@@ -135,7 +135,7 @@ def clone_scope(
         fetched=tuple(output.name for output in served),
         as_graphs=True,
     )
-    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *notes]
+    notes = [*([] if update.groups else _initialised(copied, assigned)), *_notes(copied, shared), *notes]
     notes += [*left.notes, *update.notes]
     return EditResult(intent, (SameOutputs(as_graphs=True), same, *update.claims(copied, served)), warnings, notes)
 

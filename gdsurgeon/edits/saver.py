@@ -5,7 +5,7 @@ A new saver has the nodes that the Saver of TensorFlow 1 builds (tensorflow/pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.training import assignments, saver_behind
@@ -116,8 +116,6 @@ def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool
 
 SCOPE = "saver"
 """The scope of the nodes of a new saver."""
-Spell = Callable[[str], str]
-"""Returns the name of a clone, or the key of its value, for that of the original."""
 
 
 def files_restored(topology: Topology) -> list[int]:
@@ -179,85 +177,6 @@ def _slots_of_saver(topology: Topology, variables: Collection[Node], saver: Cont
     return sorted(found, key=lambda slot: (topology.id_of(slot.op), slot.at))
 
 
-class ExtendedSaver:
-    """The saver of a model, whose ops also save and restore the clones.
-
-    Args:
-        found: the slots of the cloned variables; the slots of the clones follow the present ones.
-        spelt: returns the key of a clone, which is made unique.
-
-    Attributes:
-        keys: the original key for each new key of the checkpoint.
-        nodes: the nodes of the saver that are cloned.
-        replaced: the tensors that these clones read instead of others.
-        assigned: the node that assigns a restored value to each variable.
-
-    Raises:
-        EditError: the keys are not constants, or a node that is not extended also uses these constants.
-    """
-
-    def __init__(self, found: Sequence[SavedSlot], spelt: Spell) -> None:
-        self.nodes = list(dict.fromkeys(node for slot in found for node in slot.path))
-        self.assigned = {slot.variable: slot.path[0] for slot in found if slot.op.op == RESTORE}
-        self.replaced: dict[Output, Output] = {}
-        self._slots: dict[Node, list[SavedSlot]] = {}
-        for slot in found:
-            items = self._slots.setdefault(slot.op, [])
-            if slot.at not in (item.at for item in items[-1:]):
-                items.append(slot)
-        self._texts = {op: _texts(op) for op in self._slots}
-        taken = {key for texts in self._texts.values() for key in next(iter(texts.values()))}
-        unique = UniqueNames(lambda key: encode_key(key) in taken)
-        new: dict[str, str] = {}  # the keys of the clones, by the original keys
-        for op, items in self._slots.items():
-            for row, (node, values) in enumerate(self._texts[op].items()):
-                more = [values[item.at] for item in items]
-                if not row:
-                    for number, (key, item) in enumerate(zip(map(decode_key, more), items, strict=True)):
-                        new[key] = new.get(key) or unique(spelt(key))
-                        if op.op == RESTORE:
-                            self.replaced[Output(op, item.at)] = Output(op, len(values) + number)
-                    more = [encode_key(new[decode_key(key)]) for key in more]
-                self._texts[op][node] = [*values, *more]
-        self.keys = {copy: key for key, copy in new.items()}
-        self._check_constants()
-
-    def _check_constants(self) -> None:
-        """Raises EditError if a constant would need different values for its users."""
-        values: dict[Node, list[bytes]] = {}
-        known: dict[Node, set[Node]] = {}
-        for op, texts in self._texts.items():
-            for node, new in texts.items():
-                known.setdefault(node, set()).add(op)
-                if values.setdefault(node, new) != new:
-                    tensors = "the tensor names of several savers that save different tensors"
-                    message = f"{quoted(node.name)} holds {tensors}; it cannot be extended"
-                    raise EditError(message, code="outside-uses", node=node.name)
-        for node, ops in known.items():
-            for user in (use.node for use in graph_of(node).uses(node.output)):
-                if user not in ops:
-                    message = f"{quoted(node.name)} cannot be extended by more keys"
-                    message = f"{message}, because {quoted(user.name)} also uses it"
-                    raise EditError(message, code="outside-uses", node=node.name, consumer=user.name)
-
-    def apply(self, graph: Graph, copied: NodeCopy, intent: Intent) -> None:
-        """Extends the ops, after the nodes are copied, and adds the changes to `intent`."""
-        for op, items in self._slots.items():
-            if op.op in SAVES:
-                graph.set_inputs(op, [*op.inputs, *(copied.output(slot.tensor) for slot in items)])
-            attr = "T" if op.op in ("Save", "SaveSlices") else "dtypes"
-            value = op.attr(attr)
-            present = value.list.type if value is not None else ()
-            dtypes = [*present, *(base_dtype(slot.tensor.dtype) for slot in items)]
-            graph.set_attr(op, attr, types_value(dtypes))
-            for node, values in self._texts[op].items():
-                graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
-            for node in (op, *self._texts[op]):
-                if node.has_attr(STATED_SHAPES):
-                    graph.set_attr(node, STATED_SHAPES, None)
-            intent.changed += [node.name for node in (op, *self._texts[op])]
-
-
 def _texts(op: Node) -> dict[Node, list[bytes]]:
     """Returns the values of the constants of an op of a saver: the keys, then the slices if the op has them."""
     count = len(op.inputs) - SAVES[op.op] if op.op in SAVES else len(op.output_dtypes or ())
@@ -272,28 +191,110 @@ def _texts(op: Node) -> dict[Node, list[bytes]]:
     return out
 
 
-# -- a new saver -------------------------------------------------------------------------------------------
+class SaverUpdate:
+    """The changes of a model that follow from a clone of variables; none for a graph without a model.
 
-
-class NewSaver:
-    """A saver that replaces one that cannot be extended, and that also saves and restores the clones.
-
-    A saver cannot be extended if it consists of functions, or of ops that restore one tensor each.
+    The ops of the saver also save and restore the clones. If it consists of functions, or of ops that restore one
+    tensor each, a new saver replaces it.
 
     Args:
         topology: the topology of the graph.
-        serving: the model.
-        variables: the cloned variables.
-        spelt: returns the key of a clone, which is made unique.
+        cloned: the cloned nodes: those of the scope, and variables that belong to it.
+        saver: the numbers of the nodes of savers.
+        before, after: the scopes, each with a slash at the end.
 
     Attributes:
-        keys: the original key for each new key of the checkpoint.
+        nodes: the nodes of the saver that are cloned.
+        replaced: the tensors that these clones read instead of others.
+        groups: the groups of initialisers outside of the clone, with the cloned initialisers in them.
+        notes: lines for the user.
 
     Raises:
-        EditError: the nodes that restore the model also restore something that is not a variable.
+        EditError: the saver can be neither extended nor replaced.
     """
 
-    def __init__(self, topology: Topology, serving: Serving, variables: Collection[Node], spelt: Spell) -> None:
+    def __init__(
+        self, topology: Topology, cloned: Sequence[Node], saver: Container[int], before: str, after: str
+    ) -> None:
+        self._graph = topology.graph
+        self._scopes = before, after
+        self.nodes: list[Node] = []
+        self.replaced: dict[Output, Output] = {}
+        self.groups: dict[Node, list[Node]] = {}
+        self.notes: list[str] = []
+        self._slots: dict[Node, list[SavedSlot]] = {}  # of the ops of the saver that are extended
+        self._constants: dict[Node, list[bytes]] = {}  # new values of their keys and slices
+        self._saved: dict[Node, Key] = {}  # the variables of a new saver
+        self._keys: dict[str, str] = {}  # the original key for each new key of the checkpoint
+        self._cloned: dict[Node, Key] = {}  # the keys of the clones, by the cloned variables
+        self._assigned: list[tuple[str, str]] = []
+        self._serving = serving = serving_of(self._graph)
+        if serving is None:
+            return
+        variables = [node for node in cloned if is_variable(node.op) and node.op not in TEMPORARY]
+        shared = shared_names_in_use(topology, set(cloned)) if variables else set()
+        variables = [node for node in dict.fromkeys(variables) if shared_name(node) not in shared]
+        slots = _slots_of_saver(topology, frozenset(variables), saver)
+        self._assigns = {slot.variable: slot.path[0] for slot in slots if slot.op.op == RESTORE}
+        restored = {shared_name(node) or node.name for node in self._assigns}
+        if all((shared_name(n) or n.name) in restored for n in variables if n.name in serving.variables):
+            self._extend(serving, variables, slots)
+        else:
+            self._replace(topology, serving, variables)
+            text = "new nodes replace those that save and restore the model's variables"
+            self.notes.append(Remark(text, "new-saver"))
+        if keys := sorted(self._keys):
+            place = "added to" if serving.checkpoint else "expected in"
+            text = f"{counted(len(keys), 'key')} {place} the checkpoint: {named(keys, 3, quoted)}"
+            self.notes.append(Remark(text, "new-keys", keys=keys))
+
+    def _spelt(self, key: str) -> str:
+        """Returns the key of a clone for the key of the original."""
+        before, after = self._scopes
+        return after + key.removeprefix(before)
+
+    def _extend(self, serving: Serving, variables: Sequence[Node], slots: Sequence[SavedSlot]) -> None:
+        """Plans to extend the ops of the saver by slots of the clones, which follow the present ones.
+
+        Raises:
+            EditError: the keys are not constants, or a node that is not extended also uses these constants.
+        """
+        self.nodes = list(dict.fromkeys(node for slot in slots for node in slot.path))
+        for slot in slots:
+            items = self._slots.setdefault(slot.op, [])
+            if slot.at not in (item.at for item in items[-1:]):
+                items.append(slot)
+        texts = {op: _texts(op) for op in self._slots}
+        taken = {key for found in texts.values() for key in next(iter(found.values()))}
+        unique = UniqueNames(lambda key: encode_key(key) in taken)
+        new: dict[str, str] = {}  # the keys of the clones, by the original keys
+        users: dict[Node, set[Node]] = {}
+        for op, items in self._slots.items():
+            for row, (node, values) in enumerate(texts[op].items()):
+                more = [values[item.at] for item in items]
+                for key in map(decode_key, more) if not row else ():
+                    new[key] = new.get(key) or unique(self._spelt(key))
+                extended = [*values, *(more if row else (encode_key(new[decode_key(key)]) for key in more))]
+                if self._constants.setdefault(node, extended) != extended:
+                    tensors = "the tensor names of several savers that save different tensors"
+                    message = f"{quoted(node.name)} holds {tensors}; it cannot be extended"
+                    raise EditError(message, code="outside-uses", node=node.name)
+                users.setdefault(node, set()).add(op)
+            if op.op == RESTORE:
+                count = len(op.output_dtypes or ())
+                self.replaced |= {Output(op, item.at): Output(op, count + i) for i, item in enumerate(items)}
+        for node, ops in users.items():
+            for user in (use.node for use in graph_of(node).uses(node.output)):
+                if user not in ops:
+                    message = f"{quoted(node.name)} cannot be extended by more keys"
+                    message = f"{message}, because {quoted(user.name)} also uses it"
+                    raise EditError(message, code="outside-uses", node=node.name, consumer=user.name)
+        self._keys = {copy: key for key, copy in new.items()}
+        saved = {node: serving.keys.get(node.base_name or node.name) for node in variables}
+        self._cloned = {n: k._replace(tensor=new[k.tensor]) for n, k in saved.items() if k is not None and k.tensor in new}
+
+    def _replace(self, topology: Topology, serving: Serving, variables: Sequence[Node]) -> None:
+        """Plans a new saver. Raises EditError if the present one also restores something that is not a variable."""
         run = serving.restoring
         targets = [topology.id_of(topology.graph[name]) for name in (run.targets if run is not None else ())]
         for number in members(topology.upstream(targets)):
@@ -309,136 +310,70 @@ class NewSaver:
                 )
         known = sorted(topology.id_of(topology.graph[name]) for name in serving.keys if name in topology.graph)
         unique = UniqueNames({key.tensor for key in serving.keys.values()}.__contains__)
-        self.keys: dict[str, str] = {}
-        self._saved: dict[Node, Key] = {}
-        self._clones: dict[Node, Key] = {}
-        new: dict[str, str] = {}  # keys of the clones, by the original keys; the slices of a variable have one key
+        new: dict[str, str] = {}  # the keys of the clones; the slices of a variable have one key
         seen: set[Key] = set()
         for node, key in restored_once(map(topology.node, known), serving.keys).items():
             tensor = key.tensor if key not in seen else unique(node.name)  # a key belongs to one variable
             seen.add(key)
             if tensor != key.tensor:
-                self.keys[tensor] = key.tensor
+                self._keys[tensor] = key.tensor
             self._saved[node] = key._replace(tensor=tensor)
             if node in variables:
-                if tensor not in new:
-                    new[tensor] = unique(spelt(tensor))
-                self.keys[new[tensor]] = key.tensor
-                self._clones[node] = key._replace(tensor=new[tensor])
-        self._replaced = [topology.node(n) for n in sorted(saver_behind(topology, files_restored(topology)))]
+                new[tensor] = new.get(tensor) or unique(self._spelt(tensor))
+                self._keys[new[tensor]] = key.tensor
+                self._cloned[node] = key._replace(tensor=new[tensor])
+        self._old_nodes = [topology.node(n) for n in sorted(saver_behind(topology, files_restored(topology)))]
 
-    def apply(self, graph: Graph, copies: Mapping[Node, Node], intent: Intent) -> tuple[Saver, list[tuple[str, str]]]:
-        """Adds the saver to the graph, removes the old one, and adds both to `intent`.
-
-        Returns the saver, and the names of the assignments to each original and its copy.
-        """
-        keys = self._saved | {copies[node]: key for node, key in self._clones.items()}
-        saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
-        intent.added += [node.name for node in added]
-        functions = [name for node in self._replaced for name in functions_of(node)]
-        intent.removed += drop_nodes(graph, self._replaced)
-        intent.functions.removed = drop_unused_functions(graph, functions)
-        assigned = {saved.variable: saved.assign for saved in saver.variables}
-        return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]
-
-
-# -- the model of the graph --------------------------------------------------------------------------------
-
-
-class SaverUpdate:
-    """The changes of a model that follow from a clone of variables; none for a graph without a model.
-
-    Args:
-        topology: the topology of the graph.
-        cloned: the cloned nodes: those of the scope, and variables that belong to it.
-        saver: the numbers of the nodes of savers.
-        before, after: the scopes, each with a slash at the end.
-
-    Attributes:
-        nodes: the nodes of the saver that are cloned.
-        replaced: the tensors that these clones read instead of others.
-        notes: lines for the user.
-
-    Raises:
-        EditError: the saver can be neither extended nor replaced.
-    """
-
-    def __init__(
-        self, topology: Topology, cloned: Sequence[Node], saver: Container[int], before: str, after: str
-    ) -> None:
-        self._graph = topology.graph
-        self._scopes = before, after
-        self.nodes: list[Node] = []
-        self.replaced: dict[Output, Output] = {}
-        self.notes: list[str] = []
-        self._assigned: list[tuple[str, str]] = []
-        self._serving = serving = serving_of(self._graph)
-        if serving is None:
-            return
-        variables = [node for node in cloned if is_variable(node.op) and node.op not in TEMPORARY]
-        shared = shared_names_in_use(topology, set(cloned)) if variables else set()
-        self._variables = dict.fromkeys(node for node in variables if shared_name(node) not in shared)
-        slots = _slots_of_saver(topology, self._variables, saver)
-        restored = {shared_name(slot.variable) or slot.variable.name for slot in slots if slot.op.op == RESTORE}
-
-        def spelt(key: str) -> str:
-            return after + key.removeprefix(before)
-
-        self._saver: ExtendedSaver | NewSaver
-        if all((shared_name(n) or n.name) in restored for n in self._variables if n.name in serving.variables):
-            self._saver = ExtendedSaver(slots, spelt)
-            self.nodes, self.replaced = self._saver.nodes, self._saver.replaced
-        else:
-            self._saver = NewSaver(topology, serving, self._variables, spelt)
-            text = "new nodes replace those that save and restore the model's variables"
-            self.notes.append(Remark(text, "new-saver"))
-        if keys := sorted(self._saver.keys):
-            place = "added to" if serving.checkpoint else "expected in"
-            text = f"{counted(len(keys), 'key')} {place} the checkpoint: {named(keys, 3, quoted)}"
-            self.notes.append(Remark(text, "new-keys", keys=keys))
-
-    def groups(self, topology: Topology, names: Collection[Node]) -> dict[Node, list[Node]]:
-        """Returns the groups of initialisers, with the initialisers among the cloned nodes `names`."""
-        out: dict[Node, list[Node]] = {}
+    def find_groups(self, topology: Topology, cloned: Collection[Node]) -> None:
+        """Finds the groups of initialisers; `cloned` are all cloned nodes."""
         if self._serving is None:
-            return out
+            return
         below = forward_walk(topology, topology.with_ops(filter(is_variable, topology.ops())))
-        for node in names:
+        for node in cloned:
             if node.op not in ASSIGNMENTS or any(below[topology.id_of(read.node)] for read in node.inputs[1:]):
                 continue  # a node that copies a variable to a variable is not an initialiser
             for user in self._graph.users(node):
-                if user.op == "NoOp" and user not in names and node in user.controls:
-                    out.setdefault(user, []).append(node)
-        return out
+                if user.op == "NoOp" and user not in cloned and node in user.controls:
+                    self.groups.setdefault(user, []).append(node)
 
-    def apply(self, copied: NodeCopy, groups: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
+    def apply(self, copied: NodeCopy, intent: Intent) -> None:
         """Changes the saver, the groups of initialisers and the model after the nodes are copied; extends `intent`."""
-        graph, saver = self._graph, None
+        graph, copies, saver = self._graph, copied.nodes, None
         serving = graph.serving
         if self._serving is None or serving is None:
             return
-        if isinstance(self._saver, ExtendedSaver):
-            self._saver.apply(graph, copied, intent)
-        for group, originals in groups.items():
-            graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])
-        intent.changed += [node.name for node in groups]
-        if isinstance(self._saver, NewSaver):
-            saver, self._assigned = self._saver.apply(graph, copied.nodes, intent)
-            keys = {graph[saved.variable].base_name or saved.variable: saved.key for saved in saver.variables}
+        for op, items in self._slots.items():
+            if op.op in SAVES:
+                graph.set_inputs(op, [*op.inputs, *(copied.output(slot.tensor) for slot in items)])
+            attr = "T" if op.op in ("Save", "SaveSlices") else "dtypes"
+            value = op.attr(attr)
+            present = value.list.type if value is not None else ()
+            graph.set_attr(op, attr, types_value([*present, *(base_dtype(slot.tensor.dtype) for slot in items)]))
+        for node, values in self._constants.items():
+            graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
+        for node in (*self._slots, *self._constants):
+            if node.has_attr(STATED_SHAPES):
+                graph.set_attr(node, STATED_SHAPES, None)
+        for group, originals in self.groups.items():
+            graph.set_controls(group, [*group.controls, *(copies[node] for node in originals)])
+        intent.changed += [node.name for node in (*self._slots, *self._constants, *self.groups)]
+        keys = {copies[node]: key for node, key in self._cloned.items()}
+        if self._saved:
+            keys = self._saved | keys
+            saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
+            intent.added += [node.name for node in added]
+            functions = [name for node in self._old_nodes for name in functions_of(node)]
+            intent.removed += drop_nodes(graph, self._old_nodes)
+            intent.functions.removed = drop_unused_functions(graph, functions)
+            assigned = {saved.variable: saved.assign for saved in saver.variables}
+            self._assigned = [(assigned[node.name], assigned[copies[node].name]) for node in self._cloned]
         else:
-            names = {old: new for new, old in self._saver.keys.items()}
-            keys = {
-                copied.nodes[node].name: key._replace(tensor=names[key.tensor])
-                for node in self._variables
-                if (key := serving.keys.get(node.base_name or node.name)) is not None and key.tensor in names
-            }
-            assigned = self._saver.assigned
-            restored = [node for node in self._variables if node in assigned and node.name in self._serving.variables]
-            self._assigned = [(assigned[node].name, copied.nodes[assigned[node]].name) for node in restored]
+            restored = (node for variable, node in self._assigns.items() if variable.name in self._serving.variables)
+            self._assigned = [(node.name, copies[node].name) for node in restored]
         graph.serving = serving._replace(
-            keys={**serving.keys, **keys},
+            keys={**serving.keys, **{node.base_name or node.name: key for node, key in keys.items()}},
             saver=saver or serving.saver,
-            copies=(*serving.copies, Copied(*self._scopes, copied.nodes, copied.frames, self._saver.keys)),
+            copies=(*serving.copies, Copied(*self._scopes, copies, copied.frames, self._keys)),
             before=serving.before or serving,
         )
 
