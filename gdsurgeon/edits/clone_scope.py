@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gdsurgeon.analysis.queries.training import (
@@ -96,16 +96,16 @@ def clone_scope(
     inside = topology.flags(map(topology.id_of, own))
     assigned = [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
     update = SaverUpdate(topology, own, left.saver, before, after)
-    names = {node: after + node.name[len(before) :] if node.name.startswith(before) else after[:-1] for node in cloned}
+
+    def respell(text: str) -> str:  # a name, a frame or a shared name, always under the scope of the clone
+        return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
+
+    names = {node: respell(node.name) for node in cloned}
     planned = set(names.values())
     unique_name = UniqueNames(lambda name: name in planned or name in graph)
     for node in dict.fromkeys((*own, *assigned, *update.nodes)):
         if node not in names:
             names[node] = unique_name(after + node.name.removeprefix(before))
-
-    def respell(text: str) -> str:  # a frame or a shared name, always under the scope of the clone
-        return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
-
     plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell)
     edges, cloned_ones = boundary(own, topology), frozenset(cloned)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
@@ -135,8 +135,7 @@ def clone_scope(
         fetched=tuple(output.name for output in served),
         as_graphs=True,
     )
-    notes = [*([] if update.groups else _initialised(copied, assigned)), *_notes(copied, shared), *notes]
-    notes += [*left.notes, *update.notes]
+    notes = [*_notes(copied, assigned if not update.groups else None, len(shared)), *notes, *left.notes, *update.notes]
     return EditResult(intent, (SameOutputs(as_graphs=True), same, *update.claims(copied, served)), warnings, notes)
 
 
@@ -187,11 +186,10 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
 
 def _check_arrays(graph: Graph, nodes: Sequence[Node]) -> None:
     """Raises EditError if a user of a TensorArray is cloned without it: each element can be written only once."""
-    if not any(op.startswith("TensorArray") for op in topology_of(graph).ops()):
-        return
-    inside = set(nodes)
-    for node in nodes:
-        if not node.op.startswith("TensorArray") or not node.inputs or node.op in TENSOR_ARRAYS:
+    topology, inside = topology_of(graph), set(nodes)
+    ops = {op for op in topology.ops() - TENSOR_ARRAYS if op.startswith("TensorArray")}
+    for node in map(topology.node, topology.with_ops(ops)):
+        if node not in inside or not node.inputs:
             continue
         source = node.inputs[0].node
         while source.op in PASSES_ON and source.inputs:
@@ -228,41 +226,43 @@ def _replacements(
     return out, warnings
 
 
-def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
-    """Returns a note that names the nodes that the user runs to initialise the clone."""
-    inside = [node for node in copied.nodes if node.op in ASSIGNMENTS]
-    found = [node for node in assigned if node.op in ASSIGNMENTS] or inside
-    if not found or not (assigned or any(is_variable(node.op) for node in copied.nodes)):
-        return []
-    cloned = f"; the {len(assigned):,} nodes of their initializers are cloned as well" if assigned else ""
-    names = [copied.nodes[node].name for node in found]
-    text = f"to initialize the clone, run these nodes first: {named(names, 4, quoted)}{cloned}"
-    return [Remark(text, "run-before", nodes=names)]
+def _notes(copied: NodeCopy, assigned: Sequence[Node] | None, shared: int) -> Iterator[str]:
+    """Yields notes about the names in the clone.
 
-
-def _notes(copied: NodeCopy, shared: set[Node]) -> list[str]:
-    out: list[str] = []
-    count = sum(is_variable(node.op) for node in copied.nodes)
-    if count:
-        out.append(Remark(f"{counted(count, 'variable')} cloned", "variables-cloned", count=count))
+    Args:
+        copied: the clone.
+        assigned: the nodes of initialisers that are cloned as well; None: a group of initialisers also runs them.
+        shared: the number of nodes that the clone shares with the original.
+    """
+    variables = sum(is_variable(node.op) for node in copied.nodes)
+    found = [node for node in assigned or copied.nodes if node.op in ASSIGNMENTS]
+    if assigned is not None and found and (assigned or variables):
+        cloned = f"; the {len(assigned):,} nodes of their initializers are cloned as well" if assigned else ""
+        names = [copied.nodes[node].name for node in found]
+        text = f"to initialize the clone, run these nodes first: {named(names, 4, quoted)}{cloned}"
+        yield Remark(text, "run-before", nodes=names)
+    if variables:
+        yield Remark(f"{counted(variables, 'variable')} cloned", "variables-cloned", count=variables)
     if shared:
-        out.append(Remark(f"{counted(len(shared), 'node')} shared with the original", "shared", count=len(shared)))
-    out += _pairs("while loop", "runs as", copied.frames)
-    out += _pairs("shared name", "is", copied.shared_names)
+        yield Remark(f"{counted(shared, 'node')} shared with the original", "shared", count=shared)
+    for what, new in (("while loop", copied.frames), ("shared name", copied.shared_names)):
+        yield from _renamed(what, new)
     for name in copied.common:
         text = f"shared name {quoted(name)} stays common to both, because nodes outside the scope also use it"
-        out.append(Remark(text, "stays-common", name=name))
-    return out + _pairs("function", "is", copied.functions)
+        yield Remark(text, "stays-common", name=name)
+    yield from _renamed("function", copied.functions)
 
 
-def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[str]:
-    """Returns a line for each new name in the clone, or one line for many names."""
+def _renamed(what: str, names: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each new name in the clone, or one line for many names."""
     code = what.replace(" ", "-")
-    pairs = {old: f"{quoted(old)} {verb} {quoted(new)}" for old, new in names.items()}
+    pairs = {old: f"{quoted(old)} is {quoted(new)}" for old, new in names.items()}
     if len(pairs) > _MOST_PAIRS:
         text = f"{counted(len(pairs), what)} renamed in the clone: {named(list(pairs.values()), 2)}"
-        return [Remark(text, code, renamed=dict(names))]
-    return [Remark(f"{what} {pair} in the clone", code, renamed={old: names[old]}) for old, pair in pairs.items()]
+        yield Remark(text, code, renamed=dict(names))
+        return
+    for old, pair in pairs.items():
+        yield Remark(f"{what} {pair} in the clone", code, renamed={old: names[old]})
 
 
 # -- variables outside of the scope ------------------------------------------------------------------------

@@ -290,8 +290,10 @@ class SaverUpdate:
                     message = f"{message}, because {quoted(user.name)} also uses it"
                     raise EditError(message, code="outside-uses", node=node.name, consumer=user.name)
         self._keys = {copy: key for key, copy in new.items()}
-        saved = {node: serving.keys.get(node.base_name or node.name) for node in variables}
-        self._cloned = {n: k._replace(tensor=new[k.tensor]) for n, k in saved.items() if k is not None and k.tensor in new}
+        for node in variables:
+            own = serving.keys.get(node.base_name or node.name)
+            if own is not None and own.tensor in new:
+                self._cloned[node] = own._replace(tensor=new[own.tensor])
 
     def _replace(self, topology: Topology, serving: Serving, variables: Sequence[Node]) -> None:
         """Plans a new saver. Raises EditError if the present one also restores something that is not a variable."""
