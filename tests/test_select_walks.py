@@ -20,7 +20,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection, selected, selected_nodes
-from gdsurgeon.specification.rows import selected as meant
+from gdsurgeon.specification.nodes import selected as meant
 
 # -- order and edits ---------------------------------------------------------------------------------------
 

@@ -36,8 +36,9 @@ from gdsurgeon.ops.kinds import (
     VARIABLES,
     is_variable,
 )
-from gdsurgeon.specification.rows import CONTROL, Rows
-from gdsurgeon.specification.savers import (
+from gdsurgeon.specification.nodes import CONTROL, Rows, assignments, called_pairs, names_in_use, sharing_faults
+from gdsurgeon.specification.surroundings import (
+    Expected,
     Saved,
     SavedPlace,
     add_saver,
@@ -53,8 +54,6 @@ from gdsurgeon.specification.savers import (
     useless_rows,
     with_own_inputs,
 )
-from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
-from gdsurgeon.specification.surroundings import Expected
 
 
 class _Request(NamedTuple):

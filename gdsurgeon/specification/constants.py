@@ -21,7 +21,7 @@ from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, element_size
-from gdsurgeon.specification.sharing import unread
+from gdsurgeon.specification.nodes import unread
 from gdsurgeon.specification.surroundings import Expected
 from gdsurgeon.wire.protos import AttrValue
 

@@ -24,7 +24,7 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.patterns.exact import RULES, Bound, ExactRule, exact_rules, is_literal
 from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
-from gdsurgeon.specification.sharing import named_by_node, overwritten
+from gdsurgeon.specification.nodes import named_by_node, overwritten
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
 REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))

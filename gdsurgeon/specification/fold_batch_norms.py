@@ -17,7 +17,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import ASIDE, COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.specification.constants import Array, elements
-from gdsurgeon.specification.rows import kept_names
+from gdsurgeon.specification.nodes import kept_names
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
 """Ops whose input 1 is weights, and the index of the data input."""

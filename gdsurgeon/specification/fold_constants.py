@@ -23,8 +23,7 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
 from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
-from gdsurgeon.specification.rows import kept_names
-from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.specification.nodes import kept_names, named_by_node
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 from gdsurgeon.wire.write import read_chunks

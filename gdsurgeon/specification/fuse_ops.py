@@ -19,7 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, PLACEHOLDERS
 from gdsurgeon.specification.joining import ImportedFunctions
-from gdsurgeon.specification.rows import selected
+from gdsurgeon.specification.nodes import selected
 
 
 class Inside(NamedTuple):

@@ -16,8 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR
-from gdsurgeon.specification.rows import Rows, is_pure, lost_functions, selected
-from gdsurgeon.specification.sharing import calling_nodes
+from gdsurgeon.specification.nodes import Rows, calling_nodes, is_pure, lost_functions, selected
 from gdsurgeon.wire.protos import AttrValue
 
 

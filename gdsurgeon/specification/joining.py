@@ -15,8 +15,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.rows import Rows, selected
-from gdsurgeon.specification.sharing import sharing_faults, unread
+from gdsurgeon.specification.nodes import Rows, selected, sharing_faults, unread
 from gdsurgeon.specification.signatures import expect_tensor
 from gdsurgeon.specification.surroundings import Expected
 

@@ -19,10 +19,8 @@ from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_table, is_variable
-from gdsurgeon.specification.rows import Rows, Tensor
-from gdsurgeon.specification.savers import add_saver, expect_saver, file_serving, restored_variables
-from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node, used_functions
-from gdsurgeon.specification.surroundings import Expected
+from gdsurgeon.specification.nodes import Rows, Tensor, assignments, calling_nodes, named_by_node, used_functions
+from gdsurgeon.specification.surroundings import Expected, add_saver, expect_saver, file_serving, restored_variables
 
 if TYPE_CHECKING:
     from gdsurgeon.container.surroundings import Surroundings

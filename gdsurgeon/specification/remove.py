@@ -15,7 +15,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.rows import selected
+from gdsurgeon.specification.nodes import selected
 
 T = TypeVar("T", bound=Hashable)
 

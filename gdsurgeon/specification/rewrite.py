@@ -45,8 +45,7 @@ from gdsurgeon.patterns.terms import (
     walk,
 )
 from gdsurgeon.specification.fuse_ops import Inside, function_violations
-from gdsurgeon.specification.rows import named_nodes
-from gdsurgeon.specification.sharing import overwritten
+from gdsurgeon.specification.nodes import named_nodes, overwritten
 from gdsurgeon.wire.protos import AttrValue
 
 

@@ -20,8 +20,7 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import PREDICT, Key
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.specification.savers import Saved, add_saver, expect_saver
-from gdsurgeon.specification.surroundings import Expected
+from gdsurgeon.specification.surroundings import Expected, Saved, add_saver, expect_saver
 
 # -- signature -------------------------------------------------------------------------------------------
 

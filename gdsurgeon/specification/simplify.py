@@ -22,8 +22,7 @@ from gdsurgeon.ops.dtypes import DTYPES, RESOURCE
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS, hides_state, is_random
 from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, PORT, REFUSING, Equivalence
-from gdsurgeon.specification.rows import Rows, kept_names
-from gdsurgeon.specification.sharing import branches_of, calling_nodes, named_by_node, used_functions
+from gdsurgeon.specification.nodes import Rows, branches_of, calling_nodes, kept_names, named_by_node, used_functions
 from gdsurgeon.specification.specify import Asked, violations
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 

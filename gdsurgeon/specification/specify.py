@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _SHARED = {
     "constants": "freeze_input quantize strip_weights",
-    "fields": "control_edges rename reroute set_attr set_device set_shape",
+    "compat": "lower_control_flow",
+    "fields": "control_edges rename repair reroute set_attr set_device set_shape",
     "joining": "add_postprocessing add_preprocessing import_graph insert",
     "kept_nodes": "extract freeze slim",
     "signatures": "change_signatures to_savedmodel",

@@ -20,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64
-from gdsurgeon.specification.rows import selected
+from gdsurgeon.specification.nodes import selected
 
 _OPS: Mapping[str, Callable[[int, int], int]] = {"Maximum": max, "Minimum": min, "Add": add}
 
