@@ -52,122 +52,101 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.select import Selection
 
 # -- plain -------------------------------------------------------------------------------------------------
 
 
-def test_the_body_takes_the_place_of_the_call() -> None:
-    records = [X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE)]
+def returning(returned: str, *body: bytes, name: str = "f") -> Any:
+    """A function of `a` that returns a tensor of its body as `o`."""
+    return define(name, {"a": FLOAT}, {"o": (FLOAT, returned)}, *body)
+
+
+CALL, CALL_F, Y_NEG = call("c", "less_one", ["x"], F1, F1), call("c", "f", ["x"], F1, F1), neg("y", "c")
+DEAD = define("f", {"a": FLOAT}, {"o": (FLOAT, "s:y:0"), "p": (FLOAT, "q:y:0")}, const("k", True, BOOL),
+              node("t", "Assert", ["k:output:0", "a"], T=dtypes(FLOAT), summarize=3), neg("s", "a"), neg("q", "a"),
+              neg("n", "a"), neg("m", "n:y:0", "^t"), stateful=True)  # fmt: skip
+NESTING = returning("n:y:0", call("inner", "less_one", ["a"], F1, F1), neg("n", "inner:output:0"), name="outer")
+RESULTS = [identity("p", "c"), identity("q", "c:1", kind=INT32), identity("r", "c:2")]
+MADE: dict[str, tuple[list[bytes], dict[str, Any], str]] = {
+    "the body instead of the call": (
+        [X, CALL, Y_NEG, library(LESS_ONE)],
+        {"after": [X, scalar("c/k", 1), typed("Sub", "c/d", "x", "c/k"), neg("y", "c/d")], "moved": {"c": "c/d"},
+         "claims": (SameOutputs(also=("c",), as_written=True),)}, "y",
+    ),
+    "dead ends of bodies and unread results are left out, effects stay": (
+        [X, call("c", "f", ["x"], F1, [FLOAT, FLOAT]), Y_NEG, library(DEAD)],
+        {"inputs": {"x": [], "c/k": [], "c/t": ["c/k", "x"], "c/s": ["x"], "y": ["c/s"]}, "moved": {"c": "c/s"}}, "",
+    ),
+    "names that are taken": (
+        [X, const("c/k", [5, 5]), CALL, add("y", "c", "c/k"), library(LESS_ONE)],
+        {"after": [X, const("c/k", [5, 5]), scalar("c/k_1", 1), typed("Sub", "c/d", "x", "c/k_1"),
+                   add("y", "c/d", "c/k")]}, "",
+    ),
+    "a call that is an output keeps its name": (
+        [X, CALL, library(LESS_ONE)],
+        {"inputs": {"x": [], "c/k": [], "c/d": ["x", "c/k"], "c": ["c/d"]}, "added": ["c/k", "c/d", "c"],
+         "removed": [], "moved": {}}, "c",
+    ),
+    "an output with several outputs keeps them all": (
+        [X, I, TWO_CALL, library(TWO)], {"reads": {"c": ["c/n", "i", "x"]}}, "c c:1 c:2",
+    ),
+    "results that are arguments": (
+        [X, I, TWO_CALL, *RESULTS, library(TWO)],
+        {"inputs": {"x": [], "i": [], "c/n": ["x"], "p": ["c/n"], "q": ["i"], "r": ["x"]}}, "p q r",
+    ),
+    "a device is that of the body or else of the call": (
+        [X, call("c", "f", ["x"], F1, F1, device="/cpu:1"), identity("y", "c"),
+         library(returning("m:y:0", neg("n", "a", device="/cpu:0"), neg("m", "n:y:0")))],
+        {"devices": {"c/n": "/cpu:0", "c/m": "/cpu:1"}}, "",
+    ),
+    "colocations inside a body": (
+        [X, CALL_F, neg("y", "c", _class=["loc:@c", "loc:@x"]),
+         library(returning("m:y:0", neg("n", "a"), neg("m", "n:y:0", _class=["loc:@n", "loc:@a", "other"])))],
+        {"colocations": {"c/m": [b"loc:@c/n", b"other"], "y": [b"loc:@x"]}}, "",
+    ),
+    "calls in bodies": (
+        [X, call("c", "outer", ["x"], F1, F1), identity("y", "c"), library(NESTING, LESS_ONE)],
+        {"inputs": {"x": [], "c/inner/k": [], "c/inner/d": ["x", "c/inner/k"], "c/n": ["c/inner/d"], "y": ["c/n"]},
+         "removed": ["c"], "moved": {"c": "c/n"}}, "y",
+    ),
+}  # fmt: skip
+"""For each case the records, what is made of them, and the fetches whose values stay."""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("case", MADE)
+def test_what_is_made(case: str) -> None:
+    records, made, fetches = MADE[case]
     found = graph(*records)
-    result = expect(found, lambda g: inline(g), [X, scalar("c/k", 1), typed("Sub", "c/d", "x", "c/k"), neg("y", "c/d")])
-    assert result.intent.moved == {"c": "c/d"} and functions_of(found) == []
-    assert result.claims == (SameOutputs(also=("c",), as_written=True),)
-    same(records, "y", feeds=XS)
-
-
-def test_dead_ends_of_bodies_do_not_become_outputs() -> None:
-    """Nodes of a body that nothing needs, and a result of a call that nothing reads, are left out; effects stay."""
-    held = node("t", "Assert", ["k:output:0", "a"], T=dtypes(FLOAT), summarize=3)
-    dead = [neg("n", "a"), neg("m", "n:y:0", "^t")]
-    body = define("f", {"a": FLOAT}, {"o": (FLOAT, "s:y:0"), "p": (FLOAT, "q:y:0")}, const("k", True, BOOL), held,
-                  neg("s", "a"), neg("q", "a"), *dead, stateful=True)  # fmt: skip
-    found = graph(X, call("c", "f", ["x"], F1, [FLOAT, FLOAT]), neg("y", "c"), library(body))
-    result = inline(found)
-    check_accounted(found, result, found.chunks())
-    assert {*graphs.names(found)} == {"x", "y", "c/k", "c/t", "c/s"}
-    assert result.intent.moved == {"c": "c/s"}
+    result = expect(found, lambda g: inline(g), **made, same=fetches.split(), fed=XS[0])
+    assert functions_of(found) == []
+    assert {*result.intent.functions.removed} == {*functions_of(graph(*records))}
 
 
 def test_names_as_in_the_body_where_they_are_free() -> None:
-    records = [X, call("c", "less_one", ["x"], F1, F1), neg("d", "c"), library(LESS_ONE)]
-    expect(
-        records,
-        lambda g: inline(g, keep_names=True),
-        [X, scalar("k", 1), typed("Sub", "d_1", "x", "k"), neg("d", "d_1")],
-    )
-
-
-def test_names_that_are_taken() -> None:
-    records = [X, const("c/k", [5, 5]), call("c", "less_one", ["x"], F1, F1), add("y", "c", "c/k"), library(LESS_ONE)]
-    k, d = scalar("c/k_1", 1), typed("Sub", "c/d", "x", "c/k_1")
-    expect(records, lambda g: inline(g), [*records[:2], k, d, add("y", "c/d", "c/k")])
-
-
-def test_a_call_as_an_output_keeps_its_name() -> None:
-    records = [X, call("c", "less_one", ["x"], F1, F1), library(LESS_ONE)]
-    found = same(records, "c", feeds=XS)
-    assert graphs.inputs(found) == {"x": [], "c/k": [], "c/d": ["x", "c/k"], "c": ["c/d"]}
-    assert graphs.ops(found)["c"] == "Identity"
-    intent = inline(graph(*records)).intent
-    assert (intent.added, intent.removed, intent.moved) == (["c/k", "c/d", "c"], [], {})
-
-
-def test_a_call_with_several_outputs_as_an_output_keeps_them_all() -> None:
-    found = same([X, I, TWO_CALL, library(TWO)], "c", "c:1", "c:2", feeds=XS)
-    assert graphs.ops(found)["c"] == "IdentityN"
-    assert graphs.inputs(found)["c"] == ["c/n", "i", "x"]
-
-
-def test_results_that_are_arguments() -> None:
-    found = same([X, I, TWO_CALL, identity("p", "c"), identity("q", "c:1", kind=INT32), identity("r", "c:2"),
-                  library(TWO)], "p", "q", "r", feeds=XS)  # fmt: skip
-    assert graphs.inputs(found) == {"x": [], "i": [], "c/n": ["x"], "p": ["c/n"], "q": ["i"], "r": ["x"]}
-
-
-def test_a_device_is_that_of_the_body_or_else_of_the_call() -> None:
-    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a", device="/cpu:0"), neg("m", "n:y:0"))
-    found = graph(X, call("c", "f", ["x"], F1, F1, device="/cpu:1"), identity("y", "c"), library(placed))
-    inline(found)
-    assert {n.name: n.device for n in graphs.parsed(found).node if n.device} == {"c/n": "/cpu:0", "c/m": "/cpu:1"}
-
-
-def test_colocations_inside_a_body() -> None:
-    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a"),
-                      neg("m", "n:y:0", _class=["loc:@n", "loc:@a", "other"]))  # fmt: skip
-    found = graph(X, call("c", "f", ["x"], F1, F1), neg("y", "c", _class=["loc:@c", "loc:@x"]), library(placed))
-    inline(found)
-    assert graphs.colocations(found) == {"c/m": [b"loc:@c/n", b"other"], "y": [b"loc:@x"]}
-    assert sound(found)
-
-
-# -- nested ------------------------------------------------------------------------------------------------
-
-
-def test_calls_in_bodies_are_inlined_too() -> None:
-    inner = call("inner", "less_one", ["a"], F1, F1)
-    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, inner, neg("n", "inner:output:0"))
-    records = [X, call("c", "outer", ["x"], F1, F1), identity("y", "c"), library(outer, LESS_ONE)]
-    found = same(records, "y", feeds=XS)
-    assert graphs.inputs(found) == {
-        "x": [], "c/inner/k": [], "c/inner/d": ["x", "c/inner/k"], "c/n": ["c/inner/d"], "y": ["c/n"]
-    }  # fmt: skip
-    intent = inline(graph(*records)).intent
-    assert sorted(intent.functions.removed) == ["less_one", "outer"]
-    assert intent.removed == ["c"] and sorted(intent.added) == ["c/inner/d", "c/inner/k", "c/n"]
-    assert intent.moved == {"c": "c/n"}
+    records = [X, CALL, neg("d", "c"), library(LESS_ONE)]
+    after = [X, scalar("k", 1), typed("Sub", "d_1", "x", "k"), neg("d", "d_1")]
+    expect(records, lambda g: inline(g, keep_names=True), after)
 
 
 def test_a_result_that_is_that_of_a_call_in_the_body() -> None:
-    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "twice", ["a"], F1, F1))
-    same([X, call("c", "outer", ["x"], F1, F1), neg("y", "c"), library(outer, TWICE)], "y", feeds=XS)
-    same([X, call("c", "outer", ["x"], F1, F1), library(outer, TWICE)], "c", feeds=XS)
-    passing = define("passing", {"a": FLOAT}, {"o": (FLOAT, "a")})
-    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "passing", ["a"], F1, F1))
-    found = same([X, call("c", "outer", ["x"], F1, F1), neg("y", "c"), library(outer, passing)], "y", feeds=XS)
-    assert graphs.inputs(found) == {"x": [], "y": ["x"]}
+    for called, *made in ((TWICE,), (returning("a", name="passing"), {"x": [], "y": ["x"]})):
+        inner = call("inner", called.signature.name, ["a"], F1, F1)
+        calling = [X, call("c", "f", ["x"], F1, F1), library(returning("inner:output:0", inner), called)]
+        found = same([*calling, Y_NEG], "y", feeds=XS)
+        same(calling, "c", feeds=XS)
+        assert not made or graphs.inputs(found) == made[0]
 
 
 def recursive(*names: str) -> list[Any]:
     """Functions that call each other in a ring."""
-    return [
-        define(name, {"a": FLOAT}, {"o": (FLOAT, "again:output:0")}, call("again", other, ["a"], F1, F1))
-        for name, other in zip(names, (*names[1:], names[0]), strict=True)
-    ]
+    others = (*names[1:], names[0])
+    return [returning("again:output:0", call("again", other, ["a"], F1, F1), name=name)
+            for name, other in zip(names, others, strict=True)]  # fmt: skip
 
 
-OUTER = define("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["a"], F1, F1))
+OUTER = returning("c:output:0", call("c", "f", ["a"], F1, F1), name="outer")
 
 
 def test_a_recursive_function_that_nobody_calls_does_not_matter() -> None:
@@ -180,11 +159,10 @@ def test_a_recursive_function_that_nobody_calls_does_not_matter() -> None:
 def test_deeply_nested_calls() -> None:
     """No recursion over the depth of calls."""
     count = 1500
-    made = [define("f0", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))]
-    for i in range(1, count):
-        inner = call("c", f"f{i - 1}", ["a"], F1, F1)
-        made.append(define(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, inner))
-    found = graph(X, call("c", f"f{count - 1}", ["x"], F1, F1), library(*made))
+    inner = [call("c", f"f{i}", ["a"], F1, F1) for i in range(count)]
+    made = [returning("c:output:0", each, name=f"f{i}") for i, each in enumerate(inner[:-1], 1)]
+    last = call("c", f"f{count - 1}", ["x"], F1, F1)
+    found = graph(X, last, library(returning("n:y:0", neg("n", "a"), name="f0"), *made))
     with within(60):
         inline(found, keep_names=True)
     assert len(graphs.names(found)) == 3
@@ -227,14 +205,11 @@ def test_a_call_by_the_name_of_the_function_with_attrs() -> None:
     assert graphs.attrs(found, "c/s")["T"].type == 1 and graphs.attrs(found, "d/s")["T"].type == 3
 
 
-def test_attrs_that_a_call_gives_with_the_function() -> None:
+def test_attrs_that_a_call_gives_with_the_function_or_leaves_at_their_defaults() -> None:
     passed = node("c", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("poly", T=FLOAT),
                   config="", config_proto="", executor_type="")  # fmt: skip
-    same([X, passed, identity("y", "c"), library(polymorphic())], "y", feeds=XS)
-
-
-def test_an_attr_that_is_left_at_its_default() -> None:
-    same([X, node("c", "poly", ["x"]), identity("y", "c"), library(polymorphic(default=True))], "y", feeds=XS)
+    for called, default in ((passed, False), (node("c", "poly", ["x"]), True)):
+        same([X, called, identity("y", "c"), library(polymorphic(default))], "y", feeds=XS)
 
 
 def test_arguments_that_stand_for_lists() -> None:
@@ -251,7 +226,7 @@ def test_arguments_that_stand_for_lists() -> None:
 
 def of_f(returned: str, *body: bytes) -> list[bytes]:
     """A call of a function f that has BODY and returns RETURNED."""
-    return [X, call("c", "f", ["x"], F1, F1), library(define("f", {"a": FLOAT}, {"o": (FLOAT, returned)}, *body))]
+    return [X, CALL_F, library(returning(returned, *body))]
 
 
 def doubling_calls(levels: int) -> list[bytes]:
@@ -259,16 +234,16 @@ def doubling_calls(levels: int) -> list[bytes]:
 
     def twice(i: int) -> Any:
         inner = [call(n, f"f{i + 1}", [x], F1, F1) for n, x in (("m", "a"), ("n", "m:output:0"))]
-        return define(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "n:output:0")}, *inner)
+        return returning("n:output:0", *inner, name=f"f{i}")
 
-    last = define(f"f{levels}", {"a": FLOAT}, {"o": (FLOAT, "d:y:0")}, neg("d", "a"))
+    last = returning("d:y:0", neg("d", "a"), name=f"f{levels}")
     return [X, call("c", "f0", ["x"], F1, F1), library(*map(twice, range(levels)), last)]
 
 
 @pytest.mark.parametrize(
     ("records", "functions", "code", "facts"),
     [
-        *(([X, call("c", "f", ["x"], F1, F1), library(*recursive(*names))], (), "recursion",
+        *(([X, CALL_F, library(*recursive(*names))], (), "recursion",
            {"functions": [*names, "f"]}) for names in ("f", "fg", "fgh")),
         ([X, call("c", "outer", ["x"], F1, F1), library(OUTER, *recursive("f", "g"))], (), "recursion",
          {"functions": ["f", "g", "f"]}),
@@ -315,29 +290,23 @@ def conditional(op: str = "StatelessIf") -> bytes:
                 else_branch=func("less_one"))  # fmt: skip
 
 
-def test_loops_and_conditionals_keep_their_functions() -> None:
-    records = [X, placeholder("p", BOOL, ()), conditional(), call("c", "twice", ["if"], F1, F1), identity("y", "c"),
-               library(TWICE, LESS_ONE)]  # fmt: skip
-    found = same(records, "y", feeds=[{"x": [1.0, -2.0], "p": p} for p in (True, False)])
-    assert graphs.ops(found)["if"] == "StatelessIf" and sorted(functions_of(found)) == ["less_one", "twice"]
-    refused(graph(*records[:3], library(TWICE, LESS_ONE)), "nothing-to-do", inline)
-
-
-def test_a_conditional_in_a_body_comes_along() -> None:
+def test_loops_and_conditionals_keep_their_functions_also_in_bodies() -> None:
+    p, sides = placeholder("p", BOOL, ()), library(TWICE, LESS_ONE)
     made = define("outer", {"p": BOOL, "x": FLOAT}, {"o": (FLOAT, "if:output:0")}, conditional())
-    records = [X, placeholder("p", BOOL, ()), call("c", "outer", ["p", "x"], [BOOL, FLOAT], F1), identity("y", "c"),
-               library(made, TWICE, LESS_ONE)]  # fmt: skip
-    found = same(records, "y", feeds=[{"x": [1.0, -2.0], "p": p} for p in (True, False)])
-    assert graphs.ops(found)["c/if"] == "StatelessIf" and sorted(functions_of(found)) == ["less_one", "twice"]
+    called = [conditional(), call("c", "twice", ["if"], F1, F1)]
+    inside = [call("c", "outer", ["p", "x"], [BOOL, FLOAT], F1), library(made)]
+    for name, records in (("if", called), ("c/if", inside)):
+        feeds = [{"x": [1.0, -2.0], "p": value} for value in (True, False)]
+        found = same([X, p, *records, identity("y", "c"), sides], "y", feeds=feeds)
+        assert graphs.ops(found)[name] == "StatelessIf" and sorted(functions_of(found)) == ["less_one", "twice"]
+    refused(graph(X, p, conditional(), sides), "nothing-to-do", inline)
 
 
 def test_functions_that_an_unused_one_calls_are_not_missing() -> None:
     """A library whose functions call functions that it has not does not load."""
-    spare = define("spare", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "twice", ["a"], F1, F1))
-    found = graph(X, call("c", "twice", ["x"], F1, F1), library(TWICE, spare))
-    inline(found)
-    assert sound(found)
-    assert set(functions_of(found)) == {"spare", "twice"}
+    spare = returning("c:output:0", call("c", "twice", ["a"], F1, F1), name="spare")
+    records = [X, call("c", "twice", ["x"], F1, F1), library(TWICE, spare)]
+    expect(records, lambda g: inline(g), functions=["twice", "spare"])
 
 
 # -- XLA ---------------------------------------------------------------------------------------------------
@@ -386,17 +355,12 @@ def test_what_waits_for_a_call_waits_for_its_results_in_their_order() -> None:
     assert [control.name for control in done.controls] == [f"c/n{i}" for i in places]
 
 
-STEP = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
-                add("s", "v", "one:output:0"), typed("Mul", "t", "s:z:0", "k"))  # fmt: skip
+def step(returned: str, *body: bytes) -> Any:
+    return define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, returned)}, *body)
 
 
-IGNORING = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "k"))
-
-
-PASSING = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "k")})
-
-
-CONSTANT = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "c:output:0")}, scalar("c", 7))
+STEP = step("t:z:0", scalar("one", 1), add("s", "v", "one:output:0"), typed("Mul", "t", "s:z:0", "k"))
+IGNORING, PASSING, CONSTANT = step("n:y:0", neg("n", "k")), step("k"), step("c:output:0", scalar("c", 7))
 
 
 BODIES = pytest.mark.parametrize(
@@ -485,8 +449,7 @@ def checked_call(given_: Sequence[bytes], *controls: str) -> bytes:
 
 NEGATING = checked("f", neg("n", "x"), o="n:y:0")
 Y, AFTER = identity("y", "c"), identity("y", "x", "^c")
-RETURNING = define("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
-DROPPING = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+RETURNING, DROPPING = returning("a"), returning("k:output:0", const("k", [7, 7]))
 EMPTY = define("f", {}, {}, node("n", "NoOp"))
 CHECK, LATE = asserted("check", "x"), identity("late", "x", "^check")
 WAITING = [X, OK, CHECK, call("c", "f", ["x", "^check"], F1, F1)]
@@ -533,11 +496,21 @@ def test_what_a_call_without_outputs_is_run_for_can_be_run_under_its_name() -> N
         run(found, targets=["c"], **CHECKED[1])
 
 
-def test_what_a_call_waits_for_comes_before_all_in_it() -> None:
-    records = [X, OK, asserted("check", "x"), call("c", "less_one", ["x", "^check"], F1, F1), identity("y", "c"),
-               library(LESS_ONE)]  # fmt: skip
-    found = same(records, "y", feeds=CHECKED)
+def test_control_edges() -> None:
+    """A call waits before all nodes of its body; edges inside a body stay; the nodes after a call wait for all."""
+    called = call("c", "less_one", ["x", "^check"], F1, F1)
+    found = same([X, OK, asserted("check", "x"), called, identity("y", "c"), library(LESS_ONE)], "y", feeds=CHECKED)
     assert graphs.inputs(found)["c/k"] == ["^check"]
+    taken, results = {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}
+    made = define("f", taken, results, asserted("check", "x"), node("group", "NoOp", ["^check", "^x"]),
+                  neg("n", "x", "^group"), neg("m", "n:y:0", "^n"))  # fmt: skip
+    found = same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
+    assert graphs.inputs(found)["c/n"] == ["x", "^c/group"] and graphs.inputs(found)["c/m"] == ["c/n", "^c/n"]
+    made = define("f", taken, {"o": (FLOAT, "n:y:0")}, neg("n", "x"), asserted("a", "x"), asserted("b", "x", "^a"),
+                  effects=["a", "b"], stateful=True)  # fmt: skip
+    records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
+    found = same(records, "y", "z", feeds=CHECKED)
+    assert graphs.inputs(found)["z"] == [*graphs.inputs(found)["y"], "^x"]
 
 
 def test_calls_that_wait_for_each_other_take_linear_time() -> None:
@@ -547,22 +520,6 @@ def test_calls_that_wait_for_each_other_take_linear_time() -> None:
         return lambda: inline(found)
 
     assert is_linear(inlining, 50, 400)
-
-
-def test_control_edges_inside_a_body() -> None:
-    made = define("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, asserted("check", "x"),
-                    node("group", "NoOp", ["^check", "^x"]), neg("n", "x", "^group"),
-                    neg("m", "n:y:0", "^n"))  # fmt: skip
-    found = same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
-    assert graphs.inputs(found)["c/n"] == ["x", "^c/group"] and graphs.inputs(found)["c/m"] == ["c/n", "^c/n"]
-
-
-def test_several_things_that_are_waited_for() -> None:
-    made = define("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"), asserted("a", "x"),
-                    asserted("b", "x", "^a"), effects=["a", "b"], stateful=True)  # fmt: skip
-    records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
-    found = same(records, "y", "z", feeds=CHECKED)
-    assert graphs.inputs(found)["z"] == [*graphs.inputs(found)["y"], "^x"]
 
 
 def as_dict(what: Graph | bytes) -> dict[str, Any]:
@@ -593,8 +550,7 @@ def test_fusing_and_inlining_gives_the_same_graph_back(records: list[bytes], cho
 
 def test_fusing_and_inlining_keeps_the_names_of_outputs() -> None:
     """Where the name stands on an Identity, the node itself takes another."""
-    records = [X, neg("a", "x"), neg("y", "a")]
-    found = graph(*records)
+    found = graph(X, neg("a", "x"), neg("y", "a"))
     fuse_ops(found, Selection(nodes=("a", "y")), "call")
     inline(found, keep_names=True)
     nodes = as_dict(found)
