@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from support import graphs
-from support.expecting import refused
 from support.graphs import add, const, g8, graph, identity, library, neg, node, random_graphs
 from support.paths import FIXTURES
 
@@ -43,13 +42,6 @@ def test_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
     rename(found, [("k", "kk")])
     assert graphs.inputs(found)["u"] == ["gone", "^gone_too"]
     assert graphs.colocations(found) == {"kk": [b"no location"]}
-
-
-def test_what_is_still_needed_is_not_removed() -> None:
-    found = graph(*g8(), const("k", [1], _class=["loc:@foo/bar/h"]))
-    error = refused(found, "has-consumers", lambda g: g.remove([g["foo/c"]]), node="foo/c")
-    assert error.facts["consumers"][0].startswith("foo/bar/")
-    refused(found, "has-colocated", lambda g: g.remove([g["foo/bar/h"]]), node="foo/bar/h", colocated="k")
 
 
 def test_the_library_and_the_versions_are_carried_over() -> None:

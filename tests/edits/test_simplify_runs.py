@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -37,6 +38,7 @@ from support.v1_control_flow import while_loop
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.edits.simplifying.graph_view import GraphView
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.body import expanded_args
 from gdsurgeon.graph.load import from_bytes
@@ -222,3 +224,20 @@ def test_a_long_chain_is_walked() -> None:
     found = graph(placeholder("x"), *(identity(new, old) for old, new in pairwise(names)), relu("y", "i4999"))
     simplify(found)
     assert graphs.names(found) == ["x", "y"]
+
+
+def looked_at(data: bytes, patch: pytest.MonkeyPatch | None = None) -> bytes:
+    """The result of simplify; with PATCH each pass looks at all nodes again, not at those near a change only."""
+    found = from_bytes(data)
+    if patch is not None:
+        patch.setattr(GraphView, "dirty_nodes", lambda view, what, ops, *_, **__: iter(view.with_ops(ops)))
+    with suppress(NothingToDo):
+        simplify(found)
+    return graphs.written(found)
+
+
+@settings(max_examples=40)
+@given(models())
+def test_nothing_is_overlooked(data: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        assert looked_at(data) == looked_at(data, patch)

@@ -60,14 +60,6 @@ def test_a_prefix_for_every_node_and_its_removal_give_back_the_file(name: str) -
     assert written(back) == data
 
 
-@pytest.mark.parametrize("name", BINARY)
-def test_a_graph_that_was_not_edited_is_written_as_it_was(name: str) -> None:
-    graph = gds.load(str(FOLDER / name))
-    for node in graph.nodes():
-        _ = node.inputs, node.controls, node.colocated, node.attr_keys
-    assert written(graph) == (FOLDER / name).read_bytes()
-
-
 UNSOUND = ("tfjs_iris_fused_raw.pb", "dl4j_scatter_nd_update_locking_rank1shape_1indices.pb")
 """Graphs that TensorFlow does not import."""
 

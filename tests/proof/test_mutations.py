@@ -165,6 +165,36 @@ def test_a_wrong_edit_is_caught(name: str, mutation: Mutation, both: Executor) -
         pytest.fail("nobody notices", pytrace=False)
 
 
+VALUES = ("inputs swapped", "next output", "weight scaled by a little", "another op", "inputs swapped in a function")
+SHOWN = ("t/scaled", "t/difference", "t/scale", "y", "sum", "turn", "apart", "twice", "less", "two", "u/scale")
+"""Nodes and functions that outputs of the model show."""
+ON_PURPOSE = frozenset(("reroute", "set-attr", "set-attr padding", "set-shape --fix-batch", "fuse-ops --xla"))
+"""Edits that change values on purpose, or by rounding."""
+
+
+def shown(name: str) -> list[Mutation]:
+    """Mutations that change a value of an output: of each kind one, a different one for each edit."""
+    groups: dict[str, list[Mutation]] = {}
+    unread = ["t/scale"] if name.startswith("remove -") else []
+    for mutation in spoilt(name) if name not in ON_PURPOSE else ():
+        if mutation.kind in VALUES and mutation.target in SHOWN and mutation.target not in unread:
+            groups.setdefault(mutation.kind, []).append(mutation)
+    return [found[list(EDITS).index(name) % len(found)] for found in groups.values()]
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_wrong_value_is_found_by_running_alone(name: str, both: Executor) -> None:
+    for mutation in shown(name):
+        graph = original()
+        result = EDITS[name](graph)
+        result.asked = None
+        mutation.spoil(graph)
+        both.load_bytes(EDITED, read_chunks(graph.chunks()))
+        with pytest.raises(ValidationError) as error:
+            prove(both, edited(graph, result), Overrides())
+        assert error.value.exit_code == 5, mutation.name
+
+
 # -- folds -------------------------------------------------------------------------------------------------------
 
 

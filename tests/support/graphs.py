@@ -439,11 +439,8 @@ def doubling_loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
     return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
 
 
-def counting_loop(*, endless: bool = False, says: str = "") -> Builder:
-    """A v1 while loop that counts to 3, or an endless one; inside, `square` and `fixed` are unused.
-
-    What it SAYS it prints in its first round.
-    """
+def counting_loop(*, endless: bool = False) -> Builder:
+    """A v1 while loop that counts to 3, or an endless one; inside, `square` and `fixed` are unused."""
     m = Builder()
     m.const("start", 0, "int32")
     frame = {"frame_name": "frame", "is_constant": False, "parallel_iterations": 1}
@@ -456,9 +453,7 @@ def counting_loop(*, endless: bool = False, says: str = "") -> Builder:
     m.node("switch", "Switch", ["merge", "condition"], T="int32")
     m.node("body", "Identity", ["switch:1"], T="int32")
     m.const("one", 1, "int32", ["^body"])
-    if says:
-        m.node("said", "Print", ["body", "body"], T="int32", U=["int32"], message=says, first_n=1, summarize=1)
-    m.node("added", "AddV2", ["said" if says else "body", "one"], T="int32")
+    m.typed("AddV2", "added", "body", "one", kind="int32")
     m.node("square", "Square", ["body"], T="int32")
     m.node("fixed", "Neg", ["one"], T="int32")
     m.node("next", "NextIteration", ["added"], T="int32")

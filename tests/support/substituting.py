@@ -10,7 +10,7 @@ from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
 from support.graphs import Builder, doubling_loop
-from support.spoiling import Edit, Spoil, exchanged, next_output, value, without_controls
+from support.spoiling import Edit
 
 DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
@@ -71,16 +71,6 @@ EDITS: dict[str, Edit] = {
     "insert into an input": lambda g: insert(g, "z", part().graph("part.pb"), scope="p"),
     "insert several": lambda g: insert(g, named("t/scaled", "t/difference", "z"), part().graph("part.pb")),
     "freeze-input": lambda g: freeze_input(g, {"z": "[[1, -2]]"}),
-}
-
-
-MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
-    "inputs of the model exchanged": (exchanged("t/result"), DIFFERS),
-    "a weight of the model": (value("t/scale", [2.000002, 3.0]), DIFFERS),
-    "an output beside it": (exchanged("apart"), DIFFERS),
-    "a control edge of the model": (without_controls("t/stored"), FAILS),
-    "the next output": (next_output("t/difference", 0), DIFFERS),
-    "rounds of a loop": (value("t/while/rounds", 4, "int32"), DIFFERS),
 }
 
 
