@@ -171,12 +171,12 @@ def write_form(
         return TextForm(model.graph, output)
     if form == "graph" or (form == "model" and model.container is None):
         return Form(model.graph)
-    from gdsurgeon.operation.saved_models import EditedModelForm, NewModelForm
+    from gdsurgeon.operation.saved_models import edited_model, new_model
 
     if form == "model":
         assert model.container is not None
-        return EditedModelForm(model.container, result, as_v1=as_v1)
-    return NewModelForm(model, result, output, is_slim=form == "slim")
+        return edited_model(model.container, result, as_v1=as_v1)
+    return new_model(model, result, output, is_slim=form == "slim")
 
 
 def is_undone(carried: Carried, first: Model, form: Form) -> bool:
