@@ -18,7 +18,7 @@ from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, UsageError, join
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import uniquely_named
-from gdsurgeon.operation.forms import Form
+from gdsurgeon.operation.forms import Form, FormName, form_of
 from gdsurgeon.operation.paths import (
     back_up_all,
     backup_path,
@@ -32,11 +32,10 @@ from gdsurgeon.operation.sequence import (
     Carried,
     Edit,
     Instruction,
-    ModelForm,
     carry_out,
     is_undone,
     together,
-    write_form,
+    with_keys,
 )
 from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -104,7 +103,7 @@ class Request(Data):
     require_change: bool = False
     changes_values: bool = False
     wanted: Wanted = ALL
-    form: ModelForm = "model"
+    form: FormName = "model"
     assets: tuple[str, ...] = ()
     as_v1: bool = False
     v2_check: bool = True
@@ -186,62 +185,19 @@ def operate(
     Raises:
         GdsurgeonError: of any kind; the input and an earlier output are unchanged, and no staged file is left.
     """
-    started = time.monotonic()
     location = locate(request)
-    request = replace(request, model=location.model)
     with ExitStack() as stack:
-        lock = stack.enter_context(lock_of(request.model, progress)) if location.is_replaced else None
-        proving = stack.enter_context(_started(request, progress)) if request.level in ("load", "run") else None
-        # TensorFlow loads while the program waits for standard input, which determines the kind of output.
-        output = stack.enter_context(_open_output(request, location.out))
-        output.replaces = lock.state if lock is not None else None
-        progress(Event("loading"))
-        model = _load(request, output, proving)
-        progress(Event("checking"))
-        known = _examine(request, model.graph, proving)
-        progress(Event("editing"))
-        instructions = [request.instruction(edits)] if callable(edits) else edits
-        carried = carry_out(model, instructions, output, check=request.level != "none")
-        if carried.form != request.form == "model":  # an edit of several has changed the form
-            request = replace(request, form=carried.form, becomes=_BECOMES[carried.form])
-            earlier, output = output, stack.enter_context(_open_output(request, locate(request).out))
-            output.files, output.replaces = earlier.files, earlier.replaces
-        outcome, form = _write(request, model, known, carried, output)
-        if outcome.proof.level == "unchanged":
-            proving = None
-
-        def publishing() -> None:
-            progress(Event("publishing"))
-            outcome.warnings += outcome.proof.warnings
-            outcome.seconds = time.monotonic() - started
-            before_publishing(outcome)
-
-        graph, steps = carried.model.graph, carried.steps or [_no_step(carried.model.graph)]
-        if proving is None and outcome.proof.level not in ("none", "unchanged"):
-            from gdsurgeon.proof.accounting import check_accounted
-
-            check_accounted(graph, steps[-1].result, form.graph)
-        is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
-        if proving is None and (request.dry_run or is_streamed):
-            _stream(request, graph, form, output, publishing)
-            return outcome
-        progress(Event("staging"))
-        checkpoint = stack.enter_context(checkpoint_of(graph))
-        staging = stack.enter_context(_staging(request, graph, output, checkpoint))
-        staged = _stage(request, graph, form, staging, checkpoint)
-        if proving is not None:
-            try:
-                outcome.proof = _prove(request, carried.model, steps, form, staged, proving, checkpoint)
-            except GdsurgeonError as error:
-                there = _release_warnings(str(error.facts.get("released", "")), request.target)
-                error.warnings = (*outcome.warnings, *there)
-                if isinstance(error, DiffersError):
-                    outcome.proof, outcome.seconds = error.proof, time.monotonic() - started
-                    outcome.warnings += error.proof.warnings
-                    on_difference(outcome, error)
-                raise
-        _publish(request, staging, publishing)
-        return outcome
+        operation = _Operation(replace(request, model=location.model), stack, progress)
+        operation.load(location)
+        operation.edit([request.instruction(edits)] if callable(edits) else edits)
+        operation.check()
+        try:
+            operation.prove()
+        except DiffersError as error:
+            on_difference(operation.outcome, error)
+            raise
+        operation.publish(before_publishing)
+        return operation.outcome
 
 
 class Location(NamedTuple):
@@ -275,12 +231,213 @@ def locate(request: Request) -> Location:
     return Location(model, out, request.in_place and not request.dry_run and is_there)
 
 
-def _started(request: Request, progress: Progress) -> Proving:
-    from gdsurgeon.operation.proving import Proving
+class _Operation:
+    """An operation in progress; its steps are called in the order of the methods.
 
-    reads = reads_of(request.model, request.wanted)
-    settings = request.settings._replace(reads=(*request.settings.reads, *reads, *request.assets))
-    return Proving(settings, request.overrides, request.level, progress)
+    Args:
+        request: with the path of the model.
+        stack: holds the lock, the processes and the outputs.
+        progress: called with every step.
+    """
+
+    outcome: Outcome
+    form: Form
+    carried: Carried
+    output: Output
+
+    def __init__(self, request: Request, stack: ExitStack, progress: Progress) -> None:
+        self.request, self.stack, self.progress = request, stack, progress
+        self.started = time.monotonic()
+        self.proving: Proving | None = None
+        self.staging: Output | None = None
+        self.warnings: Sequence[str] = ()
+        self.before: tuple[Signature | None, Counts | None] = None, None
+
+    def load(self, location: Location) -> None:
+        """Opens the output and the model, begins to load the model in TensorFlow, and checks the structure."""
+        request, enter = self.request, self.stack.enter_context
+        lock = enter(lock_of(request.model, self.progress)) if location.is_replaced else None
+        if request.level in ("load", "run"):
+            from gdsurgeon.operation.proving import Proving
+
+            reads = (*request.settings.reads, *reads_of(request.model, request.wanted), *request.assets)
+            settings = request.settings._replace(reads=reads)
+            self.proving = enter(Proving(settings, request.overrides, request.level, self.progress))
+        # TensorFlow loads while the program waits for standard input, which determines the kind of output.
+        self.output = enter(_open_output(request, location.out))
+        self.output.replaces = lock.state if lock is not None else None
+        self.progress(Event("loading"))
+        self.model = model = open_model(request.model, request.wanted)
+        self.output.files = model.container.files if model.container is not None else None
+        if request.repairs:
+            self.model = model = model._replace(graph=uniquely_named(model.graph))
+        model.graph.keeps_journal = False  # after an error, the graph is not used again
+        self.text = _is_text(request, model, self.output)
+        if not request.dry_run and not self.text:
+            check_takes_binary(self.output)
+        if self.proving is not None:
+            self.proving.begin(model.graph)
+            if request.evaluator is not None:
+                self.proving.lend(request.evaluator)
+        self.progress(Event("checking"))
+        if request.level == "none" or request.repairs:
+            return
+        from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
+
+        findings = require_sound(model.graph, request.tolerates)
+        self.warnings, self.before = findings.warnings, _seen(model.graph)
+        if apply_repairs(model.graph, findings) and self.proving is not None:
+            # TensorFlow refuses the file as it is: the result is compared with the repaired graph.
+            self.proving.begin(model.graph, repaired=True)
+
+    def edit(self, instructions: Sequence[Instruction]) -> None:
+        """Applies the edits."""
+        self.progress(Event("editing"))
+        self.carried = carried = carry_out(self.model, instructions, self.output, check=self.request.level != "none")
+        if carried.form != self.request.form == "model":  # an edit of several has changed the form
+            self.request = replace(self.request, form=carried.form, becomes=_BECOMES[carried.form])
+            earlier = self.output
+            self.output = self.stack.enter_context(_open_output(self.request, locate(self.request).out))
+            self.output.files, self.output.replaces = earlier.files, earlier.replaces
+            self.text = _is_text(self.request, self.model, self.output)
+
+    def check(self) -> None:
+        """Writes the result in its form, in memory, which checks its records; makes the outcome without a proof."""
+        request, carried, output, first = self.request, self.carried, self.output, self.model
+        graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
+        unchanged = EditResult(Intent(), (SameOutputs(even_alone=True),))
+        self.steps = carried.steps or [Step(graph.pristine(), graph, unchanged)]
+        is_same = bool(idle) and not graph.is_changed and not request.run_in
+        if is_same:
+            self.proving = None
+        after, counts = _seen(graph, always=self.before[0] is not None)
+        self.form = form = form_of(
+            carried.model, self.steps[-1].result, output, request.form, as_v1=request.as_v1, text=self.text
+        )
+        form.chunks = list(resolved(form.chunks))
+        form.served = with_keys(carried.served, form.served)
+        result = together(self.steps, carried.idle if carried.steps else ())
+        if request.form in ("model", "graph") and is_undone(carried, first, form):
+            if request.require_change:
+                raise NothingToDo("nothing would change: the edits cancel each other")
+            result.notes.append("the edits cancel each other: the result equals MODEL")
+        self.outcome = Outcome(
+            request,
+            output.name,
+            size_of(form.chunks),
+            result,
+            Proof("unchanged" if is_same else request.level),
+            self.before[1] or Counts(first.graph.store.layout.node_count, None),
+            counts,
+            self.before[0],
+            after,
+            [*self.warnings, *result.warnings],
+            0.0,
+            idle,
+            carried.steps,
+            lambda: output.has_appeared,
+            is_repaired=bool(idle) and graph.is_changed,
+        )
+
+    def prove(self) -> None:
+        """Stages the result, compares it with the expected model, and proves it.
+
+        Without a proof, a stream and the result of a dry run are not staged.
+        """
+        request, form, output, graph = self.request, self.form, self.output, self.carried.model.graph
+        if self.proving is None and self.outcome.proof.level not in ("none", "unchanged"):
+            from gdsurgeon.proof.accounting import check_accounted
+
+            check_accounted(graph, self.steps[-1].result, form.graph)
+        is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
+        if self.proving is None and (request.dry_run or is_streamed):
+            return
+        self.progress(Event("staging"))
+        checkpoint = self.stack.enter_context(checkpoint_of(graph))
+        if not request.dry_run:
+            place = output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
+        elif self._is_unfrozen:
+            from gdsurgeon.container.output import OutputTar
+            from gdsurgeon.edits.to_savedmodel import bundle_of
+
+            place = OutputTar("")
+            place.further_files = bundle_of(graph)
+        else:
+            place = OutputFile("-")
+        self.staging = self.stack.enter_context(place)
+        staged = place.stage(form.chunks)
+        graph.source.check_unchanged()
+        if not request.dry_run:
+            if checkpoint is not None:
+                checkpoint.check(os.path.dirname(staged))
+            form.check(staged)
+        if self.proving is None:
+            return
+        outcome = self.outcome
+        try:
+            outcome.proof = self._proof(self.proving, staged, checkpoint)
+        except GdsurgeonError as error:
+            there = _release_warnings(str(error.facts.get("released", "")), request.target)
+            error.warnings = (*outcome.warnings, *there)
+            if isinstance(error, DiffersError):
+                outcome.proof, outcome.seconds = error.proof, time.monotonic() - self.started
+                outcome.warnings += error.proof.warnings
+            raise
+
+    @property
+    def _is_unfrozen(self) -> bool:
+        """Whether the graph has variables whose checkpoint is written with it."""
+        serving = self.carried.model.graph.serving
+        has_values = serving is not None and serving.saver is not None and not serving.checkpoint
+        return self.request.form == "saved_model" and has_values
+
+    def _proof(self, proving: Proving, staged: str, checkpoint: CopiedCheckpoint | None) -> Proof:
+        """Proves the staged result: by runs here, by tf.saved_model.load, and in a different release."""
+        request, form, model = self.request, self.form, self.carried.model
+        graph, folder, folders = model.graph, os.path.dirname(staged), None
+        if checkpoint is not None:
+            proving.restart(checkpoint.for_proof())
+        elif self._is_unfrozen:
+            assert graph.serving is not None
+            graph.serving = graph.serving._replace(checkpoint=os.path.join(folder, CHECKPOINT))
+            proving.restart(folder)
+        if form.served is not None and request.v2_check and not request.dry_run:
+            from gdsurgeon.proof.served import Folders
+
+            tags = model.container.meta.tags if model.container is not None else ()
+            folders = Folders(model_folder(request.model), folder, tuple(sorted(tags)))
+            proving.begin_serving(graph, folders)
+        edited = form.loads_from(staged)
+        proof = proving.prove(self.steps, form.graph, edited, each=request.prove_each)
+        if form.served is not None and folders is not None:
+            proof.served = proving.check_served(graph, folders, form.served)
+        elif form.served is not None:
+            proof.served = "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+        if request.run_in:
+            released = proving.check_released(graph, edited, request.run_in)
+            proof.released = released.told
+            proof.warnings += _release_warnings(released.version, request.target)
+        return proof
+
+    def publish(self, before_publishing: Callable[[Outcome], None]) -> None:
+        """Makes the result appear with its backup and report, or none of them."""
+        request, outcome, output = self.request, self.outcome, self.staging or self.output
+        if self.staging is not None and output.replaces is not None:
+            check_state(request.model, output.replaces)
+        with ExitStack() as stack:
+            back_up_all(request.model, request.backup if not request.dry_run else None, output, stack)
+            stack.enter_context(Earlier(request.report, output)).keep()
+            self.progress(Event("publishing"))
+            outcome.warnings += outcome.proof.warnings
+            outcome.seconds = time.monotonic() - self.started
+            before_publishing(outcome)
+            if request.dry_run:
+                return
+            if self.staging is not None:
+                output.publish()
+                return
+            output.stream(self.form.chunks)
+            self.carried.model.graph.source.check_unchanged()
 
 
 def _open_output(request: Request, out: str) -> Output:
@@ -305,25 +462,6 @@ def _open_output(request: Request, out: str) -> Output:
     return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
 
-# -- load, check and write --------------------------------------------------------------------------------------------
-
-
-def _load(request: Request, output: Output, proving: Proving | None) -> Model:
-    """Opens the model, and begins to load it in TensorFlow."""
-    model = open_model(request.model, request.wanted)
-    output.files = model.container.files if model.container is not None else None
-    if request.repairs:
-        model = model._replace(graph=uniquely_named(model.graph))
-    model.graph.keeps_journal = False  # after an error, the graph is not used again
-    if not request.dry_run and not _is_text(request, model, output):
-        check_takes_binary(output)
-    if proving is not None:
-        proving.begin(model.graph)
-        if request.evaluator is not None:
-            proving.lend(request.evaluator)
-    return model
-
-
 def _is_text(request: Request, model: Model, output: Output) -> bool:
     """Returns whether the output is a GraphDef as text."""
     if request.form != "graph" and (request.form != "model" or model.container is not None):
@@ -332,28 +470,6 @@ def _is_text(request: Request, model: Model, output: Output) -> bool:
     if request.text is not None:
         return request.text
     return is_text_name(request.out, was_text) if request.out is not None and not output.is_stream else was_text
-
-
-class Examined(NamedTuple):
-    """The warnings of the structural check, and the signature and the counts before the edit if they are known."""
-
-    warnings: Sequence[str] = ()
-    signature: Signature | None = None
-    counts: Counts | None = None
-
-
-def _examine(request: Request, graph: Graph, proving: Proving | None) -> Examined:
-    """Checks the structure, and repairs small faults."""
-    if request.level == "none" or request.repairs:
-        return Examined()
-    from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
-
-    findings = require_sound(graph, request.tolerates)
-    seen = _seen(graph)
-    if apply_repairs(graph, findings) and proving is not None:
-        # TensorFlow refuses the file as it is: the result is compared with the repaired graph.
-        proving.begin(graph, repaired=True)
-    return Examined(findings.warnings, *seen)
 
 
 def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Counts]:
@@ -366,49 +482,6 @@ def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Coun
     return signature(graph), Counts(graph.node_count, op_counts(graph))
 
 
-def _no_step(graph: Graph) -> Step:
-    """Returns the step of edits that changed nothing: the outputs are equal."""
-    return Step(graph.pristine(), graph, EditResult(Intent(), (SameOutputs(even_alone=True),)))
-
-
-def _write(request: Request, first: Model, known: Examined, carried: Carried, output: Output) -> tuple[Outcome, Form]:
-    """Writes the result of the edits in its form; returns the outcome without a proof, and the form."""
-    graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
-    steps = carried.steps or [_no_step(graph)]
-    is_same = bool(idle) and not graph.is_changed and not request.run_in
-    after, counts = _seen(graph, always=known.signature is not None)
-    text = _is_text(request, first, output)
-    form = write_form(carried.model, steps[-1].result, output, request.form, as_v1=request.as_v1, text=text)
-    form.chunks = list(resolved(form.chunks))
-    form.served = carried.served_with(form.served)
-    result = together(steps, carried.idle if carried.steps else ())
-    if request.form in ("model", "graph") and is_undone(carried, first, form):
-        if request.require_change:
-            raise NothingToDo("nothing would change: the edits cancel each other")
-        result.notes.append("the edits cancel each other: the result equals MODEL")
-    outcome = Outcome(
-        request,
-        output.name,
-        size_of(form.chunks),
-        result,
-        Proof("unchanged" if is_same else request.level),
-        known.counts or Counts(first.graph.store.layout.node_count, None),
-        counts,
-        known.signature,
-        after,
-        [*known.warnings, *result.warnings],
-        0.0,
-        idle,
-        carried.steps,
-        lambda: output.has_appeared,
-        is_repaired=bool(idle) and graph.is_changed,
-    )
-    return outcome, form
-
-
-# -- stage, prove and publish -----------------------------------------------------------------------------------------
-
-
 def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
     """Returns the new checkpoint for copied variables; without copies, None."""
     if graph.serving is None or not graph.serving.adds_keys:
@@ -416,74 +489,6 @@ def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | Non
     from gdsurgeon.operation.checkpoint import CopiedCheckpoint
 
     return CopiedCheckpoint(graph)
-
-
-def _is_unfrozen(request: Request, graph: Graph) -> bool:
-    """Returns whether `graph` has variables whose checkpoint is written with it."""
-    serving = graph.serving
-    return request.form == "saved_model" and bool(serving and serving.saver is not None and not serving.checkpoint)
-
-
-def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
-    """Returns the place where the model is staged, with its checkpoint; in a dry run, a temporary place."""
-    if not request.dry_run:
-        return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
-    if not _is_unfrozen(request, graph):
-        return OutputFile("-")
-    from gdsurgeon.container.output import OutputTar
-    from gdsurgeon.edits.to_savedmodel import bundle_of
-
-    place = OutputTar("")
-    place.further_files = bundle_of(graph)
-    return place
-
-
-def _stage(request: Request, graph: Graph, form: Form, staging: Output, checkpoint: CopiedCheckpoint | None) -> str:
-    """Writes the staged files, and compares them with the expected model; returns the path of the graph's file."""
-    staged = staging.stage(form.chunks)
-    graph.source.check_unchanged()
-    if not request.dry_run:
-        if checkpoint is not None:
-            checkpoint.check(os.path.dirname(staged))
-        form.check(staged)
-    return staged
-
-
-def _prove(
-    request: Request,
-    model: Model,
-    steps: Sequence[Step],
-    form: Form,
-    staged: str,
-    proving: Proving,
-    checkpoint: CopiedCheckpoint | None,
-) -> Proof:
-    """Proves the staged result: by runs here, by tf.saved_model.load, and in a different release."""
-    graph, folder = model.graph, os.path.dirname(staged)
-    if checkpoint is not None:
-        proving.restart(checkpoint.for_proof())
-    elif _is_unfrozen(request, graph):
-        assert graph.serving is not None
-        graph.serving = graph.serving._replace(checkpoint=os.path.join(folder, CHECKPOINT))
-        proving.restart(folder)
-    folders = None
-    if form.served is not None and request.v2_check and not request.dry_run:
-        from gdsurgeon.proof.served import Folders
-
-        tags = model.container.meta.tags if model.container is not None else ()
-        folders = Folders(model_folder(request.model), folder, tuple(sorted(tags)))
-        proving.begin_serving(graph, folders)
-    edited = form.loads_from(staged)
-    proof = proving.prove(steps, form.graph, edited, each=request.prove_each)
-    if form.served is not None and folders is not None:
-        proof.served = proving.check_served(graph, folders, form.served)
-    elif form.served is not None:
-        proof.served = "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
-    if request.run_in:
-        released = proving.check_released(graph, edited, request.run_in)
-        proof.released = released.told
-        proof.warnings += _release_warnings(released.version, request.target)
-    return proof
 
 
 def _release_warnings(version: str, target: str) -> list[str]:
@@ -494,25 +499,3 @@ def _release_warnings(version: str, target: str) -> list[str]:
         "{run_in} is TensorFlow {version}, but {target} is {wanted}; whether the target runs the graph was not tested"
     )
     return [Line(line, version=printable(version), wanted=printable(target))]
-
-
-def _publish(request: Request, staging: Output, publishing: Callable[[], None]) -> None:
-    """Makes the result appear with its backup and report, or none of them."""
-    if staging.replaces is not None:
-        check_state(request.model, staging.replaces)
-    with ExitStack() as stack:
-        back_up_all(request.model, request.backup if not request.dry_run else None, staging, stack)
-        stack.enter_context(Earlier(request.report, staging)).keep()
-        publishing()
-        if not request.dry_run:
-            staging.publish()
-
-
-def _stream(request: Request, graph: Graph, form: Form, output: Output, publishing: Callable[[], None]) -> None:
-    """Writes the result without staging, because no check reads it; in a dry run it is not written."""
-    with Earlier(request.report, output) as earlier:
-        earlier.keep()
-        publishing()
-        if not request.dry_run:
-            output.stream(form.chunks)
-            graph.source.check_unchanged()

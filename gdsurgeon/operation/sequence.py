@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult, checked_result, on_purpose
@@ -20,15 +20,14 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.forms import Form, TextForm
+from gdsurgeon.operation.forms import Form, FormName, form_of
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
-ModelForm = Literal["model", "graph", "saved_model", "slim"]
-FORMS: dict[str, ModelForm] = {"freeze": "graph", "to_savedmodel": "saved_model", "slim": "slim"}
+FORMS: dict[str, FormName] = {"freeze": "graph", "to_savedmodel": "saved_model", "slim": "slim"}
 """The form of the model after edits that change it."""
 
 
@@ -48,7 +47,7 @@ class Instruction(NamedTuple):
     called: str = ""
     functions: tuple[str, ...] = ()
     require_change: bool = False
-    form: ModelForm = "model"
+    form: FormName = "model"
     changes_values: bool = False
 
     def apply(self, graph: Graph, *, check: bool) -> EditResult:
@@ -107,14 +106,8 @@ class Carried(Data):
     model: Model
     steps: list[Step] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    served: list[str] | None = None
-    form: ModelForm = "model"
-
-    def served_with(self, last: Sequence[str] | None) -> list[str] | None:
-        """Returns `served` with the keys of `last`."""
-        if self.served is None and last is None:
-            return None
-        return list(dict.fromkeys([*(self.served or ()), *(last or ())]))
+    served: Sequence[str] | None = None
+    form: FormName = "model"
 
 
 def carry_out(model: Model, instructions: Sequence[Instruction], output: Output, *, check: bool) -> Carried:
@@ -150,33 +143,6 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
         out.model = opened
         out.steps.append(Step(opened.graph.pristine(), opened.graph, result, instruction.called))
     return out
-
-
-def write_form(
-    model: Model,
-    result: EditResult,
-    output: Output,
-    form: ModelForm = "model",
-    *,
-    as_v1: bool = False,
-    text: bool = False,
-) -> Form:
-    """Writes an edited model in a form, see `gdsurgeon.operation.edit.Request`; with `text`, a GraphDef as text.
-
-    Raises:
-        OutputError: it is larger than TensorFlow can load.
-        EditError, InputError, ValidationError: the records around the graph cannot be written, or would not be valid.
-    """
-    if text:
-        return TextForm(model.graph, output)
-    if form == "graph" or (form == "model" and model.container is None):
-        return Form(model.graph)
-    from gdsurgeon.operation.saved_models import edited_model, new_model
-
-    if form == "model":
-        assert model.container is not None
-        return edited_model(model.container, result, as_v1=as_v1)
-    return new_model(model, result, output, is_slim=form == "slim")
 
 
 def is_undone(carried: Carried, first: Model, form: Form) -> bool:
@@ -225,7 +191,7 @@ def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> 
         error.place_at(called)
         raise error
     try:
-        form = write_form(model, step.result, output)
+        form = form_of(model, step.result, output)
         if check:
             from gdsurgeon.proof.accounting import check_accounted
 
@@ -233,7 +199,7 @@ def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> 
     except GdsurgeonError as error:
         error.place_at(step.called)
         raise
-    carried.served = carried.served_with(form.served)
+    carried.served = with_keys(carried.served, form.served)
     source = ChunkSource(resolved(form.chunks), model.graph.source_name)
     if model.container is not None:
         container = model.container.reopened(source)
@@ -241,31 +207,30 @@ def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> 
     return Model(Graph(source), None)
 
 
+def with_keys(served: Sequence[str] | None, last: Sequence[str] | None) -> Sequence[str] | None:
+    """Returns the keys of `served` and `last`, see `Form.served`."""
+    return None if served is None and last is None else list(dict.fromkeys([*(served or ()), *(last or ())]))
+
+
 def what_became(steps: Sequence[Step], name: str) -> str:
     """Returns which of `steps` renamed or removed the node `name`, such as ``line 3 renamed it to 'b'``; or ''.
 
     A name that ends in a slash is a scope; then its first renamed or removed node is described.
     """
-    for first, step in reversed(list(enumerate(steps))):
-        intent, called = step.result.intent, "it"
-        old: str | None = name if name in intent.renamed or name in intent.removed else None
-        if name.endswith("/"):
-            old = next((node for node in (*intent.renamed, *intent.removed) if node.startswith(name)), None)
-            called = quoted(old or "")
-        if old is not None:
-            return ", ".join(_fates(steps[first:], old, called))
-    return ""
-
-
-def _fates(steps: Sequence[Step], name: str, called: str) -> list[str]:
     out: list[str] = []
+    now = called = ""
     for step in steps:
         intent = step.result.intent
+        gone = (*intent.renamed, *intent.removed)
+        first = next((node for node in gone if node == name or (name[-1:] == "/" and node.startswith(name))), None)
+        if first is not None:
+            out, now, called = [], first, "it" if first == name else quoted(first)
         _, colon, number = step.called.rpartition(":")
         place = f"line {number}" if colon else printable(step.called)  # `fix.gds:3`, or the number of an edit
-        if name in intent.renamed:
-            name = intent.renamed[name]
-            out.append(f"{place} to {quoted(name)}" if out else f"{place} renamed {called} to {quoted(name)}")
-        elif name in intent.removed:
-            return [*out, f"{place} removed {'that' if out else called}"]
-    return out
+        if now in intent.renamed:
+            now = intent.renamed[now]
+            out.append(f"{place} to {quoted(now)}" if out else f"{place} renamed {called} to {quoted(now)}")
+        elif now in intent.removed:
+            out.append(f"{place} removed {'that' if out else called}")
+            now = ""
+    return ", ".join(out)
