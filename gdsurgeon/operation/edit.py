@@ -375,7 +375,7 @@ class _Operation:
             return
         outcome = self.outcome
         try:
-            outcome.proof = self._proof(self.proving, staged, checkpoint)
+            outcome.proof = self._proof(staged, checkpoint)
         except GdsurgeonError as error:
             there = _release_warnings(str(error.facts.get("released", "")), request.target)
             error.warnings = (*outcome.warnings, *there)
@@ -391,10 +391,11 @@ class _Operation:
         has_values = serving is not None and serving.saver is not None and not serving.checkpoint
         return self.request.form == "saved_model" and has_values
 
-    def _proof(self, proving: Proving, staged: str, checkpoint: CopiedCheckpoint | None) -> Proof:
+    def _proof(self, staged: str, checkpoint: CopiedCheckpoint | None) -> Proof:
         """Proves the staged result: by runs here, by tf.saved_model.load, and in a different release."""
-        request, form, model = self.request, self.form, self.carried.model
+        request, form, model, proving = self.request, self.form, self.carried.model, self.proving
         graph, folder, folders = model.graph, os.path.dirname(staged), None
+        assert proving is not None
         if checkpoint is not None:
             proving.restart(checkpoint.for_proof())
         elif self._is_unfrozen:
