@@ -24,7 +24,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.parts import Mapped, add_postprocessing, add_preprocessing
 from gdsurgeon.errors import (
     EditError,
-    GdsurgeonError,
+    Json,
     Line,
     NotValidatedError,
     OutputError,
@@ -46,7 +46,7 @@ from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, profiles
 from gdsurgeon.proof.differences import GraphDifference, listed_differences, run_apart, summed_up
-from gdsurgeon.proof.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
+from gdsurgeon.proof.divergence import Divergence, DivergenceSearch, Reduced, reduced
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.models import (
     Golden,
@@ -242,28 +242,19 @@ def check_request(request: ValidateRequest) -> None:
     sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
     if sources.count("-") > 1:
         raise UsageError("only one graph can be read from standard input", code="conflicting-options")
-    recorded = two or request.golden is not None
-    for name, is_there, needed in (
-        ("first_divergence", two, "two models"),
-        ("reduce", two, "two models"),
-        ("names", is_other, "two models"),
-        ("pre", is_other, "two models"),
-        ("post", is_other, "two models"),
+    for names, is_there, needed in (
+        ("first_divergence reduce", two, "two models"),
+        ("names pre post strict", is_other, "two models"),
         ("pre_map", request.pre is not None, Line("{pre}")),
         ("post_map", request.post is not None, Line("{post}")),
-        ("rtol", recorded, Line("two models, or {golden}")),
-        ("atol", recorded, Line("two models, or {golden}")),
-        ("strict", is_other, "two models"),
+        ("rtol atol", two or request.golden is not None, Line("two models, or {golden}")),
         ("lockstep", request.first_divergence or request.reduce is not None, Line("{first_divergence}")),
     ):
-        value = getattr(request, name)
-        is_given = (
-            bool(value) if isinstance(value, Sequence) and not isinstance(value, str) else value not in (None, "")
-        )
-        if is_given and value is not False and not is_there:
-            argument = named_argument(name)
-            line = Line("{argument} needs {needed}", argument=argument, needed=needed)
-            raise UsageError(line, code="missing-option", option=argument, expected=needed)
+        for name in names.split():
+            value = getattr(request, name)
+            if (value or isinstance(value, float)) and not is_there:
+                line = Line("{argument} needs {needed}", argument=named_argument(name), needed=needed)
+                raise UsageError(line, code="missing-option", option=named_argument(name), expected=needed)
     for name in ("rtol", "atol"):
         tolerance = getattr(request, name)
         if tolerance is not None and not math.isfinite(tolerance):
@@ -280,8 +271,8 @@ def check_request(request: ValidateRequest) -> None:
     if request.level != "run" and (two or any(idle)):
         text = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
         raise UsageError(Line(text, given=request.level), code="conflicting-options", option="level")
-    names = ("reduce", "save_outputs", "save_feeds")
-    written = [(named_argument(name), path) for name in names if (path := getattr(request, name)) is not None]
+    paths = {"reduce": request.reduce, "save_outputs": request.save_outputs, "save_feeds": request.save_feeds}
+    written = [(named_argument(name), path) for name, path in paths.items() if path is not None]
     streams = [argument for argument, path in written if path in STANDARD_OUTPUT]
     streams += [Line("{as_json}")] * request.as_json
     if len(streams) > 1:
@@ -328,94 +319,70 @@ class _Validation:
     """A validation in progress."""
 
     def __init__(self, verdict: Verdict, executor: Executor) -> None:
-        self.verdict = verdict
-        self.request = verdict.request
-        self.executor = executor
-        paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
-        executor.called |= {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
+        self.verdict, self.request, self.executor = verdict, verdict.request, executor
+        request = self.request
+        paths = {ORIGINAL: request.model, EDITED: request.other or request.model}
+        executor.called |= {**paths, OPTIMIZED: f"{request.model}, optimised"}
         self.started = time.monotonic()
         self.models: dict[Graph | None, Container | None] = {}
-        self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
+        self.recording = Recording(request.save_feeds, request.save_outputs)
         # A path that cannot be written is refused now rather than after the work.
-        self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
-        for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
+        self.piece_file = OutputFile(request.reduce) if request.reduce is not None else None
+        for path in (request.save_feeds, request.save_outputs, request.reduce):
             if path is not None and OutputFile(path).is_terminal():
                 text = "the binary result cannot be written to a terminal"
                 raise UsageError(text, hint="give FILE, or use a pipe", code="is-a-terminal")
 
     def run(self) -> None:
         """Checks, loads and runs the models."""
-        request = self.request
+        request, verdict = self.request, self.verdict
         self.model = self._sound(request.model)
         self.overrides = as_meant(request.overrides, self.model)
         self.outputs = [tensor_meant(self.model, name) for name in request.outputs]
         self.other = self._sound(request.other) if request.other is not None else None
         parts = [self._sound(path) if path is not None else None for path in (request.pre, request.post)]
         self.composed = self._with_parts(*parts) if any(parts) else self.model
-        self._compare_surroundings()
+        mine, theirs = (self.models.get(graph) for graph in (self.model, self.other))
+        if mine is not None and theirs is not None and self.other is not None:
+            names = self._names_of_signatures()
+            verdict.surroundings = compare_surroundings(mine, theirs, names, request.wanted.signatures)
         if request.level != "structure":
             self._load()
         if request.level == "run":
-            self._run()
-        self._check_surroundings()
-
-    def _run(self) -> None:
-        """Runs the models, and writes the recorded values."""
-        request = self.request
-        devices = [self.executor.check_device(device) for device in request.devices]
-        self.device = " and ".join(devices) or self.executor.check_device()
-        try:
-            if self.other is not None or request.devices:
-                self._compare()
-            else:
-                self._run_alone()
-        except DiffersError:  # a verdict as well
+            devices = [self.executor.check_device(device) for device in request.devices]
+            self.device = " and ".join(devices) or self.executor.check_device()
             try:
-                self.verdict.written += self.recording.write()
-            except OutputError as error:  # it must not hide the failure
-                self.verdict.warnings.append(error.message)
-            raise
-        self.verdict.written += self.recording.write()
-        if self.verdict.proof is not None:
-            self.verdict.proof.check_whole()
+                self._run()
+            except DiffersError:  # a verdict as well
+                try:
+                    verdict.written += self.recording.write()
+                except OutputError as error:  # it must not hide the failure
+                    verdict.warnings.append(error.message)
+                raise
+            verdict.written += self.recording.write()
+            if verdict.proof is not None:
+                verdict.proof.check_whole()
+        # If only parts of the models are compared, their signatures may differ.
+        is_part = request.outputs or request.pre or request.post
+        served = [item for item in verdict.surroundings if not is_part and changes_what_is_served(item)]
+        if served:
+            what = f"the models have different signatures, in {counted(len(served), 'place')}:"
+            raise _differs(what, [item.text for item in served], places=served)
+        if request.strict and verdict.surroundings:
+            found = verdict.surroundings
+            what = f"the models differ outside their graphs, in {counted(len(found), 'place')}:"
+            raise _differs(what, [item.text for item in found], places=found)
 
     # -- structure and loading ----------------------------------------------------------------------------------
 
     def _sound(self, path: str) -> Graph:
         self.executor.progress(Event("loading"))
-        model = open_model(path, self.request.wanted)
-        graph = model.graph
-        self.models[graph] = model.container
+        graph, container = open_model(path, self.request.wanted)
+        self.models[graph] = container
         self.executor.progress(Event("checking"))
-        findings = require_sound(graph)
-        self.verdict.warnings += findings.warnings
+        self.verdict.warnings += require_sound(graph).warnings
         self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
         return graph
-
-    def _compare_surroundings(self) -> None:
-        """Compares the records outside the graphs of two models."""
-        other, (mine, theirs) = self.request.other, (self.models.get(graph) for graph in (self.model, self.other))
-        if other is not None and mine is not None and theirs is not None:
-            names = self._names_of_signatures()
-            self.verdict.surroundings = compare_surroundings(mine, theirs, names, self.request.wanted.signatures)
-
-    def _check_surroundings(self) -> None:
-        """Raises ValidationError if clients of a loader would get different results; if strict, for any difference.
-
-        If only parts of the models are compared, their signatures may differ.
-        """
-        found = self.verdict.surroundings
-        is_part = self.request.outputs or self.request.pre or self.request.post
-        served = [item for item in found if not is_part and changes_what_is_served(item)]
-        wrong = served or (found if self.request.strict else [])
-        if wrong:
-            what = "the models have different signatures" if served else "the models differ outside their graphs"
-            raise ValidationError(
-                f"{what}, in {counted(len(wrong), 'place')}:",
-                details=first_lines([item.text for item in wrong], MOST_DETAILS),
-                code="differs",
-                facts={"count": len(wrong), "places": [item.as_json() for item in wrong[:MOST_DETAILS]]},
-            )
 
     def _names_of_signatures(self) -> dict[str, str]:
         """Returns the names in the other model of nodes of the model: the given names, and those from signatures.
@@ -450,65 +417,39 @@ class _Validation:
 
     # -- running ------------------------------------------------------------------------------------------------
 
-    def _try_out(
-        self,
-        trial: Trial,
-        check: Callable[[Proof], None] | None = None,
-        each: Callable[[Trial, int], None] | None = None,
-    ) -> None:
-        """Runs a trial, calls `each` after each sample, and checks the proof; the verdict also has a failed proof."""
-        try:
-            for sample in trial.each_sample():
-                if each is not None:
-                    each(trial, sample)
-            if check is not None:
-                check(trial.proof)
-        except GdsurgeonError:
-            self._note(trial.proof)
-            raise
-        self._note(trial.proof)
-
-    def _note(self, proof: Proof) -> None:
-        if proof.samples or proof.outputs:
-            finish(proof, self.executor, self.device, self.started)
-            self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
-            if proof.optimized:
-                self.verdict.optimized = proof
-            else:
-                self.verdict.proof = proof
-
-    def _run_alone(self) -> None:
+    def _run(self) -> None:
+        """Runs the models as written and then optimized, and compares and measures them."""
         request, executor = self.request, self.executor
+        session = Session(executor, self._change(), self.overrides) if len(self._graphs()) > 1 else None
         golden = Golden()
-        if request.golden is not None:
-            recorded = load_archive(request.golden, "the recorded outputs")
-            golden = Golden(printable(os.path.basename(request.golden)), recorded)
-        if request.all_recorded and len(golden.samples) > executor.settings.samples:
-            executor.settings = executor.settings._replace(samples=len(golden.samples))
-        tolerance = request.rtol or 0.0, request.atol or 0.0
-        trial = model_trial(executor, self.model, self.overrides, self.outputs, golden, *tolerance)
-        self._try_out(trial, partial(check_compared, golden) if golden.samples else None, self._note_and_record)
-        self._cover(trial)
-        if request.grappler:
-            executor.load_source(OPTIMIZED, self.model, optimize=True)
-            trial = optimized_trial(trial, OPTIMIZED)
-            self._try_out(trial)
-        self._profile(trial)
-
-    def _compare(self) -> None:
-        session = Session(self.executor, self._change(), self.overrides)
-        first = trial = self._comparison(session)
+        if session is not None:
+            first = self._comparison(session)
+        else:
+            if request.golden is not None:
+                recorded = load_archive(request.golden, "the recorded outputs")
+                golden = Golden(printable(os.path.basename(request.golden)), recorded)
+            if request.all_recorded and len(golden.samples) > executor.settings.samples:
+                executor.settings = executor.settings._replace(samples=len(golden.samples))
+            tolerance = request.rtol or 0.0, request.atol or 0.0
+            first = model_trial(executor, self.model, self.overrides, self.outputs, golden, *tolerance)
+        check = something_compared if session is not None else partial(check_compared, golden)
         try:
-            self._try_out(trial, something_compared, self._record)
+            self._try_out(first, check if session is not None or golden.samples else None, is_first=True)
         except DiffersError:
-            self._profile(trial)
-            self._attribute(session, first)
+            if session is not None:
+                self._profile(first)
+                self._attribute(session, first)
             raise
-        if self.request.pre is None:
-            self._cover(trial)
-        if self.request.grappler:
+        if request.pre is None:
+            self._cover(first)
+        trial = first
+        if request.grappler and session is None:
+            executor.load_source(OPTIMIZED, self.model, optimize=True)
+            trial = optimized_trial(first, OPTIMIZED)
+            self._try_out(trial)
+        elif request.grappler:
             self._load(optimize=True)  # with the shapes that ran before: kernels may crash with other shapes
-            trial = optimized_again(trial)
+            trial = optimized_again(first)
             try:
                 self._try_out(trial, something_compared)
             except DiffersError as differs:
@@ -518,15 +459,29 @@ class _Validation:
                 differs.advice = ("allow-difference",)
                 raise
         self._profile(trial)
-        if self.other is not None:
+        if session is not None and self.other is not None:
             self._account(session, first)
 
-    def _note_and_record(self, trial: Trial, sample: int) -> None:
-        note_statistics(self.verdict.statistics, trial, sample)
-        self._record(trial, sample)
-
-    def _record(self, trial: Trial, sample: int) -> None:
-        self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+    def _try_out(self, trial: Trial, check: Callable[[Proof], None] | None = None, *, is_first: bool = False) -> None:
+        """Runs a trial and checks the proof; the verdict also has a failed proof. The first trial is recorded."""
+        verdict = self.verdict
+        try:
+            for sample in trial.each_sample():
+                if is_first and len(self._graphs()) == 1:
+                    note_statistics(verdict.statistics, trial, sample)
+                if is_first:
+                    self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+            if check is not None:
+                check(trial.proof)
+        finally:
+            proof = trial.proof
+            if proof.samples or proof.outputs:
+                finish(proof, self.executor, self.device, self.started)
+                verdict.warnings += [w for w in proof.warnings if w not in verdict.warnings]
+                if proof.optimized:
+                    verdict.optimized = proof
+                else:
+                    verdict.proof = proof
 
     def _account(self, session: Session, trial: Trial) -> None:
         """Finds differences of the graphs that no output has shown."""
@@ -540,12 +495,9 @@ class _Validation:
         self.verdict.differences = differences
         unshown = list(summed_up(differences))
         if unshown and self.request.strict:
-            raise ValidationError(
-                f"the outputs agree, but the graphs have {counted(len(unshown), 'difference')} that no output shows:",
-                details=first_lines(unshown, MOST_DETAILS),
-                code="unshown-differences",
-                facts={"count": len(unshown)},
-            )
+            count = counted(len(unshown), "difference")
+            what = f"the outputs agree, but the graphs have {count} that no output shows:"
+            raise _differs(what, unshown, "unshown-differences")
 
     def _profile(self, trial: Trial) -> None:
         """Measures the graphs in their current state."""
@@ -575,12 +527,13 @@ class _Validation:
 
     def _comparison(self, session: Session) -> Trial:
         request = self.request
+        inner = f"{stem(self.model)}({'pre(x)' if request.pre is not None else 'x'})"
         return compared_models(
             session,
             self.outputs,
             rtol=request.rtol or 0.0,
             atol=request.atol or 0.0,
-            around=self._equation(),
+            around=f"post({inner})" if request.post is not None else inner,
             ignored=frozenset(self.composed.names()) - frozenset(self.model.names()),
             judged=not request.devices or request.rtol is not None or request.atol is not None,
         )
@@ -600,11 +553,6 @@ class _Validation:
                 line = Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name))
                 raise UsageError(line, code="given-twice", node=mine.node.name)
         return Change(self.composed, self.other, EditResult(intent), printable(self.other.source_name))
-
-    def _equation(self) -> str:
-        """Returns the right side of the equation that is checked, such as ``post(model(pre(x)))``."""
-        inner = f"{stem(self.model)}({'pre(x)' if self.request.pre is not None else 'x'})"
-        return f"post({inner})" if self.request.post is not None else inner
 
     def _with_parts(self, pre: Graph | None, post: Graph | None) -> Graph:
         """Returns the model with the graph `pre` before its inputs and the graph `post` after its outputs.
@@ -631,29 +579,35 @@ class _Validation:
 
     def _attribute(self, session: Session, trial: Trial) -> None:
         """Finds the cause of a difference in the graphs as written, because the optimizer merges nodes."""
-        request, failure = self.request, trial.failure
+        request, failure, verdict = self.request, trial.failure, self.verdict
         if not (request.first_divergence or request.reduce) or failure is None:
             return
         self.executor.progress(Event("searching"))
         search = DivergenceSearch(session, trial, failure)
-        self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
-        if request.reduce is not None:
-            self._reduce(search, self.verdict.divergence.guilty, request.reduce)
-
-    def _reduce(self, search: DivergenceSearch, guilty: Sequence[Guilty], path: str) -> None:
+        verdict.divergence = search.lockstep() if request.lockstep else search.first()
+        guilty, path = verdict.divergence.guilty, request.reduce
+        if path is None or self.piece_file is None:
+            return
+        if not guilty:
+            verdict.warnings.append("no single node causes the difference, so nothing was reduced")
+            return
         try:
-            if not guilty:
-                raise NotValidatedError(
-                    "no single node causes the difference, so nothing was reduced", code="not-reduced"
-                )
             piece = reduced(search, guilty[0])
         except NotValidatedError as error:
-            self.verdict.warnings.append(error.message)
+            verdict.warnings.append(error.message)
             return
-        assert self.piece_file is not None
         with self.piece_file as output:
-            data = to_text(piece.data) if is_text_name(path) else piece.data
-            output.stage([data])
+            output.stage([to_text(piece.data) if is_text_name(path) else piece.data])
             output.publish()
-        self.verdict.reduced = piece
-        self.verdict.written.append(path)
+        verdict.reduced = piece
+        verdict.written.append(path)
+
+
+def _differs(
+    message: str, lines: Sequence[str], code: str = "differs", places: Sequence[Surrounding] = ()
+) -> ValidationError:
+    """Returns the error for differences, one line each; `places` are the places of those outside the graphs."""
+    facts: dict[str, Json] = {"count": len(lines)}
+    if places:
+        facts["places"] = [item.as_json() for item in places[:MOST_DETAILS]]
+    return ValidationError(message, details=first_lines(lines, MOST_DETAILS), code=code, facts=facts)
