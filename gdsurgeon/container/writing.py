@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TypeOf = Callable[[Graph, Output], tuple[int, Shape]]
 """Returns the dtype and the shape of a tensor that a signature states."""
 FunctionOf = Callable[[Graph, str, Served, Collection[Node]], tuple[FunctionDef, Sequence[Node]]]
-"""Returns the function of a signature and the nodes that it captures, of those that have objects or are large."""
+"""Returns the function of a signature and the nodes that it captures: nodes with objects, and large constants."""
 TAG = "serve"
 _SCHEMA = 1
 _V2 = 2

@@ -18,7 +18,7 @@ from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, UsageError, join
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import uniquely_named
-from gdsurgeon.operation.forms import Form, FormName, form_of
+from gdsurgeon.operation.forms import Form, FormName
 from gdsurgeon.operation.paths import (
     back_up_all,
     backup_path,
@@ -33,6 +33,7 @@ from gdsurgeon.operation.sequence import (
     Edit,
     Instruction,
     carry_out,
+    form_of,
     is_undone,
     together,
     with_keys,

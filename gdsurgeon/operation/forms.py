@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gdsurgeon.errors import OutputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
-
-if TYPE_CHECKING:
-    from gdsurgeon.container.load import Model
-    from gdsurgeon.edits.claims import EditResult
 
 FormName = Literal["model", "graph", "saved_model", "slim"]
 """See `gdsurgeon.operation.edit.Request`."""
@@ -68,33 +64,6 @@ class TextForm(Form):
 
     def loads_from(self, staged: str) -> str | bytes:
         return self._binary
-
-
-def form_of(
-    model: Model,
-    result: EditResult,
-    output: Output,
-    form: FormName = "model",
-    *,
-    as_v1: bool = False,
-    text: bool = False,
-) -> Form:
-    """Writes an edited model in a form, see `gdsurgeon.operation.edit.Request`; with `text`, a GraphDef as text.
-
-    Raises:
-        OutputError: it is larger than TensorFlow can load.
-        EditError, InputError, ValidationError: the records around the graph cannot be written, or would not be valid.
-    """
-    if text:
-        return TextForm(model.graph, output)
-    if form == "graph" or (form == "model" and model.container is None):
-        return Form(model.graph)
-    from gdsurgeon.operation.saved_models import edited_model, new_model
-
-    if form == "model":
-        assert model.container is not None
-        return edited_model(model.container, result, as_v1=as_v1)
-    return new_model(model, result, output, is_slim=form == "slim")
 
 
 def check_size(graph: Graph, chunks: Sequence[Chunk]) -> None:

@@ -20,7 +20,7 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.forms import Form, FormName, form_of
+from gdsurgeon.operation.forms import Form, FormName, TextForm
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
@@ -143,6 +143,33 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
         out.model = opened
         out.steps.append(Step(opened.graph.pristine(), opened.graph, result, instruction.called))
     return out
+
+
+def form_of(
+    model: Model,
+    result: EditResult,
+    output: Output,
+    form: FormName = "model",
+    *,
+    as_v1: bool = False,
+    text: bool = False,
+) -> Form:
+    """Writes an edited model in a form, see `gdsurgeon.operation.edit.Request`; with `text`, a GraphDef as text.
+
+    Raises:
+        OutputError: it is larger than TensorFlow can load.
+        EditError, InputError, ValidationError: the records around the graph cannot be written, or would not be valid.
+    """
+    if text:
+        return TextForm(model.graph, output)
+    if form == "graph" or (form == "model" and model.container is None):
+        return Form(model.graph)
+    from gdsurgeon.operation.saved_models import edited_model, new_model
+
+    if form == "model":
+        assert model.container is not None
+        return edited_model(model.container, result, as_v1=as_v1)
+    return new_model(model, result, output, is_slim=form == "slim")
 
 
 def is_undone(carried: Carried, first: Model, form: Form) -> bool:

@@ -606,7 +606,7 @@ class _Validation:
 def _differs(
     message: str, lines: Sequence[str], code: str = "differs", places: Sequence[Surrounding] = ()
 ) -> ValidationError:
-    """Returns the error for differences, one line each; `places` are the places of those outside the graphs."""
+    """Returns the error for differences, one line each; `places` are outside the graphs."""
     facts: dict[str, Json] = {"count": len(lines)}
     if places:
         facts["places"] = [item.as_json() for item in places[:MOST_DETAILS]]
