@@ -53,6 +53,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.patterns.exact import RULES
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 
@@ -67,10 +68,10 @@ PASSES: dict[str, Pass | None] = {
     "unread": remove_unused,
     "control-edges": control_edges,
     CONDITIONS: conditions,
-    "checks": by_rules("checks"),
-    "stop-gradients": by_rules("stop-gradients"),
+    "checks": None,
+    "stop-gradients": None,
     "identities": identities,
-    "neutral": by_rules("neutral"),
+    "neutral": None,
     "pairs": pairs,
     "equal-nodes": equal_nodes,
     SAME_SHAPE: None,
@@ -80,7 +81,9 @@ PASSES: dict[str, Pass | None] = {
     BODIES: None,
     FUNCTIONS: None,
 }
-"""The passes, which are repeated in this order; constants and functions come last."""
+"""The passes, which are repeated in this order; constants and functions come last. None: applied by other code, or all
+that the pass does are the rules in `RULES`.
+"""
 MOST_OPS = 12
 """The number of ops in the summary."""
 
@@ -211,7 +214,10 @@ class _Work:
     ) -> None:
         self._before: Graph | None = before  # the graph before the next stage, if it was serialized
         self._graph, self._chosen, self._ends = graph, chosen, ends
-        passes = {name: found for name in chosen if (found := PASSES[name]) is not None}
+        passes = [found for name in chosen if (found := PASSES[name]) is not None]
+        rules = [name for name in chosen if name in RULES]
+        if rules:
+            passes.insert(sum(PASSES[name] is not None for name in chosen[: chosen.index(rules[0])]), by_rules(rules))
         self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None, self._snapshot)
         self._room = folds.max_growth
         self._engine = engine

@@ -403,9 +403,11 @@ class GraphView:
             what: the pass that is counted.
         """
         replaced = dict.fromkeys([*(code >> BITS for code in self._instead), *self._waited])
-        for user in dict.fromkeys(user for number in replaced for user in self.topology.users(number)):
+        going = {number for number in self._waited if not self.kept[number]}
+        users = dict.fromkeys(user for number in replaced for user in self.topology.users(number))
+        for user in users if not going else [user for user in users if user not in going]:
             self.set_inputs(user, self._committed(user) if user in self.waiting else self.data(user))
-        self.remove([number for number in self._waited if not self.kept[number]], what)
+        self.remove([number for number in self._waited if number in going], what)
         self._instead, self._equals, self._waited = {}, {}, {}
 
     def _committed(self, user: int) -> Iterator[int]:

@@ -172,42 +172,40 @@ def _bits(value: Constant) -> tuple[object, ...]:
     return value.dtype, value.shape, *map(repr, value.values)
 
 
-def by_rules(name: str) -> Pass:
-    """Returns the pass that applies the rules `name`; see `gdsurgeon.patterns.exact`."""
+def by_rules(names: Sequence[str]) -> Pass:
+    """Returns the pass that applies the rules of the passes `names`; see `gdsurgeon.patterns.exact`."""
+    rules: dict[str, list[tuple[str, ExactRule]]] = {}
+    for name in names:
+        for rule in exact_rules(name):
+            for op in rule.pattern.ops:
+                rules.setdefault(op, []).append((name, rule))
+    reach = max((rule.depth for each in rules.values() for _, rule in each), default=1)
 
     def run(view: GraphView) -> None:
-        _apply_rules(view, name)
-        view.commit(name)
+        replaced: dict[int, str] = {}
+        for number in view.dirty_nodes("rules", rules, reach=reach):
+            reads = view.data(number)
+            for name, rule in rules[view.ops[number]]:
+                if rule.is_forward:
+                    source, others = reads[0] if len(reads) == 1 else None, []
+                elif rule.needed and not any(view.ops[code >> BITS] in rule.needed for code in reads):
+                    continue
+                else:
+                    match = _Match(view, rule)
+                    source, others = match.kept(number), match.others
+                if source is not None and view.replace_all_uses(number, source, others):
+                    replaced[number] = name
+                    break
+        view.commit("")
+        view.counts.update(name for number, name in replaced.items() if view.removed[number])
+        view.counts.pop("", None)
 
     return run
 
 
-def _apply_rules(view: GraphView, name: str) -> None:
-    rules: dict[str, list[ExactRule]] = {}
-    for rule in exact_rules(name):
-        for op in rule.pattern.ops:
-            rules.setdefault(op, []).append(rule)
-    reach = max(rule.depth for rule in exact_rules(name))
-    for number in view.dirty_nodes(name, rules, reach=reach):
-        reads = view.data(number)
-        ops: list[str] = []
-        for rule in rules[view.ops[number]]:
-            if rule.is_forward:
-                if len(reads) == 1:
-                    view.replace_all_uses(number, reads[0])
-                continue
-            ops = ops or [view.ops[code >> BITS] for code in reads]
-            if not (rule.needed and rule.needed.isdisjoint(ops)):
-                match = _Match(view, rule)
-                source = match.kept(number)
-                if source is not None and view.replace_all_uses(number, source, match.others):
-                    break
-
-
 def identities(view: GraphView) -> None:
-    """Removes Identity, Snapshot and IdentityN nodes."""
-    _apply_rules(view, "identities")
-    for number in view.dirty_nodes("identities of several", ("IdentityN",)):
+    """Removes IdentityN nodes."""
+    for number in view.dirty_nodes("identities", ("IdentityN",)):
         view.replace_each_use(number, view.data(number))
     view.commit("identities")
 
@@ -216,13 +214,12 @@ RESHAPES = frozenset(("ExpandDims", "Reshape", "Squeeze"))
 
 
 def pairs(view: GraphView) -> None:
-    """Makes consumers of the second of two ops that cancel read the input of the first; merges chains of Reshape."""
+    """Makes consumers of a Pack of an Unpack read its input, and the reverse; merges chains of Reshape."""
     _unpack(view)
     for number in view.dirty_nodes("pairs of Packs", ("Pack",), reach=2):
         source = _packed_again(view, number)
         if source is not None:
             view.replace_all_uses(number, source)
-    _apply_rules(view, "pairs")
     view.commit("pairs")
     for number in view.dirty_nodes("pairs of reshapes", ("Reshape",), reach=2, through=RESHAPES):
         _read_past(view, number)

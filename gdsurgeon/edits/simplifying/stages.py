@@ -129,13 +129,13 @@ class How(Data):
 
     Attributes:
         chosen: the names of all chosen passes.
-        passes: the chosen passes that work on a view, by name.
+        passes: the chosen passes that work on a view.
         evaluate: see `gdsurgeon.edits.simplify.simplify`; None if values cannot be computed any more.
         before_change: called before the graph changes.
     """
 
     chosen: Sequence[str]
-    passes: Mapping[str, Pass]
+    passes: Sequence[Pass]
     evaluate: Evaluate | None
     before_change: Callable[[], object]
 
@@ -169,7 +169,7 @@ class Step(Data):
 
 def passed(view: GraphView, how: How) -> Step:
     """Runs the passes on a view until no pass changes anything."""
-    run_passes(view, how.passes.values())
+    run_passes(view, how.passes)
     return Step("simplify", carry_out(view, how.before_change), Counter(view.counts), {"passes": tuple(how.chosen)})
 
 
