@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
@@ -528,7 +528,6 @@ class Graph:
                 does not exist in the graph.
         """
         going = dict.fromkeys(nodes)
-        names = {node.base_name for node in going}
         for node in going:
             if node.extent is None:
                 raise EditError(
@@ -536,14 +535,9 @@ class Graph:
                     code="no-such-node",
                     node=node.name,
                 )
-            for user in self._users_besides(node, going, names):
-                raise EditError(
-                    f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
-                    code="has-consumers",
-                    node=node.name,
-                    consumers=[user.name],
-                )
-            for user in self.colocated_with(node) if self.has_colocations else ():
+        self._check_unused(going)
+        for node in going if self.has_colocations else ():
+            for user in self.colocated_with(node):
                 if user not in going:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it",
@@ -553,12 +547,21 @@ class Graph:
                     )
         self._overlay.drop(going)
 
-    def _users_besides(self, node: Node, going: Container[Node], names: Container[str | None]) -> Iterator[Node]:
-        """Yields the users of `node` that are not in `going`; `names` are the names of `going` in the file."""
-        base = () if node.base_name is None else self.store.users(node.base_name)
-        rest = [self.base_node(user) for user in base if user not in names]
-        rest += [user for user in self._overlay.users.get(node, ()) if user not in going]
-        return (user for user in rest if self._overlay.has(user) and user.reads(node))
+    def _check_unused(self, going: Collection[Node]) -> None:
+        """Raises EditError if a node that is not in `going` reads one of these nodes; looks at each user once."""
+        names = {node.base_name: None for node in going if node.base_name is not None}
+        base = dict.fromkeys(user for name in names for user in self.store.users(name) if user not in names)
+        users = dict.fromkeys(map(self.base_node, base))
+        users.update((user, None) for node in going for user in self._overlay.users.get(node, ()) if user not in going)
+        for user in filter(self._overlay.has, users):
+            for node in (*[read.node for read in user.inputs], *user.controls):
+                if node in going:
+                    raise EditError(
+                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
+                        code="has-consumers",
+                        node=node.name,
+                        consumers=[user.name],
+                    )
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:
         """Sets each of the data inputs `uses` to `new`; returns the number of inputs that have changed."""

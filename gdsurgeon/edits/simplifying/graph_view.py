@@ -65,6 +65,7 @@ class GraphView:
         self._pure: dict[str, bool | None] = {}
         self._references: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
+        self._scalars: dict[int, Constant | None] = {}
         self._inferred: Shapes | None = None
         self._memories: dict[Callable[[GraphView], object], object] = {}
         self._changes: list[int] = []  # the changed nodes, in order; some several times
@@ -151,7 +152,9 @@ class GraphView:
         codes = self.topology.inputs(number)
         if number in self.waiting:
             codes = [code for code in codes if code & CONTROL != CONTROL]
-        return list(map(self.now, codes) if self._instead or self._equals else codes)
+        if self._equals:
+            return list(map(self.now, codes))
+        return [self.now(code) if code in self._instead else code for code in codes]
 
     def has_control_outputs(self, number: int) -> bool:
         """Returns whether other nodes have a control dependency on a node."""
@@ -205,9 +208,11 @@ class GraphView:
     def scalar(self, code: int) -> Constant | None:
         """Returns the value of a scalar constant; None for other tensors, which are not decoded."""
         number = code >> BITS
-        if self.ops[number] == "Const" and number not in self._constants:
-            return constant(self.topology.node(number), only_scalar=True)
-        return self.constant(code)
+        if self.ops[number] != "Const":
+            return None
+        if number not in self._scalars:
+            self._scalars[number] = constant(self.topology.node(number), only_scalar=True)
+        return self._scalars[number]
 
     def must_keep(self, number: int) -> bool:
         """Returns whether a node must keep its name, or other nodes are colocated with it."""
