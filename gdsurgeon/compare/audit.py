@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.comparison import Comparison, difference_text
 from gdsurgeon.compare.intent import Facts, Intent, Value
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.text import an, or_nothing
 
 
 def audit(comparison: Comparison, intent: Intent, unsaid: str = "this was not requested") -> list[str]:
@@ -32,7 +31,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "this was not re
         *_added_and_removed(facts, intent, declared.replaced, unsaid),
         *_rewirings(facts, after, declared, unsaid),
         *(
-            f"{quoted(node)} {_alteration(what, was, now)}"
+            f"{quoted(node)} differs: {difference_text(what, was, now)}"
             for node, altered in facts.altered.items()
             for what, (was, now) in altered.items()
             if not declared.may_differ(node, what) and not declared.is_lost_neighbor(what, was, now)
@@ -139,22 +138,6 @@ def _rewirings(facts: Facts, after: Graph, declared: _Declared, unsaid: str) -> 
         node = after.find(name)
         if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
             yield f"input {slot} of {quoted(name)} was declared as {quoted(new)}, but is different"
-
-
-def _alteration(what: str, before: Value, now: Value) -> str:
-    if what.startswith("attr "):
-        return f"has a different {quoted(what[5:])}"
-    if what == "op":
-        return f"is {an(str(now))}, but was {an(str(before))}"
-    if what == "device":
-        return f"has the device {quoted(str(now))}, but had {quoted(str(before))}"
-    if what == "other fields":
-        return "has unknown or changed fields"
-    was, has = list(before or ()), list(now or ())
-    if what == "inputs":
-        return f"has {len(has)} inputs, but had {len(was)}"
-    changed = "has different control inputs" if what == "controls" else "is colocated with different nodes"
-    return f"{changed}: {or_nothing(map(str, has))} instead of {or_nothing(map(str, was))}"
 
 
 def _other_fields(facts: Facts, intent: Intent, replaced: set[str], unsaid: str) -> Iterator[str]:

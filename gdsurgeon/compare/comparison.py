@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
 from gdsurgeon.compare.written import as_written
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -18,6 +19,7 @@ from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import DEBUG_INFO, LARGE, LIBRARY, VERSIONS, Record
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
+from gdsurgeon.text import named, shortened
 from gdsurgeon.values import Data
 from gdsurgeon.wire.node_record import other_fields
 from gdsurgeon.wire.protos import FunctionDef, NodeDef, decode_error
@@ -162,11 +164,11 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
             out.added += [now] if new_record is not None else []
             out.removed += [name] if new_record is None and before.store.has(name) else []
             continue
-        inputs = _inputs_alone(old_record, new_record, spelling.spelt)
+        inputs = inputs_alone(old_record, new_record, spelling.spelt)
         if inputs is not None:
             if name in renamed:
                 out.renamed[name] = renamed[name]
-            _note_inputs(out, now, *inputs)
+            _note_inputs(out, now, *inputs[1:])
             continue
         old, new = before[name], after[now]
         if old.name != new.name:
@@ -192,8 +194,10 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
     return spelt
 
 
-def _inputs_alone(old: Record, new: Record, spelt: Callable[[str], str]) -> tuple[list[str], list[str]] | None:
-    """Returns the inputs of a node before, with the names after, and its inputs after.
+def inputs_alone(
+    old: Record, new: Record, spelt: Callable[[str], str]
+) -> tuple[str, list[str], list[str]] | None:
+    """Returns the op of the node `new`, the inputs of `old` with the names after, and the inputs of `new`.
 
     None if not only names and inputs may differ: such nodes are compared in detail.
     """
@@ -201,11 +205,11 @@ def _inputs_alone(old: Record, new: Record, spelt: Callable[[str], str]) -> tupl
     if was is None or now is None or COLOCATION_ATTR in was.attr:
         return None
     mine, its = list(map(spelt, was.input[:])), now.input[:]
-    was.name = spelt(was.name)
+    was.name = now.name
     was.input[:] = its
     if was != now or (mine != its and None in map(parse_input, {*mine} ^ {*its})):
         return None
-    return mine, its
+    return now.op, mine, its
 
 
 def node_of(record: Record) -> NodeDef | None:
@@ -330,6 +334,34 @@ def _other_classes(node: Node) -> Value:
     except decode_error():
         return data
     return tuple(entry.decode("utf-8", "surrogateescape") for entry in entries if not entry.startswith(COLOCATION))
+
+
+MOST_SHOWN = 60
+"""The number of characters of an attr in a line."""
+
+
+def rewiring_text(slot: Rewired) -> str:
+    """Returns a changed input in words."""
+    return f"input {slot.slot} is {quoted(slot.new)}, not {quoted(slot.old)}"
+
+
+def difference_text(what: str, was: Value, now: Value) -> str:
+    """Returns a difference of a node in words; `what` is a property as in `Facts.altered`."""
+    if what == "attr value":
+        return "its value differs"
+    if what == "other fields":
+        return "its unknown fields differ"
+    if what in ("op", "device"):
+        return f"{what} {' -> '.join(printable(str(value)) or 'nothing' for value in (was, now))}"
+    if what.startswith("attr "):
+        return f"{printable(what[5:])} {_attr_text(was)} -> {_attr_text(now)}"
+    kind = {"controls": "control inputs", "colocated": "colocated nodes"}.get(what, what)
+    before, after = (named(list(map(str, names or ())), 3, quoted) or "nothing" for names in (was, now))
+    return f"{kind}: {after} instead of {before}"
+
+
+def _attr_text(data: Value) -> str:
+    return shortened(format_attr_bytes(data), MOST_SHOWN) if isinstance(data, bytes) else "absent"
 
 
 # -- functions and other fields --------------------------------------------------------------------------------

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gdsurgeon.compare.comparison import is_same_attr
-from gdsurgeon.compare.intent import Copies, Intent
+from gdsurgeon.compare.comparison import difference_text, inputs_alone, is_same_attr, rewiring_text
+from gdsurgeon.compare.intent import Copies, Intent, Rewired, Value
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.node import Node, placeholder_shape
-from gdsurgeon.ops.kinds import BY_NODE_NAME, COLOCATION_ATTR, ENTER, FRAME_NAME, PLACEHOLDERS, SHARED_NAME, VAR_NAME
-from gdsurgeon.text import an, or_nothing
-from gdsurgeon.wire.protos import FunctionDef, NodeDef, decode_error
+from gdsurgeon.ops.kinds import BY_NODE_NAME, COLOCATION_ATTR, ENTER, FRAME_NAME, SHARED_NAME, VAR_NAME
+from gdsurgeon.wire.protos import FunctionDef
 
 _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME, "container", BY_NODE_NAME))
 """Attrs that hold names, which a copy spells in its own way."""
@@ -80,34 +79,29 @@ def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
 
 
 def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]:
-    what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
-    if intent.renamed_functions.get(old.op, old.op) != new.op:
-        yield f"{what} is {an(new.op)}, not {an(old.op)}"
-        return
-    if old.device != new.device:
-        yield f"{what} has the device {quoted(new.device)}, not {quoted(old.device)}"
+    """Yields the differences of a copy from its original. Names that are not known are not compared."""
+    copy = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
+    controls = [control.name for control in old.controls if control.name not in copies.left]
+    together = [other.name for other in old.colocated if other.exists]
+    compared: list[tuple[str, Value, Value]] = [
+        ("op", intent.renamed_functions.get(old.op, old.op), new.op), ("device", old.device, new.device),
+    ]  # fmt: skip
+    for what, names, found in (("controls", controls, new.controls), ("colocated", together, new.colocated)):
+        expected = {copies.counterpart_node(name) for name in names}
+        if None not in expected:
+            compared.append((what, tuple(sorted(map(str, expected))), tuple(sorted({node.name for node in found}))))
     if len(old.inputs) != len(new.inputs):
-        yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
-        return
-    for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
-        wanted = copies.counterpart(read.node.name, read.index)
-        if wanted is not None and now.name != wanted:
-            yield f"input {slot} of {what} is {quoted(now.name)}, not {quoted(wanted)}"
-    waits = {control.name for control in new.controls}
-    wanted_waits = {
-        copies.counterpart_node(control.name) for control in old.controls if control.name not in copies.left
-    }
-    if None not in wanted_waits and waits != wanted_waits:
-        yield (
-            f"{what} has the control inputs {or_nothing(sorted(waits))}, not "
-            f"{or_nothing(sorted(map(str, wanted_waits)))}"
-        )
-    together = {copies.counterpart_node(other.name) for other in old.colocated if other.exists}
-    if None not in together and {other.name for other in new.colocated} != together:
-        yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
+        mine, its = (tuple(read.name for read in node.inputs) for node in (old, new))
+        compared.append(("inputs", mine, its))
+    else:
+        for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+            tensor = copies.counterpart(read.node.name, read.index)
+            if tensor is not None and now.name != tensor:
+                yield f"{copy} differs: {rewiring_text(Rewired(new.name, slot, tensor, now.name))}"
+    yield from (f"{copy} differs: {difference_text(*each)}" for each in compared if each[1] != each[2])
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key not in _NAMES and not is_copied_attr(old, new, key, intent.renamed_functions):
-            yield f"{what} has a different {quoted(key)}"
+            yield f"{copy} has a different {quoted(key)}"
 
 
 def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
@@ -147,31 +141,20 @@ def plain_copies(copies: Copies, after: Graph) -> set[str]:
         copies: the nodes.
         after: the graph with the copies.
     """
-    out: set[str] = set()
     if copies.originals.is_edited or after.is_edited:
-        return out
-    reads, broken, named = _Reads(copies), decode_error(), ENTER | PLACEHOLDERS
-    records, others = copies.originals.store.record, after.store.record
-    for name, copied in copies.names.items():
-        old, new = records(name), others(copied)
-        if old is None or new is None or old.data is None or new.data is None:
-            continue
-        try:
-            was, now = NodeDef.FromString(old.data), NodeDef.FromString(new.data)
-        except broken:
-            continue
-        if was.op in named or COLOCATION_ATTR in was.attr:
-            continue
-        if [reads[text] for text in was.input] == [*now.input]:
-            was.name = now.name
-            was.input[:] = now.input
-            if was == now:
-                out.add(name)
-    return out
+        return set()
+    reads, records, others = _Reads(copies).__getitem__, copies.originals.store.record, after.store.record
+    return {
+        name
+        for name, copied in copies.names.items()
+        if (found := inputs_alone(records(name), others(copied), reads))
+        and found[0] not in ENTER
+        and found[1] == found[2]
+    }
 
 
-class _Reads(dict[str, str | None]):
-    """The expected inputs of copies, by the inputs of the originals as text; None: not known here."""
+class _Reads(dict[str, str]):
+    """The expected inputs of copies, by the inputs of the originals as text; '': not known here."""
 
     def __init__(self, copies: Copies) -> None:
         names = "".join(copies.names)
@@ -180,12 +163,12 @@ class _Reads(dict[str, str | None]):
             self.pop(tensor, None)
         self._copies = copies
 
-    def __missing__(self, text: str) -> str | None:
-        ref, found = parse_input(text), None
+    def __missing__(self, text: str) -> str:
+        ref, found = parse_input(text), ""
         if ref is not None and ref.port != CONTROL:
-            found = self._copies.counterpart(*ref)
+            found = self._copies.counterpart(*ref) or ""
         elif ref is not None and ref.node not in self._copies.left:
             node = self._copies.counterpart_node(ref.node)
-            found = None if node is None else f"^{node}"
+            found = "" if node is None else f"^{node}"
         self[text] = found
         return found

@@ -9,11 +9,11 @@ from itertools import cycle, islice
 from math import prod
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
-from gdsurgeon.compare.comparison import Comparison, Spelling
+from gdsurgeon.compare.comparison import Comparison, Spelling, difference_text, rewiring_text
 from gdsurgeon.compare.intent import Value
-from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Json, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
-from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
+from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
@@ -36,12 +36,10 @@ from gdsurgeon.proof.proof import agrees
 from gdsurgeon.proof.trial import nodes_of
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.text import an, listed, shortened
-from gdsurgeon.wire.protos import AttrValue, GraphDef, NodeDef, decode_error
+from gdsurgeon.text import listed
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 EQUAL, DIFFERENT = "equal", "different"
-MOST_SHOWN = 60
-"""The number of characters of a value in a line."""
 
 
 @dataclass
@@ -96,11 +94,11 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
     nodes: dict[str, GraphDifference] = {}
     for slot in facts.rewired:
         found = nodes.setdefault(slot.node, GraphDifference(where, slot.node, is_rewired=True))
-        found.what.append(f"input {slot.slot} is {quoted(slot.new)}, not {quoted(slot.old)}")
+        found.what.append(rewiring_text(slot))
     for name, altered in facts.altered.items():
         found = nodes.setdefault(name, GraphDifference(where, name, is_rewired=True, has_value=False))
         for what, (was, now) in altered.items():
-            found.what.append(_told(what, was, now))
+            found.what.append(difference_text(what, was, now))
             found.is_rewired &= what == "inputs"
             found.has_value |= what in ("op", "inputs") or (what.startswith("attr ") and not what[5:].startswith("_"))
     out = list(nodes.values())
@@ -123,39 +121,6 @@ def _outside_nodes(where: str, what: str, was: Value, now: Value) -> GraphDiffer
     return GraphDifference(where, what, [change], node=False, has_value=has_value)
 
 
-def _told(what: str, was: Value, now: Value) -> str:
-    if what == "op":
-        return f"{printable(str(was))} -> {printable(str(now))}"
-    if what == "device":
-        return f"device {quoted(str(was))} -> {quoted(str(now))}"
-    if what == "attr value":
-        return "its value differs"
-    if what.startswith("attr "):
-        return f"{printable(what[5:])} {_attr(was)} -> {_attr(now)}"
-    if what == "other fields":
-        return "its unknown fields differ"
-    kind = {"controls": "control inputs", "colocated": "colocated nodes", "inputs": "inputs"}.get(what, what)
-    return f"{kind}: {_names(now)} instead of {_names(was)}"
-
-
-def _names(value: Value) -> str:
-    names = list(value) if isinstance(value, tuple) else []
-    return ", ".join(map(quoted, names[:3])) + (", ..." if len(names) > 3 else "") if names else "nothing"
-
-
-def _attr(data: Value) -> str:
-    if not isinstance(data, bytes):
-        return "absent"
-    try:
-        value = attr_value(data)
-    except decode_error():
-        return "corrupt"
-    simple = plain(value)
-    text = simple.decode("utf-8", "replace") if isinstance(simple, bytes) else str(simple)
-    text = text if simple is not None else " ".join(str(value).split())
-    return printable(shortened(text, MOST_SHOWN))
-
-
 def summed_up(differences: list[GraphDifference]) -> Iterator[str]:
     """Yields a line for each difference that no run has shown to be equal."""
     return (item.text for item in differences if item.shown != EQUAL)
@@ -168,33 +133,8 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     but their values are not printed.
     """
     spelling = Spelling(name_in_b)
-    changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
-    waited, waits = ({*(names or ())} for names in changes.get("controls", ((), ())))
-    out = [f"it is {an(b.op)}, not {an(a.op)}"] if "op" in changes else []
-    if "inputs" in changes:
-        out.append(f"it has {len(b.inputs)} inputs, not {len(a.inputs)}")
-    out += [f"input {slot} is {quoted(new)}, not {quoted(old)}" for _, slot, old, new in spelling.rewired(a, b)]
-    out += [f"it has an additional control input {quoted(name)}" for name in sorted(waits - waited)]
-    out += [f"it lacks the control input {quoted(name)}" for name in sorted(waited - waits)]
-    out += [_attr_difference(a, b, what[5:]) for what in changes if what.startswith("attr ")]
-    out += _bodies(a, b)
-    if "device" in changes:
-        out.append(f"its device is {quoted(b.device)}, not {quoted(a.device)}")
-    return out
-
-
-def _attr_difference(a: Node, b: Node, key: str) -> str:
-    if not (a.has_attr(key) and b.has_attr(key)):
-        return f"attr {quoted(key)} is missing" if a.has_attr(key) else f"attr {quoted(key)} is new"
-    if a.op == "Const" and key == "value":
-        return "its constant value differs"
-    old, new = _attr_text(a.attr(key)), _attr_text(b.attr(key))
-    return f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} differs"
-
-
-def _attr_text(value: AttrValue | None) -> str:
-    text = " ".join(str(value).split())
-    return printable(shortened(text, MOST_SHOWN))
+    out = [difference_text(what, was, now) for what, was, now in spelling.compared(a, b) if was != now]
+    return [*out, *map(rewiring_text, spelling.rewired(a, b)), *_bodies(a, b)]
 
 
 def _bodies(a: Node, b: Node) -> list[str]:

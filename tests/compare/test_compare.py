@@ -306,7 +306,7 @@ def test_what_they_read_instead_is_known() -> None:
     assert seen(found, copies) == ({"s/w", "s/add"}, [])
     plain, faults = seen(found, copies._replace(outside={}))
     assert plain == {"s/w"}
-    assert faults == ["input 0 of 't/add', the copy of 's/add', is 'z:1', not 's/two:1'"]
+    assert faults == ["'t/add', the copy of 's/add', differs: input 0 is 'z:1', not 's/two:1'"]
 
 
 MISTAKES: dict[str, tuple[str, Callable[[Graph], Any]]] = {
@@ -347,14 +347,16 @@ def test_what_holds_names_or_depends_on_the_file_takes_a_closer_look() -> None:
         node("s/enter", "Enter", ["x"], T=FLOAT, frame_name="loop"),
     )  # fmt: skip
     plain, faults = seen(found, copied(found, "w", "two", "add", "beside", "in", "enter"))
-    assert (plain, faults) == ({"s/w", "s/two", "s/add"}, [])
+    assert (plain, faults) == ({"s/w", "s/two", "s/add", "s/in"}, [])
 
 
 def test_a_colocation_that_is_as_it_was_is_the_originals() -> None:
     found = original_graph(add("s/beside", "s/add", "s/w", _class=["loc:@s/w"]))
     copies = copied(found, "w", "two", "add", "beside")
     found.set_colocated(found["t/beside"], [found["s/w"]])
-    assert seen(found, copies)[1] == ["'t/beside', the copy of 's/beside', is colocated with 's/w'"]
+    assert seen(found, copies)[1] == [
+        "'t/beside', the copy of 's/beside', differs: colocated nodes: 's/w' instead of 't/w'"
+    ]
 
 
 def test_a_needless_index_is_no_difference() -> None:
@@ -368,7 +370,7 @@ def test_what_stands_for_a_node_that_is_copied_is_read_in_the_place_of_its_copy(
     copies = copied(found, "w", "two", "add", outside={"s/w": "other"})
     assert seen(found, copies) == ({"s/w", "s/two", "s/add"}, [])
     found.set_inputs(found["t/add"], [found["t/two"].outputs[1], found["t/w"].output])
-    assert seen(found, copies)[1] == ["input 1 of 't/add', the copy of 's/add', is 't/w', not 'other'"]
+    assert seen(found, copies)[1] == ["'t/add', the copy of 's/add', differs: input 1 is 't/w', not 'other'"]
 
 
 def test_names_that_no_input_can_spell_are_not_taken_for_tensors() -> None:
@@ -378,7 +380,7 @@ def test_names_that_no_input_can_spell_are_not_taken_for_tensors() -> None:
     found.set_inputs(found["t/add"], [found.add("t/else", "Const").output, found["t/w"].output])
     plain, faults = seen(found, copies)
     assert "s/add" not in plain
-    assert "input 0 of 't/add', the copy of 's/add', is 't/else', not 's/two:1'" in faults
+    assert "'t/add', the copy of 's/add', differs: input 0 is 't/else', not 's/two:1'" in faults
 
 
 def test_what_is_left_is_not_waited_for() -> None:
