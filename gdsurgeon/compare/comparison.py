@@ -217,7 +217,7 @@ def node_of(record: Record) -> NodeDef | None:
     if record.end - record.body > LARGE:
         return None
     try:
-        return NodeDef.FromString(bytes(record.buffer()[:]))
+        return NodeDef.FromString(bytes(record.buffer()[:]) if record.data is None else record.data)
     except decode_error():
         return None
 
