@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes, shorter
+from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes, weight
 from gdsurgeon.compare.side import Interner, Side, sides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
@@ -36,7 +36,7 @@ def match(a: Graph, b: Graph) -> Matching:
     one, other = sides(a, b, frozen=has_variables[0] != has_variables[1])
     found = _matched(Matching(one, other))
     if has_parted_namesakes(found):
-        found = shorter(found, _matched(Matching(one, other), trusting=True))
+        found = min(_matched(Matching(one, other), trusting=True), found, key=weight)
         pair_namesakes(found)
     return found
 
@@ -57,13 +57,11 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
     for labels_a, labels_b in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
         _by_cones(matching, labels_a, labels_b)
         matching.propagate(a.shaped, b.shaped)
-    _by_name(matching)
     if not _is_done(matching):
         _by_order(matching)
         _equal_groups(matching)
     matching.propagate(a.kind, b.kind)
     _in_place(matching)
-    _by_name_and_op(matching)
     matching.propagate(a.kind, b.kind)
     _constants(matching)
     _passed(matching)
@@ -89,39 +87,6 @@ def _by_interface(matching: Matching) -> None:
     for i in a.inner:
         j = inputs.get(a.names[i], FREE) if a.forms[i].op in PLACEHOLDERS else FREE
         if j != FREE and a.structure[i] == b.structure[j] and matching.is_free(i, j):
-            matching.pair(i, j)
-
-
-def _by_name(matching: Matching) -> None:
-    """Pairs nodes with the same name and the same structure."""
-    a, b = matching.a, matching.b
-    places = {name: j for j, name in enumerate(b.names)}
-    for i in matching.free()[0]:
-        j = places.get(a.names[i], FREE)
-        if j != FREE and a.shaped[i] == b.shaped[j] and matching.is_free(i, j) and not matching.is_contradicted(i, j):
-            matching.pair(i, j)
-    matching.propagate(a.shaped, b.shaped)
-
-
-def _by_name_and_op(matching: Matching) -> None:
-    """Pairs nodes with the same name and the same op, or the same name and the same inputs.
-
-    A node with different inputs is the same node if it also has the same consumer. A node without consumers, which
-    callers fetch, is the same node if it has inputs.
-    """
-    a, b, mates = matching.a, matching.b, matching.mates
-    places = {name: j for j, name in enumerate(b.names)}
-    for i in matching.free()[0]:
-        j = places.get(a.names[i], FREE)
-        if j == FREE or not matching.is_free(i, j):
-            continue
-        if matching.is_contradicted(i, j):
-            is_read = bool(a.users[i] or b.users[j])
-            if a.shaped[i] == b.shaped[j] and (_has_same_reader(matching, i, j) if is_read else bool(a.inputs[i])):
-                matching.pair(i, j)
-        elif a.kind[i] == b.kind[j] or (
-            a.inputs[i] and tuple((mates[u], port) for u, port in a.inputs[i]) == b.inputs[j]
-        ):
             matching.pair(i, j)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.compare.side import Side
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
@@ -154,8 +153,7 @@ def _unique(nodes: Iterable[int], keys: Sequence[int]) -> dict[int, int]:
 # -- nodes with the same name ----------------------------------------------------------------------------------
 
 # Nodes with the same name and op are partners if that makes the report shorter. Two matchings are compared: one that
-# begins with the content of nodes, and one that begins with their names. If they differ, the one with fewer and smaller
-# differences is used, for each place of the graph separately.
+# begins with the content of nodes, and one that begins with their names.
 
 RENAMED, UNPAIRED, REWIRED, WAITS, OTHER_DEVICE = 1, 2, 2, 1, 1
 """The weights of differences: of a name, a node of one graph only, an input, a control edge, a device."""
@@ -190,47 +188,9 @@ def has_parted_namesakes(matching: Matching) -> bool:
     return any(matching.mates[i] != j for i, j in namesakes(matching))
 
 
-def shorter(one: Matching, other: Matching) -> Matching:
-    """Returns `one`, with the pairs of `other` in each place where these are at most as many differences. Linear."""
-    a, b = one.a, one.b
-    parted = bytearray(one.mates[i] != other.mates[i] for i in range(a.size))
-    places = UnionFind(a.size + b.size)
-    for i in range(a.size):
-        if parted[i]:
-            for mate in (one.mates[i], other.mates[i]):
-                if mate != FREE:
-                    places.join(i, a.size + mate)
-    concerned: list[tuple[int, int]] = []  # a node whose report differs, and one of its place
-    for i in range(a.size):
-        first = FREE
-        for near in _around(a, i):
-            if parted[near]:
-                if first != FREE:
-                    places.join(first, near)
-                first = near
-        if first != FREE:
-            concerned.append((i, first))
-    less: dict[int, int] = defaultdict(int)  # by place: the number of reports with OTHER minus that with ONE
-    for i, near in concerned:
-        less[places.root(near)] += _weight(other, i) - _weight(one, i)
-    for j in range(b.size):
-        if one.back[j] != other.back[j]:
-            less[places.root(a.size + j)] += UNPAIRED * ((other.back[j] == FREE) - (one.back[j] == FREE))
-    out = Matching(a, b)
-    for i in range(a.size):
-        taken = other if parted[i] and less[places.root(i)] <= 0 else one
-        if taken.mates[i] != FREE:
-            out.pair(i, taken.mates[i])
-    return out
-
-
-def _around(side: Side, node: int) -> Iterator[int]:
-    """Yields `node`, and the nodes on which its report depends."""
-    yield node
-    yield from (producer for producer, _ in side.inputs[node])
-    yield from side.controls[node]
-    if node in side.passed:
-        yield side.passed[node]
+def weight(matching: Matching) -> int:
+    """Returns the number of differences that a report of `matching` has."""
+    return sum(_weight(matching, i) for i in range(matching.a.size)) + UNPAIRED * matching.back.count(FREE)
 
 
 def _weight(matching: Matching, i: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from os.path import basename
@@ -15,7 +15,7 @@ from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.text import abbreviated, counted
 from gdsurgeon.values import Data
-from gdsurgeon.view.content import content_of, short_tensor
+from gdsurgeon.view.content import Content, content_of, short_tensor
 from gdsurgeon.view.layout import Layout, Point, layered
 from gdsurgeon.view.outline import Outline, Outlines
 from gdsurgeon.view.page import page
@@ -73,51 +73,62 @@ LONGEST = 36
 
 @dataclass(eq=False, repr=False)
 class Edge(Data):
-    """An edge from one box to a box next to it.
+    """An edge between two boxes that are in the same box.
 
     Attributes:
-        source, target: their indices among the boxes next to them.
+        source, target: the boxes.
         label: dtype and shape of the first tensor on it; '' for a control edge.
         tensors: the number of its tensors; 0 for a control edge.
     """
 
-    source: int
-    target: int
+    source: Box
+    target: Box
     label: str = ""
     tensors: int = 0
 
 
-_EMPTY = Layout([], [], 0.0, 0.0)
-
-
-@dataclass(eq=False, repr=False)
-class Box(Data):
+class Box:
     """A scope or a node in a picture.
 
-    Attributes:
+    Args:
         item: the item that it shows.
+        parent: the box that contains it.
+        place: its index in that box.
+
+    Attributes:
         title: the first line: the op of a node, the name of a scope.
         lines: the lines below the title.
+        fault: the fault of the node; '' if it has none.
         boxes: the inner boxes; empty if it is closed.
         edges: between the inner boxes.
-        fault: the fault of the node; '' if it has none.
+        number: its number in the picture; `boxed` sets it.
         layout: the layout of the inner boxes, for a drawing.
         size: its width and height.
     """
 
-    item: Item
-    title: str
-    lines: list[str]
-    fault: str = ""
-    boxes: list[Box] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
-    layout: Layout = _EMPTY
-    size: Point = (0.0, 0.0)
+    number: int
+    layout: Layout
+    size: Point
 
-    @property
-    def is_scope(self) -> bool:
-        """Whether it is a scope, not a node."""
-        return self.item.row < 0
+    def __init__(self, item: Item, parent: Box | None = None, place: int = 0) -> None:
+        self.item, self.parent, self.place = item, parent, place
+        self.is_scope = item.row < 0
+        self.edges: list[Edge] = []
+        self.boxes = [Box(inner, self, at) for at, inner in enumerate(item.items or ())]
+        name, content = printable(item.name), item.outline.content
+        self.title, self.lines, self.fault = name, list[str](), ""
+        if not self.is_scope:
+            self.title, self.fault = printable(content.ops[item.row]), content.faults.get(item.row, "")
+            weights = [
+                short_tensor(content.outputs[source][slot])
+                for source, slot in content.inputs[item.row]
+                if content.is_weight[source] and slot < len(content.outputs[source])
+            ]
+            self.lines = [*([name] if name != self.title else []), *weights[:2]]  # weights have no boxes
+        elif not item.items:
+            parameters = f" | {abbreviated(item.parameters)} params" if item.parameters else ""
+            self.lines = [counted(item.nodes, "node") + parameters, *filter(None, [short_tensor(item.output)])]
+            self.fault = f"{item.faults:,} broken" if item.faults else ""
 
     def all(self) -> Iterator[Box]:
         """Yields this box and all boxes inside it."""
@@ -127,133 +138,97 @@ class Box(Data):
 
 
 def boxed(head: Item) -> Box:
-    """Returns the box of an item, with the boxes of its visible items."""
-    whole = _box(head)
-    _connect(whole)
+    """Returns the box of an item, with the boxes of its visible items, and the edges between them."""
+    whole = Box(head)
+    for number, box in enumerate(whole.all()):
+        box.number = number
+    # For each body that is shown: the innermost box of each row. An open call contains a body, or several bodies.
+    bodies: list[tuple[Outline, dict[int, Box]]] = [(head.outline, {})]
+    level = [(whole, bodies[0][1])]
+    for box, shown in level:  # grows while it is walked
+        inner = {id(box.item.outline): shown}
+        for child in box.boxes:
+            item, outline = child.item, child.item.outline
+            if id(outline) not in inner:
+                inner[id(outline)] = {}
+                bodies.append((outline, inner[id(outline)]))
+            rows = inner[id(outline)]
+            level.append((child, rows))
+            if item.scope is None:
+                rows[item.row] = child
+            elif child.is_scope and child.boxes:
+                rows.update(dict.fromkeys(item.scope.rows, child))  # weights, which have no box
+            else:
+                rows.update(dict.fromkeys(rows_of([item.scope]), child))
+    for outline, rows in bodies:
+        _connect(outline.content, rows)
     return whole
 
 
-def _box(item: Item) -> Box:
-    name, content = printable(item.name), item.outline.content
-    if item.row < 0:
-        lines = [counted(item.nodes, "node")]
-        lines[0] += f" | {abbreviated(item.parameters)} params" if item.parameters else ""
-        lines += [short_tensor(item.output)] if item.output else []
-        fault = f"{item.faults:,} broken" if item.faults and not item.items else ""
-        box = Box(item, name, [] if item.items else lines, fault)
-    else:
-        op = printable(content.ops[item.row])
-        lines = [name] if name != op else []
-        lines += [
-            short_tensor(content.outputs[source][slot])
-            for source, slot in content.inputs[item.row]
-            if content.is_weight[source] and slot < len(content.outputs[source])
-        ][:2]  # weights have no boxes
-        box = Box(item, op, lines, content.faults.get(item.row, ""))
-    box.boxes = [_box(inner) for inner in item.items or ()]
-    return box
-
-
-def _connect(whole: Box) -> None:
-    """Sets the edges of a box and of all inner boxes; each body of a function is connected separately."""
-    pending = [whole]
-    while pending:
-        root = pending.pop()
-        around: dict[int, Box] = {}  # by identity: the box that a box lies in
-        inner: dict[int, Box] = {}  # by row: the innermost box that shows it
-        outline = root.boxes[0].item.outline if root.boxes else root.item.outline
-        level = [root]
-        for box in level:  # grows while it is walked
-            for child in box.boxes:
-                around[id(child)] = box
-                if child.item.outline is not outline:  # one of several functions that a node calls
-                    pending.append(child)
-                elif child.item.row < 0 and child.boxes:
-                    level.append(child)
-                    own = () if child.item.scope is None else child.item.scope.rows  # weights, which have no box
-                    inner.update(dict.fromkeys(own, child))
-                else:
-                    scope = child.item.scope
-                    inner.update(dict.fromkeys([child.item.row] if scope is None else rows_of([scope]), child))
-                    pending += [child] if child.boxes else []
-        _lift(outline, inner, around)
-
-
-def _lift(outline: Outline, inner: dict[int, Box], around: dict[int, Box]) -> None:
-    """Adds each edge of the graph to the two neighboring boxes that contain its ends."""
-    content = outline.content
+def _connect(content: Content, shown: Mapping[int, Box]) -> None:
+    """Adds each edge of a graph to the two boxes side by side that contain its ends."""
     found: dict[tuple[int, int], Edge] = {}
-    places: dict[int, int] = {}
-    for box in {id(box): box for box in around.values()}.values():
-        places.update((id(child), place) for place, child in enumerate(box.boxes))
-    for row, target in inner.items():
+    for row, target in shown.items():
         reads = [(source, slot) for source, slot in content.inputs[row] if not content.is_weight[source]]
         for source, slot in (*reads, *((control, -1) for control in content.controls[row])):
-            ends = _side_by_side(inner.get(source), target, around)
+            ends = _side_by_side(shown.get(source), target)
             if ends is None:
                 continue
-            edge = found.get((id(ends[0]), id(ends[1])))
-            if edge is None:
-                edge = found[id(ends[0]), id(ends[1])] = Edge(places[id(ends[0])], places[id(ends[1])])
-                around[id(ends[0])].edges.append(edge)
+            key = ends[0].number, ends[1].number
+            if key not in found:
+                found[key] = Edge(*ends)
+                assert ends[0].parent is not None
+                ends[0].parent.edges.append(found[key])
             if slot >= 0:
-                outputs = content.outputs[source]
+                outputs, edge = content.outputs[source], found[key]
                 edge.label = edge.label or (short_tensor(outputs[slot]) if slot < len(outputs) else "")
                 edge.tensors += 1
 
 
-def _side_by_side(source: Box | None, target: Box, around: dict[int, Box]) -> tuple[Box, Box] | None:
+def _side_by_side(source: Box | None, target: Box | None) -> tuple[Box, Box] | None:
     """Returns the neighboring boxes that contain both ends; None if an end is hidden or contains the other."""
-    if source is None:
+    above: dict[Box | None, Box] = {}
+    while source is not None:
+        above[source.parent] = source
+        source = source.parent
+    while target is not None and target.parent not in above:
+        target = target.parent
+    if target is None or target.parent is None or above[target.parent] is target:
         return None
-    above = {}
-    box: Box | None = source
-    while box is not None and id(box) in around:
-        above[id(around[id(box)])] = box
-        box = around[id(box)]
-    other = target
-    while id(other) in around and id(around[id(other)]) not in above:
-        other = around[id(other)]
-    if id(other) not in around:
-        return None
-    begin = above[id(around[id(other)])]
-    return None if begin is other else (begin, other)
+    return above[target.parent], target
 
 
 def dot(whole: Box) -> str:
     """Returns a digraph; an open scope is a cluster."""
-    number_of = {id(box): number for number, box in enumerate(whole.all())}
     out = [
         "digraph model {",
         f"  label={_quoted(whole.title)}; labelloc=t; compound=true;",
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="DejaVu Sans", fontsize=10];',
         '  edge [fontname="DejaVu Sans", fontsize=8, color="#7a8494"];',
-        *_inside(whole, number_of, "  "),
+        *_inside(whole, "  "),
         "}",
     ]
     return "\n".join(out) + "\n"
 
 
-def _inside(box: Box, number_of: Mapping[int, int], indent: str) -> Iterator[str]:
+def _inside(box: Box, indent: str) -> Iterator[str]:
     """Yields the lines for the inner boxes."""
     for child in box.boxes:
-        number = number_of[id(child)]
         if child.boxes:
-            yield f"{indent}subgraph cluster_{number} {{"
+            yield f"{indent}subgraph cluster_{child.number} {{"
             yield f'{indent}  label={_quoted(child.title)}; style=rounded; bgcolor="#f4f6fb";'
-            yield from _inside(child, number_of, indent + "  ")
+            yield from _inside(child, indent + "  ")
             yield f"{indent}}}"
         else:
             colour = ', fillcolor="#e6ecf8"' if child.is_scope else ""
             colour += ', color="#d12f2f"' if child.fault else ""
-            yield f"{indent}b{number} [label={_quoted(chr(10).join((child.title, *child.lines)))}{colour}];"
+            yield f"{indent}b{child.number} [label={_quoted(chr(10).join((child.title, *child.lines)))}{colour}];"
     for edge in box.edges:
-        source, target = box.boxes[edge.source], box.boxes[edge.target]
         attrs = [f"label={_quoted(edge.label)}"] if edge.label else []
         attrs += [] if edge.tensors else ["style=dashed"]
-        attrs += [f"ltail=cluster_{number_of[id(source)]}"] if source.boxes else []
-        attrs += [f"lhead=cluster_{number_of[id(target)]}"] if target.boxes else []
-        ends = f"b{number_of[id(_end(source, -1))]} -> b{number_of[id(_end(target, 0))]}"
+        attrs += [f"ltail=cluster_{edge.source.number}"] if edge.source.boxes else []
+        attrs += [f"lhead=cluster_{edge.target.number}"] if edge.target.boxes else []
+        ends = f"b{_end(edge.source, -1).number} -> b{_end(edge.target, 0).number}"
         yield f"{indent}{ends}" + (f" [{', '.join(attrs)}];" if attrs else ";")
 
 
@@ -275,33 +250,27 @@ MOST_EDGES = 450
 
 def mermaid(whole: Box) -> str:
     """Returns a flowchart in a fenced block; an open scope is a subgraph."""
-    number_of = {id(box): number for number, box in enumerate(whole.all())}
-    edges = [line for box in whole.all() for line in _edges(box, number_of)]
+    edges = []
+    for edge in (edge for box in whole.all() for edge in box.edges):
+        arrow = f'-- "{_escaped(edge.label)}" -->' if edge.label else "-->" if edge.tensors else "-.->"
+        edges.append(f"  b{edge.source.number} {arrow} b{edge.target.number}")
     left_out = len(edges) - MOST_EDGES
-    out = [f"**{_escaped(whole.title)}**", "", "```mermaid", "flowchart TB", *_boxes(whole, number_of, "  ")]
+    out = [f"**{_escaped(whole.title)}**", "", "```mermaid", "flowchart TB", *_boxes(whole, "  ")]
     out += edges[:MOST_EDGES]
     out += ["  classDef scope fill:#e6ecf8,stroke:#9fb0d0", "  classDef fault stroke:#d12f2f,stroke-width:2px", "```"]
     out += [f"{left_out:,} more edges are not shown."] if left_out > 0 else []
     return "\n".join(out) + "\n"
 
 
-def _boxes(box: Box, number_of: Mapping[int, int], indent: str) -> Iterator[str]:
+def _boxes(box: Box, indent: str) -> Iterator[str]:
     for child in box.boxes:
-        number = number_of[id(child)]
         if child.boxes:
-            yield f'{indent}subgraph b{number}["{_escaped(child.title)}"]'
-            yield from _boxes(child, number_of, indent + "  ")
+            yield f'{indent}subgraph b{child.number}["{_escaped(child.title)}"]'
+            yield from _boxes(child, indent + "  ")
             yield f"{indent}end"
         else:
             kind = ":::fault" if child.fault else ":::scope" if child.is_scope else ""
-            yield f'{indent}b{number}["{"<br>".join(map(_escaped, (child.title, *child.lines)))}"]{kind}'
-
-
-def _edges(box: Box, number_of: Mapping[int, int]) -> Iterator[str]:
-    for edge in box.edges:
-        source, target = (number_of[id(box.boxes[place])] for place in (edge.source, edge.target))
-        arrow = f'-- "{_escaped(edge.label)}" -->' if edge.label else "-->" if edge.tensors else "-.->"
-        yield f"  b{source} {arrow} b{target}"
+            yield f'{indent}b{child.number}["{"<br>".join(map(_escaped, (child.title, *child.lines)))}"]{kind}'
 
 
 def _escaped(text: str) -> str:
@@ -345,7 +314,7 @@ def _place(box: Box) -> None:
     for child in box.boxes:
         _place(child)
     layout = box.layout = layered(
-        [child.size for child in box.boxes], [(edge.source, edge.target) for edge in box.edges]
+        [child.size for child in box.boxes], [(edge.source.place, edge.target.place) for edge in box.edges]
     )
     texts = (box.title, *box.lines)
     width = min(max(map(len, texts)), LONGEST) * CHARACTER + 2 * MARGIN
@@ -363,8 +332,8 @@ def _draw(box: Box, at: Point, colours: Mapping[int, str], parts: list[str]) -> 
         points = [(x + px, y + py) for px, py in line]
         kind = "" if edge.tensors else ' class="c"'
         parts.append(f'<path{kind} marker-end="url(#a)" d="{_curve(points)}"/>')
-        if edge.label and (edge.source, edge.label) not in labelled:
-            labelled.add((edge.source, edge.label))
+        if edge.label and (edge.source.number, edge.label) not in labelled:
+            labelled.add((edge.source.number, edge.label))
             more = f" +{edge.tensors - 1}" if edge.tensors > 1 else ""
             begin = f'x="{points[0][0] + 4:.1f}" y="{points[0][1] + 10:.1f}"'
             parts.append(f'<text class="l" {begin}>{escape(edge.label)}{more}</text>')

@@ -57,7 +57,7 @@ def edges(found: Outlines, depth: int) -> list[tuple[str, str, str, int]]:
     out = []
     for box in boxed(head).all():
         for edge in box.edges:
-            ends = (box.boxes[edge.source].item.path, box.boxes[edge.target].item.path)
+            ends = (edge.source.item.path, edge.target.item.path)
             out.append((*ends, edge.label, edge.tensors))
     return sorted(out)
 
