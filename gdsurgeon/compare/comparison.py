@@ -194,9 +194,7 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
     return spelt
 
 
-def inputs_alone(
-    old: Record, new: Record, spelt: Callable[[str], str]
-) -> tuple[str, list[str], list[str]] | None:
+def inputs_alone(old: Record, new: Record, spelt: Callable[[str], str]) -> tuple[str, list[str], list[str]] | None:
     """Returns the op of the node `new`, the inputs of `old` with the names after, and the inputs of `new`.
 
     None if not only names and inputs may differ: such nodes are compared in detail.
