@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
 from gdsurgeon.compare.written import as_written
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, Copied
 from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import DEBUG_INFO, LARGE, LIBRARY, VERSIONS, Record
+from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.text import named, shortened
 from gdsurgeon.values import Data
@@ -359,7 +359,15 @@ def difference_text(what: str, was: Value, now: Value) -> str:
 
 
 def _attr_text(data: Value) -> str:
-    return shortened(format_attr_bytes(data), MOST_SHOWN) if isinstance(data, bytes) else "absent"
+    if not isinstance(data, bytes):
+        return "absent"
+    try:
+        value = attr_value(data)
+    except decode_error():
+        return "corrupt"
+    simple = dtype_name(value.type) if value.HasField("type") else plain(value)
+    text = simple.decode("utf-8", "replace") if isinstance(simple, bytes) else str(simple)
+    return printable(shortened(text if simple is not None else " ".join(str(value).split()), MOST_SHOWN))
 
 
 # -- functions and other fields --------------------------------------------------------------------------------

@@ -144,13 +144,15 @@ def plain_copies(copies: Copies, after: Graph) -> set[str]:
     if copies.originals.is_edited or after.is_edited:
         return set()
     reads, records, others = _Reads(copies).__getitem__, copies.originals.store.record, after.store.record
-    out = set()
-    for name, copied in copies.names.items():
-        if (old := records(name)) is not None and (new := others(copied)) is not None:
-            found = inputs_alone(old, new, reads)
-            if found is not None and found[0] not in ENTER and found[1] == found[2]:
-                out.add(name)
-    return out
+    return {
+        name
+        for name, copied in copies.names.items()
+        if (old := records(name)) is not None
+        and (new := others(copied)) is not None
+        and (found := inputs_alone(old, new, reads)) is not None
+        and found[0] not in ENTER
+        and found[1] == found[2]
+    }
 
 
 class _Reads(dict[str, str]):
