@@ -156,10 +156,6 @@ def megabytes(size: int) -> str:
     return f"{size / MB:.0f} MB" if size < 1000 * MB else f"{size / MB / 1000:.1f} GB"
 
 
-def met(verdict: bool | None) -> str:
-    return {True: "yes", False: "NO", None: "?"}[verdict]
-
-
 def reference(results: Sequence[Measured]) -> Measured | None:
     """Returns the contender to which the ratios of a row refer: the copy, or else the subject."""
     for result in results:
@@ -195,22 +191,14 @@ def cell(outcome: Outcome, column: str, floor: int) -> str:
     return "; ".join(filter(None, texts))
 
 
-def verdict(outcome: Outcome) -> str:
-    row = outcome.row
-    if row is None or row.target is None:
-        return "" if row else "?"
-    text = met(row.target.met(outcome.results))
-    if isinstance(row.target, Growth):
-        return f"{text}: {row.target.detail(outcome.results)}"
-    return text
-
-
 def line(outcome: Outcome, floor: int) -> list[str]:
-    row = outcome.row
+    row, results = outcome.row, outcome.results
     if row is None:
         return [outcome.name, *("" for _ in COLUMNS), "", "?"]
-    cells = (cell(outcome, column, floor) for column in COLUMNS)
-    return [row.work, *cells, str(row.target or ""), verdict(outcome)]
+    verdict = "" if row.target is None else {True: "yes", False: "NO", None: "?"}[row.target.met(results)]
+    if isinstance(row.target, Growth):
+        verdict += f": {row.target.detail(results)}"
+    return [row.work, *(cell(outcome, column, floor) for column in COLUMNS), str(row.target or ""), verdict]
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
@@ -238,45 +226,38 @@ def render(outcomes: Sequence[Outcome], floor: int, markdown: bool) -> str:
     return "\n".join(rows)
 
 
-def contender_json(result: Measured, results: Sequence[Measured]) -> dict[str, Any]:
-    contender = result.contender
-    subject = results[0]
-    return {
-        "tool": contender.column,
-        "note": contender.note,
-        "command": list(contender.command),
-        "median_seconds": result.seconds if result.samples else None,
-        "peak_rss_bytes": result.rss if result.samples else None,
-        "times_first_contender": result.ratio(subject),
-        "failure": result.failure,
-        "samples": [{"round": turn, **sample._asdict()} for turn, sample in result.samples.items()],
-    }
-
-
 def row_json(outcome: Outcome) -> dict[str, Any]:
     row, results = outcome.row, outcome.results
     if row is None:
         return {"name": outcome.name, "failure": outcome.failure}
+    contenders = [
+        {
+            "tool": result.contender.column,
+            "note": result.contender.note,
+            "command": list(result.contender.command),
+            "median_seconds": result.seconds if result.samples else None,
+            "peak_rss_bytes": result.rss if result.samples else None,
+            "times_first_contender": result.ratio(results[0]),
+            "failure": result.failure,
+            "samples": [{"round": turn, **sample._asdict()} for turn, sample in result.samples.items()],
+        }
+        for result in results
+    ]
     return {
         "name": outcome.name,
         "work": row.work,
         "target": str(row.target) if row.target else None,
         "met": row.target.met(results) if row.target else None,
         "growth": row.target.slope(results[:3]) if isinstance(row.target, Growth) else None,
-        "contenders": [contender_json(result, results) for result in results],
+        "contenders": contenders,
     }
 
 
-def any_missed(outcomes: Sequence[Outcome]) -> bool:
-    """Whether a target was missed or a gdsurgeon command failed."""
-    for outcome in outcomes:
-        if outcome.row is None:
-            return True
-        if any(result.failure for result in outcome.results if result.contender.column == GDSURGEON):
-            return True
-        if outcome.row.target and outcome.row.target.met(outcome.results) is False:
-            return True
-    return False
+def is_missed(outcome: Outcome) -> bool:
+    """Returns whether the target was missed or a gdsurgeon command failed."""
+    row, own = outcome.row, (each for each in outcome.results if each.contender.column == GDSURGEON)
+    is_below = row is not None and row.target is not None and row.target.met(outcome.results) is False
+    return row is None or is_below or any(result.failure for result in own)
 
 
 def run(args: argparse.Namespace, folder: str) -> int:
@@ -292,7 +273,7 @@ def run(args: argparse.Namespace, folder: str) -> int:
         figures = {"quick": args.quick, "machine": machine, "rows": list(map(row_json, outcomes))}
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(figures, file, indent=1)
-    return int(args.strict and any_missed(outcomes))
+    return int(args.strict and any(map(is_missed, outcomes)))
 
 
 def main() -> int:

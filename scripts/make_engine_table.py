@@ -7,9 +7,9 @@
     python scripts/make_engine_table.py --list           says what the table holds
 
 The source is the released engine itself. A wheel is unpacked into a temporary folder, and a separate Python process
-imports the engine from there and loads graphs into it (`scripts/engine_support/ask_*.py`). The converter to
-TensorFlow.js checks ops against lists in its wheel, so the script reads these lists. The ops are all ops of all
-releases of TensorFlow (`gdsurgeon/data/releases.z`). Entries of other engines are kept.
+imports the engine from there and loads graphs into it (`ask_opencv`, `ask_openvino`, `scripts/ask_tflite.py`). The
+converter to TensorFlow.js checks ops against lists in its wheel, so the script reads these lists. The ops are all ops
+of all releases of TensorFlow (`gdsurgeon/data/releases.z`). Entries of other engines are kept.
 
 The table is text: ``>``, the engine, a tab and its version; then an op a line, with a tab and ``select`` where TFLite
 takes it as an op of TensorFlow that is linked into the program.
@@ -34,9 +34,8 @@ from make_tensorflow_tables import DATA
 
 TABLE = DATA / "engines.txt"
 ROOT = Path(__file__).parent.parent
-LOOPS = (ROOT / "fixtures" / "while_v1.pb",)
-"""Graphs of ops that only go together."""
-ASKING = Path(__file__).parent / "engine_support"
+LOOP = ROOT / "fixtures" / "while_v1.pb"
+"""A graph of ops that engines support only together."""
 Table = dict[str, tuple[str, dict[str, str]]]
 """By engine its version, and for each op that it takes '' or ``select``."""
 
@@ -53,7 +52,12 @@ def main() -> int:
     parser.add_argument("wheels", nargs="*", type=Path, help="of OpenCV, OpenVINO, tensorflowjs")
     parser.add_argument("--tflite", action="store_true", help="ask the TensorFlow that is installed, too")
     parser.add_argument("--list", action="store_true", help="say what the table holds, and change nothing")
+    parser.add_argument("--ask", choices=("opencv", "openvino"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.ask:
+        for line in {"opencv": ask_opencv, "openvino": ask_openvino}[arguments.ask](sys.stdin.read().split()):
+            print(line, flush=True)
+        return 0
     table = read(TABLE.read_text()) if TABLE.exists() else {}
     if not arguments.list:
         for wheel in arguments.wheels:
@@ -109,12 +113,84 @@ def answers(engine: str, path: Sequence[str]) -> tuple[str, dict[str, str]]:
 def asked(engine: str, path: Sequence[str], ops: Sequence[str]) -> Iterator[str]:
     """The lines that an engine answers with."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
-    program = [sys.executable, str(ASKING / f"ask_{engine}.py"), *(map(str, LOOPS) if engine == "openvino" else ())]
+    own = ["ask_tflite.py"] if engine == "tflite" else ["make_engine_table.py", "--ask", engine]
+    program = [sys.executable, str(Path(__file__).parent / own[0]), *own[1:]]
     done = subprocess.run(
         program, input="\n".join(ops).encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         check=False,
     )  # fmt: skip
     return iter(done.stdout.decode().splitlines())
+
+
+def graph_of(op: str) -> bytes:
+    """Returns a graph with a node that reads an image."""
+    from gdsurgeon.wire.protos import GraphDef
+
+    out = GraphDef()
+    given = out.node.add(name="x", op="Placeholder")
+    given.attr["dtype"].type = 1
+    for size in (1, 8, 8, 4):
+        given.attr["shape"].shape.dim.add(size=size)
+    out.node.add(name="y", op=op, input=["x"]).attr["T"].type = 1
+    return bytes(out.SerializeToString())
+
+
+def ask_opencv(ops: Sequence[str]) -> Iterator[str]:
+    """Yields the version of OpenCV, then for each op whether its importer accepts a graph with this op.
+
+    If the importer has no code for an op, it creates a layer with this name, if OpenCV has one; else the run fails with
+    "can't create layer". A layer that then lacks an argument ("not found into dictionary") is a layer for an op of ONNX
+    with the same name. Other errors are about the graph, whose node has only one input; so is a crash.
+    """
+    import cv2
+    import numpy as np
+
+    yield cv2.__version__
+    for op in ops:
+        answer = "yes"
+        try:
+            net = cv2.dnn.readNetFromTensorflow(np.frombuffer(graph_of(op), np.uint8))
+            net.setInput(np.ones((1, 4, 8, 8), np.float32))
+            net.forward()
+        except cv2.error as error:
+            if any(text in str(error) for text in ("Can't create layer", "not found into dictionary")):
+                answer = "no"
+        yield f"{op}\t{answer}"
+
+
+def ask_openvino(ops: Sequence[str]) -> Iterator[str]:
+    """Yields the version of OpenVINO, then for each op whether its frontend has a conversion rule.
+
+    The frontend converts loops of version 1 as a whole: the ops of `LOOP` are supported if it converts this graph.
+    """
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # it reports to its makers on import
+    import openvino
+    from openvino.frontend import FrontEndManager
+
+    from gdsurgeon.wire.protos import GraphDef
+
+    def error(path: Path) -> str:
+        frontend = FrontEndManager().load_by_framework("tf")
+        try:
+            frontend.convert(frontend.load(str(path)))
+        except Exception as refusal:
+            return str(refusal)
+        return ""
+
+    def has_rule(op: str) -> bool:
+        path.write_bytes(graph_of(op))
+        found = re.search(r"No conversion rule found for operations: ([^\n]*)", error(path))
+        return found is None or op not in (name.strip() for name in found[1].split(","))
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.pb"
+        if has_rule("NoSuchOp"):
+            sys.exit("OpenVINO does not report ops without a rule")
+        yield openvino.__version__.partition("-")[0]
+        together = set() if error(LOOP) else {node.op for node in GraphDef.FromString(LOOP.read_bytes()).node}
+        # One at a time: a node that ends the conversion hides the others.
+        for op in ops:
+            yield f"{op}\t{'yes' if op in together or has_rule(op) else 'no'}"
 
 
 def written(table: Table) -> str:

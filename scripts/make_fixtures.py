@@ -19,11 +19,10 @@
 | control_edges.pb  | control edges, colocation (`loc:@`), an Assert, a Split whose outputs are used  |
 |                   | by index, nodes with both data and control inputs.                              |
 |                   | `values` float32 [?,4] -> `swapped` float32 [?,4], `total` float32 [].          |
-| tiny.pbtxt        | text format, with comments: `x` float32 [?,3] -> `y` = 2 x + 1.                 |
 
-Each graph is run by TensorFlow and its result compared with what it must be before anything is
-written. The bytes are the same at each run of one TensorFlow version. Another version may spell the
-same graph otherwise, so --check compares the bytes only where the `producer` on record is its own.
+TensorFlow runs each graph, and its result is checked, before anything is written. fixtures/tiny.pbtxt is written by
+hand. The bytes are the same at each run of one TensorFlow version. A different version may encode the same graph
+differently, so --check compares the bytes only if both files have the same `producer`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +38,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import text_format
 
 tf1 = tf.compat.v1
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -289,77 +286,19 @@ def verify_control_edges(run: Run) -> None:
     raise SystemExit("control_edges.pb: the Assert let a NaN through")
 
 
-TINY = """\
-# y = 2 x + 1, in the text format of GraphDef.
-node {
-  name: "x"
-  op: "Placeholder"
-  attr { key: "dtype" value { type: DT_FLOAT } }
-  attr { key: "shape" value { shape { dim { size: -1 } dim { size: 3 } } } }
-}
-node {
-  name: "scale"
-  op: "Const"
-  attr { key: "dtype" value { type: DT_FLOAT } }
-  attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 2.0 } } }
-}
-node {
-  name: "offset"
-  op: "Const"
-  attr { key: "dtype" value { type: DT_FLOAT } }
-  attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 1.0 } } }
-}
-node {
-  name: "scaled"
-  op: "Mul"
-  input: "x"
-  input: "scale"
-  attr { key: "T" value { type: DT_FLOAT } }
-}
-node {
-  name: "y"
-  op: "AddV2"
-  input: "scaled"
-  input: "offset"
-  attr { key: "T" value { type: DT_FLOAT } }
-}
-versions {
-  producer: 1882
-}
-"""
-
-
-def build_tiny() -> tf1.GraphDef:
-    return text_format.Parse(TINY, tf1.GraphDef())
-
-
-def verify_tiny(run: Run) -> None:
-    (y,) = run({"x:0": np.array([[0.0, 1.0, -3.0]], np.float32)}, ["y:0"])
-    expect(y.tolist() == [[1.0, 3.0, -5.0]], f"y: {y}")
-
-
 # Building, running, writing.
 
 
-@dataclass(frozen=True)
-class Fixture:
-    """One file: how it is built, and what running it must show."""
-
-    name: str
-    build: Callable[[], tf1.GraphDef]
-    verify: Callable[[Run], None]
-
-
 # The TF 2 graph comes first: the numbers in its function names count up through the process.
-ALL = (
-    Fixture("functions_tf2.pb", build_functions_tf2, verify_functions_tf2),
-    Fixture("classifier.pb", build_classifier, verify_classifier),
-    Fixture("decode_jpeg.pb", build_decode_jpeg, verify_decode_jpeg),
-    Fixture("label_lookup.pb", build_label_lookup, verify_label_lookup),
-    Fixture("while_v1.pb", build_while_v1, verify_while_v1),
-    Fixture("control_edges.pb", build_control_edges, verify_control_edges),
-    Fixture("tiny.pbtxt", build_tiny, verify_tiny),
-)
+ALL: dict[str, tuple[Callable[[], tf1.GraphDef], Callable[[Run], None]]] = {
+    "functions_tf2.pb": (build_functions_tf2, verify_functions_tf2),
+    "classifier.pb": (build_classifier, verify_classifier),
+    "decode_jpeg.pb": (build_decode_jpeg, verify_decode_jpeg),
+    "label_lookup.pb": (build_label_lookup, verify_label_lookup),
+    "while_v1.pb": (build_while_v1, verify_while_v1),
+    "control_edges.pb": (build_control_edges, verify_control_edges),
+}
+"""By file: a function that builds the graph, and a function that checks the results of a run."""
 
 
 def expect(holds: bool, otherwise: str) -> None:
@@ -367,10 +306,8 @@ def expect(holds: bool, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def encode(fixture: Fixture, graph_def: tf1.GraphDef) -> bytes:
-    """The bytes of the file, in an order that does not depend on any hash table."""
-    if fixture.name.endswith(".pbtxt"):
-        return TINY.encode()
+def encode(graph_def: tf1.GraphDef) -> bytes:
+    """Returns the bytes of the file, in an order that does not depend on any hash table."""
     functions = sorted(graph_def.library.function, key=lambda function: function.signature.name)
     if functions:
         del graph_def.library.function[:]
@@ -378,16 +315,10 @@ def encode(fixture: Fixture, graph_def: tf1.GraphDef) -> bytes:
     return graph_def.SerializeToString(deterministic=True)
 
 
-def runner(content: bytes, is_text: bool) -> Run:
-    """Loads the file's bytes as a user would, and returns what runs them."""
-    graph_def = tf1.GraphDef()
-    if is_text:
-        text_format.Parse(content, graph_def)
-    else:
-        graph_def.ParseFromString(content)
-    graph = tf.Graph()
-    with graph.as_default():
-        tf.import_graph_def(graph_def, name="")
+def runner(content: bytes) -> Run:
+    """Loads the file's bytes as a user would, and returns a function that runs them."""
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf1.GraphDef.FromString(content), name="")
 
     def run(feeds: Feeds, fetches: list[str]) -> list[Any]:
         with tf1.Session(graph=graph) as session:
@@ -399,51 +330,39 @@ def runner(content: bytes, is_text: bool) -> Run:
 def make_all() -> dict[str, bytes]:
     """Builds every file and proves it by running it."""
     # All are built before any is run: a session takes numbers from the counter that names functions.
-    contents = {fixture.name: encode(fixture, fixture.build()) for fixture in ALL}
-    for fixture in ALL:
-        run = runner(contents[fixture.name], fixture.name.endswith(".pbtxt"))
+    contents = {name: encode(build()) for name, (build, _) in ALL.items()}
+    for name, (_, verify) in ALL.items():
         try:
-            fixture.verify(run)
+            verify(runner(contents[name]))
         except (AssertionError, tf.errors.OpError) as fault:
-            raise SystemExit(f"{fixture.name}: {fault}") from fault
+            raise SystemExit(f"{name}: {fault}") from fault
     total = sum(map(len, contents.values()))
     if total > SIZE_LIMIT:
         raise SystemExit(f"the fixtures take {total:,} bytes; {SIZE_LIMIT:,} is the limit")
     return contents
 
 
-def producer(content: bytes) -> int:
-    return tf1.GraphDef.FromString(content).versions.producer
-
-
-def compare(name: str, content: bytes) -> str:
-    """How the file on disk stands to the one just built: same, missing, differs, other version."""
+def state(name: str, content: bytes) -> str:
+    """Returns how the file on disk compares with the built one: same, missing, differs, other version."""
     path = FIXTURES / name
     if not path.exists():
         return "missing"
     on_disk = path.read_bytes()
-    if on_disk == content:
-        return "same"
-    if name.endswith(".pb") and producer(on_disk) != producer(content):
-        return "other version"
-    return "differs"
+    versions = [tf1.GraphDef.FromString(data).versions.producer for data in (on_disk, content)]
+    return "same" if on_disk == content else "differs" if versions[0] == versions[1] else "other version"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the graphs of fixtures/, run them, write them.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file differs")
     check = parser.parse_args().check
-
     contents = make_all()
-    states = {name: compare(name, content) for name, content in contents.items()}
-    if not check:
-        FIXTURES.mkdir(exist_ok=True)
-        for name, state in states.items():
-            if state != "same":
-                (FIXTURES / name).write_bytes(contents[name])
+    states = {name: state(name, content) for name, content in contents.items()}
     for name, content in sorted(contents.items()):
+        if not check and states[name] != "same":
+            (FIXTURES / name).write_bytes(content)
         print(f"{name:18} {len(content):8,} bytes  {states[name]}")
-    return int(check and any(state in ("missing", "differs") for state in states.values()))
+    return int(check and any(found in ("missing", "differs") for found in states.values()))
 
 
 if __name__ == "__main__":

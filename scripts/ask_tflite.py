@@ -65,40 +65,21 @@ def together() -> Iterator[Any]:
     """Yields graphs of ops that need each other, or for which random graphs are useless or crash the converter."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    given = tf.TensorSpec([4, 3], tf.float32)
-
-    def counts(x: Any) -> Any:
-        return tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, y * 2.0), [0, x])[1]
-
-    def branches(x: Any) -> Any:
-        return tf.cond(tf.reduce_sum(x) > 0.0, lambda: x + 1.0, lambda: x * 3.0)
-
-    def chooses(x: Any) -> Any:
-        return tf.switch_case(tf.cast(x[0, 0], tf.int32), [lambda: x + 1.0, lambda: x * 3.0])
-
-    def maps(x: Any) -> Any:
-        return tf.map_fn(lambda row: row * 2.0, x)
-
-    def calls(x: Any) -> Any:
-        return tf.function(lambda y: y + 1.0)(x)
-
     lstm = tf.keras.layers.LSTM(3)
-
-    def recurs(x: Any) -> Any:
-        return lstm(x[tf.newaxis])
-
-    def splits(x: Any) -> Any:
-        return tf.split(x, [1, 3])[1]
-
-    def moves_blocks(x: Any) -> Any:
-        return tf.batch_to_space(tf.reshape(x, [4, 3, 1, 1]), [2, 2], [[0, 0], [0, 0]])
-
-    def sorts_into(x: Any) -> Any:
-        return tf.raw_ops.Bucketize(input=x, boundaries=[0.0, 1.0])
-
-    for function in (counts, branches, chooses, maps, calls, recurs, splits, moves_blocks, sorts_into):
-        concrete = tf.function(function).get_concrete_function(given)
-        if function is not recurs:
+    functions = [
+        lambda x: tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, y * 2.0), [0, x])[1],
+        lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x + 1.0, lambda: x * 3.0),
+        lambda x: tf.switch_case(tf.cast(x[0, 0], tf.int32), [lambda: x + 1.0, lambda: x * 3.0]),
+        lambda x: tf.map_fn(lambda row: row * 2.0, x),
+        lambda x: tf.function(lambda y: y + 1.0)(x),
+        lambda x: tf.split(x, [1, 3])[1],
+        lambda x: tf.batch_to_space(tf.reshape(x, [4, 3, 1, 1]), [2, 2], [[0, 0], [0, 0]]),
+        lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[0.0, 1.0]),
+        lambda x: lstm(x[tf.newaxis]),
+    ]
+    for function in functions:
+        concrete = tf.function(function).get_concrete_function(tf.TensorSpec([4, 3], tf.float32))
+        if function is not functions[-1]:  # it has variables
             yield from renamed(concrete.graph.as_graph_def())
         for lowered in (False, True):
             frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=lowered)
