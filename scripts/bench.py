@@ -24,6 +24,7 @@ import argparse
 import compileall
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -98,8 +99,7 @@ def environment() -> dict[str, str]:
 
 
 def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], dict[str, Any]]:
-    errors = os.path.join(folder, "stderr.txt")
-    runner = Runner(errors, args.timeout, environment())
+    runner = Runner(folder, args.timeout, environment())
     shop = Workshop(folder, runner, say)
     all_rows = rows(QUICK if args.quick else FULL, args.import_graph_def)
     before = os.path.abspath(args.before) if args.before else None
@@ -117,22 +117,21 @@ def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], d
             except Failed as fault:
                 outcomes.append(Outcome(name, failure=str(fault)))
     finally:
-        remove(errors)
+        remove(runner.errors)
         say("")
     return outcomes, machine
 
 
 def describe_machine(runner: Runner) -> dict[str, Any]:
     """Returns facts about the machine, and the smallest time and memory of a process."""
-    python = runner.run((sys.executable, "-c", "pass"))
-    python = runner.run((sys.executable, "-c", "pass"))
+    python = [runner.run(f"{sys.executable} -c pass") for _ in range(2)][-1]
     return {
         "python": sys.version.split()[0],
         "system": " ".join(os.uname()[i] for i in (0, 2, 4)),
         "cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python_start_seconds": python.seconds,
-        "floor_rss_bytes": runner.run(("true",)).rss,
+        "floor_rss_bytes": runner.run("true").rss,
     }
 
 
@@ -173,7 +172,7 @@ def figures(result: Measured, base: Measured | None, floor: int) -> str:
     if base is not None and ratio is not None:
         parts.append(f"{ratio:.3g} x" if ratio < 100 else f"{ratio:.0f} x")
     parts.append(megabytes(result.rss) if result.rss > 1.02 * floor else f"<= {megabytes(floor)}")
-    if base is not None and base is not result and result.contender.figures and base.contender.figures:
+    if base is not None and base is not result and result.contender.has_figures and base.contender.has_figures:
         parts.append(f"{result.rss / base.rss:.3g} x the memory")
     return ", ".join(parts)
 
@@ -234,7 +233,7 @@ def row_json(outcome: Outcome) -> dict[str, Any]:
         {
             "tool": result.contender.column,
             "note": result.contender.note,
-            "command": list(result.contender.command),
+            "command": shlex.split(result.contender.line),
             "median_seconds": result.seconds if result.samples else None,
             "peak_rss_bytes": result.rss if result.samples else None,
             "times_first_contender": result.ratio(results[0]),

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs commands on every model of a folder, and on models of Keras with random weights, and writes a page of results.
+"""Runs commands on every model of a folder, and on models of Keras with random weights, and writes tables of results.
 
-    python scripts/model_tables.py models FOLDER                     print the page docs/models.md
-    python scripts/model_tables.py models FOLDER -o docs/models.md   write it
+    python scripts/model_tables.py models FOLDER                     print the tables of docs/models.md
+    python scripts/model_tables.py models FOLDER -o docs/models.md   replace them in the page, after its introduction
 
-PAGE is a page of docs/: models, simplified-models, quantized-models, edits-on-models, compat-on-models (with `--in
-1.15=PATH` for each release) or check-ops-on-models (with `--in opencv=PATH` for each engine). PATH is a wheel of the
-release or engine, or a folder with its content; without PATH, an engine must be installed. The script ends with 1 if
-a result is a defect: edits must be proven, or refused for a valid reason. The commands run in this process, so that
-TensorFlow starts once.
+The first argument is a page of docs/: models, simplified-models, quantized-models, edits-on-models, compat-on-models
+(with `--in 1.15=PATH` for each release) or check-ops-on-models (with `--in opencv=PATH` for each engine). PATH is a
+wheel of the release or engine, or a folder with its content; without PATH, an engine must be installed. The script ends
+with 1 if a result is a defect: edits must be proven, or refused for a valid reason. The commands run in this process,
+so that TensorFlow starts once.
 """
 
 from __future__ import annotations
@@ -345,9 +345,8 @@ def edited_body(results: Sequence[Result]) -> Iterator[str]:
 
 
 class Page(NamedTuple):
-    """A page: its text above the table, its functions, its models of Keras, and the models that it omits."""
+    """A page: functions for its results and its body, its models of Keras, and a condition for models."""
 
-    head: str
     results: Callable[[Source], Iterator[Result]]
     body: Callable[[Sequence[Result]], Iterator[str]]
     keras: tuple[str, ...] = ()
@@ -358,95 +357,14 @@ SEVEN = ("keras_lstm", "keras_gru", "keras_bidirectional", "keras_groups", "kera
          "keras_resnet50")  # fmt: skip
 
 PAGES = {
-    "models": Page(
-        """\
-# Published models
-
-`validate` ran on each public model without any option. It then compared the model with a copy whose first input and
-first output were renamed. `scripts/model_tables.py` wrote this page.
-""",
-        validated,
-        validated_body,
-        is_possible=lambda _: True,
-    ),
+    "models": Page(validated, validated_body, is_possible=lambda _: True),
     "simplified-models": Page(
-        """\
-# Simplified models
-
-Results of `simplify` without options on public models, and on Keras models with random weights. Every result ran, and
-its outputs are bit-identical. Nodes in functions are included. Models that do not run are omitted.
-`scripts/model_tables.py` wrote this page.
-""",
-        simplified,
-        simplified_body,
-        ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS),
+        simplified, simplified_body, ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
     ),
-    "quantized-models": Page(
-        """\
-# Quantized models
-
-Results of `quantize` on public models, and on Keras models with random weights. `scripts/model_tables.py` wrote
-this page. Each cell has three values:
-
-- the size of the result, as a fraction of the original size;
-- the same fraction after gzip (gz);
-- the `--tolerance` within which outputs, and the inputs of a Softmax, agree on two input sets.
-
-NonMaxSuppression and TopK may return elements in a different order. For such models, the tolerance is for the inputs
-of the two ops. `-` means that no constant becomes smaller.
-""",
-        quantized,
-        quantized_body,
-        SEVEN,
-    ),
-    "compat-on-models": Page(
-        """\
-# Models for older TensorFlows
-
-Results of `compat` for several releases of TensorFlow, on public models, Keras models with random weights, and small
-functions of TensorFlow 2. `scripts/model_tables.py` wrote this page. Every written model ran in the release itself,
-on the same feeds. The number is the largest difference from the current TensorFlow. `=` means that the release
-already knows the whole model. For each refused model, the script checked that the release does not load the original.
-""",
-        downgraded,
-        downgraded_body,
-        (*SEVEN, "functions"),
-    ),
-    "check-ops-on-models": Page(
-        """\
-# Models in other engines
-
-Results of OpenCV, OpenVINO and TFLite on public models, and on Keras models with random weights.
-`scripts/model_tables.py` ran `check-ops --run` and wrote this page. Each engine ran the model on the feeds of a
-proof, and its outputs were compared with TensorFlow. The number is the largest difference over all outputs and input
-sets, relative to the largest element of the output; 0 means bit-identical. After an arrow is the result for the model
-after `gdsurgeon simplify --for opencv`, if OpenCV does not accept the original.
-
-- **differs**: the model loads and runs, but returns different values (exit code 5). The differences are listed below.
-- no: the engine does not load or run the model (exit code 4). The reasons are listed below.
-- nothing: no result, because TensorFlow itself returns only NaN (exit code 7).
-""",
-        run_in_engines,
-        run_in_engines_body,
-        SEVEN,
-    ),
-    "edits-on-models": Page(
-        """\
----
-hide: [navigation, toc]
----
-
-# Edits of published models
-
-Results of every edit command on public models. `scripts/model_tables.py` wrote this page. It calls each command three
-times (`set-attr` six times) for each model that runs, without options for the proof. All requests are valid, so each
-edit must be proven, or refused for a valid reason. A number counts proven edits, `2/3` means that two of three edits
-are proven, and `-` that the command does not apply.
-""",
-        edited,
-        edited_body,
-        is_possible=lambda source: source.path.is_file() and runs(source),
-    ),
+    "quantized-models": Page(quantized, quantized_body, SEVEN),
+    "compat-on-models": Page(downgraded, downgraded_body, (*SEVEN, "functions")),
+    "check-ops-on-models": Page(run_in_engines, run_in_engines_body, SEVEN),
+    "edits-on-models": Page(edited, edited_body, is_possible=lambda source: source.path.is_file() and runs(source)),
 }
 
 
@@ -561,11 +479,11 @@ def main() -> int:
     options = parser.parse_args()
     page = PAGES[options.page]
     results = list(results_of(page, options))
-    text = "\n".join([page.head, measured(), "", *page.body(results), ""])
+    text = "\n".join([measured(), "", *page.body(results), ""])
     if options.out is None:
         print(text, end="")
     else:
-        options.out.write_text(text)
+        options.out.write_text(options.out.read_text().partition("Measured on ")[0] + text)
     return 1 if any(result.code not in (DONE, REFUSED) for result in results) else 0
 
 

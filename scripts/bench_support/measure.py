@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import statistics
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MB = 1_000_000
+FIGURES = "own.json"
 NOISE = 0.02
 """Seconds below which a difference between two sizes has no meaning."""
 
@@ -44,29 +46,30 @@ class Contender:
 
     Attributes:
         column: the tool's name in the table.
-        command: the command line.
+        line: the command line.
         note: the difference to other commands of the tool.
         model: a file; the output must have about the same size.
-        output: the file or folder that the command writes.
         slow: the command runs only in the first rounds, and not with --no-peers.
         status: the expected exit status.
-        figures: a JSON file with the command's own measurements: `seconds` and `bytes`.
         tree: a second checkout whose gdsurgeon the command runs.
     """
 
     column: str
-    command: tuple[str, ...]
+    line: str
     note: str = ""
-    model: str | None = None
-    output: str | None = None
+    model: str = ""
     slow: bool = False
     status: int = 0
-    figures: str | None = None
-    tree: str | None = None
+    tree: str = ""
 
     @property
     def label(self) -> str:
         return f"{self.column} {self.note}".strip()
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether the command writes its own measurements."""
+        return FIGURES in self.line
 
 
 @dataclass
@@ -197,13 +200,23 @@ def duration(seconds: float) -> str:
 
 
 class Runner:
-    """Starts processes and waits for them; `errors` is a file for their stderr."""
+    """Starts processes and waits for them.
 
-    def __init__(self, errors: str, timeout: float, environment: dict[str, str]) -> None:
-        self.errors, self.timeout, self.environment = errors, timeout, environment
+    Attributes:
+        out, folder_out: the paths for the output of a command: a file, or a folder.
+        figures: a JSON file with a command's own measurements: `seconds` and `bytes`.
+        errors: a file for stderr.
+    """
 
-    def run(self, command: Sequence[str], status: int = 0, tree: str | None = None) -> Sample:
+    def __init__(self, folder: str, timeout: float, environment: dict[str, str]) -> None:
+        self.timeout, self.environment = timeout, environment
+        self.out, self.folder_out, self.figures, self.errors = (
+            os.path.join(folder, name) for name in ("out.pb", "out", FIGURES, "errors")
+        )
+
+    def run(self, line: str, status: int = 0, tree: str = "") -> Sample:
         """Runs a command to its end, with the modules of `tree`. Raises Failed unless it exits with `status`."""
+        command = shlex.split(line)
         environment = {**self.environment, "PYTHONPATH": tree} if tree else self.environment
         create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         streams = [
@@ -213,7 +226,7 @@ class Runner:
         ]
         started = time.perf_counter()
         try:
-            child = os.posix_spawnp(command[0], list(command), environment, file_actions=streams, setpgroup=0)
+            child = os.posix_spawnp(command[0], command, environment, file_actions=streams, setpgroup=0)
         except OSError as fault:
             raise Failed(f"{command[0]}: {fault.strerror}") from None
         try:
@@ -240,23 +253,23 @@ class Runner:
         freed memory to its host after a moment, and the next process waits for memory (a copy of 1.9 GB then takes 1.9
         s instead of 0.5): therefore a copy is written and deleted just before.
         """
-        model, output = contender.model, contender.output
         try:
-            remove(output)
-            if model is not None:
+            if contender.model:
                 os.sync()
-                self.run(("cat", model))
-                if output and not contender.slow:
-                    self.run(("cp", model, output))
-                    remove(output)
-            sample = self.run(contender.command, contender.status, contender.tree)
-            if model and output:
-                expect_like(model, output)
-            if contender.figures:
-                sample = own_figures(contender.figures, sample)
+                self.run(f"cat {contender.model}")
+                if not contender.slow:
+                    self.run(f"cp {contender.model} {self.out}")
+                    remove(self.out)
+            sample = self.run(contender.line, contender.status, contender.tree)
+            if contender.model:
+                expect_like(contender.model, self.out)
+            if os.path.exists(self.figures):
+                with open(self.figures, encoding="utf-8") as file:
+                    found: dict[str, Any] = json.load(file)
+                sample = Sample(found["seconds"], sample.cpu_seconds, found["bytes"])
         finally:
-            remove(output)
-            remove(contender.figures)
+            for path in (self.out, self.folder_out, self.figures):
+                remove(path)
         return sample
 
 
@@ -316,19 +329,9 @@ def expect_like(model: str, output: str) -> None:
         raise Failed(f"it wrote {have:,} bytes for a model of {want:,}")
 
 
-def own_figures(path: str, sample: Sample) -> Sample:
-    """Returns the figures that a command has measured, which replace the figures of its process."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
-    except (OSError, ValueError) as fault:
-        raise Failed(f"it has measured nothing: {fault}") from None
-    return Sample(found["seconds"], sample.cpu_seconds, found["bytes"])
-
-
-def remove(path: str | None) -> None:
+def remove(path: str) -> None:
     """Removes a file or a folder, if it exists."""
-    if path and os.path.isdir(path):
+    if os.path.isdir(path):
         shutil.rmtree(path)
-    elif path and os.path.exists(path):
+    elif os.path.exists(path):
         os.remove(path)

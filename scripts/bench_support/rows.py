@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bench_support.measure import MB, Contender, Growth, Runner, Target
 
@@ -72,30 +72,16 @@ RENAMED = {
 
 
 @dataclass(frozen=True)
-class Command:
-    """A contender before its models are made; see `Contender`. With `model`, the output has about its size."""
-
-    column: str
-    line: str
-    note: str = ""
-    model: str | None = None
-    slow: bool = False
-    status: int = 0
-    tree: str | None = None
-
-
-@dataclass(frozen=True)
 class Row:
-    """A line of the table. The target is for the first command. The work ends with the size of the model `weighed`.
+    """A line of the table. The target is for the first contender. The work ends with the size of the model `weighed`.
     `script` is the content of the file `{script}`.
     """
 
     work: str
-    commands: list[Command]
+    contenders: list[Contender]
     target: Target | Growth | None = None
     weighed: str = ""
     script: str = ""
-    contenders: list[Contender] = field(default_factory=list)
 
 
 class Workshop:
@@ -104,15 +90,14 @@ class Workshop:
     def __init__(self, folder: str, runner: Runner, say: Callable[[str], None]) -> None:
         self.folder, self.runner, self.say = folder, runner, say
         script = beside_python("gdsurgeon")
-        gdsurgeon = script if os.path.exists(script) else f"{sys.executable} -m gdsurgeon"
         self.programs = {
-            "gdsurgeon": gdsurgeon,
+            "gdsurgeon": script if os.path.exists(script) else f"{sys.executable} -m gdsurgeon",
             "in_tensorflow": f"{sys.executable} {HERE}/in_tensorflow.py",
             "generate": f"{sys.executable} {HERE}/generate.py",
             "python": sys.executable,
-            "out": os.path.join(folder, "out.pb"),
-            "folder": os.path.join(folder, "out"),
-            "figures": os.path.join(folder, "figures.json"),
+            "out": runner.out,
+            "folder": runner.folder_out,
+            "figures": runner.figures,
             "script": os.path.join(folder, "script.gds"),
         }
 
@@ -132,33 +117,18 @@ class Workshop:
             unfinished = path if kind == "checkpoint" else f"{path}.part"
             command = self.filled(recipe, kind=kind, size=size or "0", path=unfinished)
             self.say(f"generating {os.path.basename(path)}")
-            self.runner.run(shlex.split(command))
+            self.runner.run(command)
             if unfinished != path:
                 os.replace(unfinished, path)
         return path
 
     def ready(self, row: Row, before: str | None) -> Row:
-        """Returns the row with contenders; with `before`, also each command of gdsurgeon in this checkout."""
-        commands = list(row.commands)
+        """Returns the row with filled templates; with `before`, also each command of gdsurgeon in this checkout."""
         with open(self.programs["script"], "w", encoding="utf-8") as file:
             file.write(row.script)
-        if before:
-            own = [command for command in commands if command.column == GDSURGEON]
-            commands += [replace(each, note=f"before {each.note}".strip(), tree=before) for each in own]
-        contenders = [
-            Contender(
-                each.column,
-                tuple(shlex.split(self.filled(each.line))),
-                each.note,
-                self.filled(each.model) if each.model else None,
-                next((self.programs[key] for key in ("out", "folder") if f"{{{key}}}" in each.line), None),
-                each.slow,
-                each.status,
-                self.programs["figures"] if "{figures}" in each.line else None,
-                each.tree,
-            )
-            for each in commands
-        ]
+        contenders = [replace(c, line=self.filled(c.line), model=self.filled(c.model)) for c in row.contenders]
+        own = [each for each in contenders if before and each.column == GDSURGEON]
+        contenders += [replace(each, note=f"before {each.note}".strip(), tree=before or "") for each in own]
         size = os.path.getsize(self.filled(row.weighed)) / MB if row.weighed else 0
         return replace(row, work=row.work + (f" ({size:.0f} MB)" if size >= 1 else ""), contenders=contenders)
 
@@ -190,25 +160,25 @@ def renaming(kind: str, size: int) -> tuple[str, str]:
     return old.format(**numbers), new.format(**numbers)
 
 
-def rename(kind: str, size: int = 0, validate: str = "", note: str = "") -> Command:
+def rename(kind: str, size: int = 0, validate: str = "", note: str = "") -> Contender:
     path, pair = model(kind, size), "=".join(renaming(kind, size))
     options = f" --validate {validate}" if validate else ""
-    return Command(GDSURGEON, f"{{gdsurgeon}} rename {path} {pair} -o {{out}}{options}", note, path)
+    return Contender(GDSURGEON, f"{{gdsurgeon}} rename {path} {pair} -o {{out}}{options}", note, path)
 
 
-def peer(way: str, kind: str, size: int = 0, column: str = TENSORFLOW, note: str = "") -> Command:
+def peer(way: str, kind: str, size: int = 0, column: str = TENSORFLOW, note: str = "") -> Contender:
     path, names = model(kind, size), " ".join(renaming(kind, size))
-    return Command(column, f"{{in_tensorflow}} {way} {path} {{out}} {names}", note, path, slow=True)
+    return Contender(column, f"{{in_tensorflow}} {way} {path} {{out}} {names}", note, path, slow=True)
 
 
-def copy(path: str, note: str = "") -> Command:
-    return Command(CP, f"cp {path} {{out}}", note, path)
+def copy(path: str, note: str = "") -> Contender:
+    return Contender(CP, f"cp {path} {{out}}", note, path)
 
 
-def synced(path: str, is_model: bool = True) -> Command:
+def synced(path: str, is_model: bool = True) -> Contender:
     """Returns a copy that is on the disk when it ends, like a file that gdsurgeon writes."""
     line = f"""sh -c 'cp "$1" "$2" && sync "$2"' sh {path} {{out}}"""
-    return Command(CP, line, "and sync", path if is_model else None)
+    return Contender(CP, line, "and sync", path if is_model else "")
 
 
 def surgery(command: str, size: int, arguments: str = "", kind: str = "towers", seconds: float = 2.0) -> Row:
@@ -216,13 +186,13 @@ def surgery(command: str, size: int, arguments: str = "", kind: str = "towers", 
     out = "" if command == "select" else " -o {out} --validate structure"
     line = f"{{gdsurgeon}} {command} {model(kind, size)} {arguments}{out}"
     work = f"{command} in {size:,} nodes, --validate structure"
-    return Row(work, [Command(GDSURGEON, line)], Target(seconds=seconds))
+    return Row(work, [Contender(GDSURGEON, line)], Target(seconds=seconds))
 
 
 def edit(kind: str, size: int, target: Target | None, with_import: bool = False) -> Row:
     """Returns the edit without proof, compared with a file copy and with peers."""
     path = model(kind, size)
-    commands = [
+    contenders = [
         rename(kind, size, "none"),
         copy(path),
         synced(path),
@@ -230,18 +200,18 @@ def edit(kind: str, size: int, target: Target | None, with_import: bool = False)
         peer("gtt", kind, size, GTT),
         *([peer("import", kind, size, note="and import_graph_def")] if with_import else []),
     ]
-    return Row(f"rename one node in {spoken(kind, size)}", commands, target)
+    return Row(f"rename one node in {spoken(kind, size)}", contenders, target)
 
 
 def structure(kind: str, size: int, target: Target) -> Row:
     """Returns the edit with the structural check, compared with the edit without it."""
-    commands = [rename(kind, size, "structure"), rename(kind, size, "none", "without the check")]
-    return Row(f"the same with --validate structure, {spoken(kind, size)}", commands, target)
+    contenders = [rename(kind, size, "structure"), rename(kind, size, "none", "without the check")]
+    return Row(f"the same with --validate structure, {spoken(kind, size)}", contenders, target)
 
 
 def proof(kind: str, seconds: float) -> Row:
     """Returns an edit with its proof, compared with the import of TensorFlow."""
-    importing = Command(TENSORFLOW, "{python} -c 'import tensorflow'", "import alone", slow=True)
+    importing = Contender(TENSORFLOW, "{python} -c 'import tensorflow'", "import alone", slow=True)
     work = f"rename and proof by execution, {spoken(kind)}"
     return Row(work, [rename(kind), importing], Target(seconds=seconds), model(kind))
 
@@ -249,57 +219,57 @@ def proof(kind: str, seconds: float) -> Row:
 def proven(command: str, arguments: str) -> Row:
     """Returns an edit with its proof in a graph of very many nodes, which shows the cost of analysing the graph."""
     line = f"{{gdsurgeon}} {command} {{towers:50000}} {arguments} -o {{out}}"
-    return Row(f"{command} and proof by execution, 50,000 nodes", [Command(GDSURGEON, line)])
+    return Row(f"{command} and proof by execution, 50,000 nodes", [Contender(GDSURGEON, line)])
 
 
 def diff(size: int, seconds: float) -> Row:
     """Returns a graph compared with a copy that has half of it under a different name, and one node less."""
     line = f"{{gdsurgeon}} diff {{towers:{size}}} {{other:{size}}}"
-    return Row(f"diff of two graphs of {size:,} nodes", [Command(GDSURGEON, line, status=1)], Target(seconds=seconds))
+    return Row(f"diff of two graphs of {size:,} nodes", [Contender(GDSURGEON, line, status=1)], Target(seconds=seconds))
 
 
 def gradients(name: str, option: str, work: str, target: Target | None) -> Row:
     """Returns a backward pass that TensorFlow runs, time and traced peak, compared with TensorFlow's own."""
     shape = GRADIENTS[name][-1]
-    commands = [
-        Command(column, f"{{in_tensorflow}} time-gradients {{{name}-{kind}}} {{figures}} {shape}", note)
+    contenders = [
+        Contender(column, f"{{in_tensorflow}} time-gradients {{{name}-{kind}}} {{figures}} {shape}", note)
         for column, kind, note in ((GDSURGEON, option, CHECKPOINTS[option]), (TENSORFLOW, "own", "tf.gradients"))
     ]
-    return Row(f"{work}: a run of the gradients, its peak", commands, target)
+    return Row(f"{work}: a run of the gradients, its peak", contenders, target)
 
 
 def optimised(result: str, original: str, how: str, options: str = "", times: float = 0.97) -> Row:
     """Returns a simplified graph that TensorFlow runs, compared with the original: at least `times` as fast."""
     run = f"{{figures}} image=1,224,224,3 Identity {how}"
-    commands = [
-        Command(GDSURGEON, f"{{in_tensorflow}} time {{{result}}} {run}", f"simplify{options}"),
-        Command(TENSORFLOW, f"{{in_tensorflow}} time {{{original}}} {run}", "as it is"),
+    contenders = [
+        Contender(GDSURGEON, f"{{in_tensorflow}} time {{{result}}} {run}", f"simplify{options}"),
+        Contender(TENSORFLOW, f"{{in_tensorflow}} time {{{original}}} {run}", "as it is"),
     ]
     threads = " on one thread, its optimizer on" if how == "on-1" else f", its optimizer {how}"
-    return Row(f"TensorFlow runs {original}{threads}", commands, Target(times=1 / times, peer="TensorFlow as it is"))
+    return Row(f"TensorFlow runs {original}{threads}", contenders, Target(times=1 / times, peer="TensorFlow as it is"))
 
 
 def growth(middle: tuple[str, int], large: tuple[str, int], unit: str) -> Row:
     """Returns the edit without proof on three sizes; for bytes, also cp on these sizes."""
     sizes = {"tiny": ("tiny", 0), "middle": middle, "large": large}
-    commands = [rename(*size, "none", note) for note, size in sizes.items()]
+    contenders = [rename(*size, "none", note) for note, size in sizes.items()]
     if unit == "byte":
-        commands += [copy(model(*size), note) for note, size in sizes.items()]
+        contenders += [copy(model(*size), note) for note, size in sizes.items()]
     target = Growth((0, middle[1], large[1]), unit)
-    return Row(f"growth from {spoken(*middle)} to {spoken(*large)}", commands, target)
+    return Row(f"growth from {spoken(*middle)} to {spoken(*large)}", contenders, target)
 
 
 def freeze(kind: str, size: int) -> Row:
     """Returns variables to constants, compared with a copy of the variables and TensorFlow's own tool."""
     folder = f"{{saved-{kind}:{size}}}"
     own = "freeze_graph" if kind == "tf1" else "convert_variables_to_constants_v2"
-    commands = [
-        Command(GDSURGEON, f"{{gdsurgeon}} freeze {folder} -o {{out}} --validate structure"),
+    contenders = [
+        Contender(GDSURGEON, f"{{gdsurgeon}} freeze {folder} -o {{out}} --validate structure"),
         synced(f"{folder}/variables/variables.data-00000-of-00001", is_model=False),
-        Command(TENSORFLOW, f"{{in_tensorflow}} freeze-{kind} {folder} {{out}}", own, slow=True),
+        Contender(TENSORFLOW, f"{{in_tensorflow}} freeze-{kind} {folder} {{out}}", own, slow=True),
     ]
     work = f"freeze a SavedModel of TensorFlow {kind[-1]} with {size // MB:,} MB of variables, --validate structure"
-    return Row(work, commands, Target(times=2.5, peer="cp and sync", megabytes=60))
+    return Row(work, contenders, Target(times=2.5, peer="cp and sync", megabytes=60))
 
 
 STEPS = (
@@ -332,16 +302,16 @@ def ten_edits() -> Row:
     """Returns ten edits with one proof, compared with a pipe, where each command proves its result."""
     calls = (edit.split(" ", 1) for edit in TEN_EDITS)
     piped = " | ".join(f"{{gdsurgeon}} {name} - {words} -o -" for name, words in calls)
-    commands = [
-        Command(GDSURGEON, "{gdsurgeon} apply {DenseNet169} {script} -o {out}"),
+    contenders = [
+        Contender(GDSURGEON, "{gdsurgeon} apply {DenseNet169} {script} -o {out}"),
         *(
-            Command(GDSURGEON, f"{{gdsurgeon}} {name} {{DenseNet169}} {words} -o {{out}}", f"alone: {name}")
+            Contender(GDSURGEON, f"{{gdsurgeon}} {name} {{DenseNet169}} {words} -o {{out}}", f"alone: {name}")
             for name, words in SLOWEST_EDITS.items()
         ),
-        Command(GDSURGEON, f"sh -c {shlex.quote(f'< {{DenseNet169}} {piped} > {{out}}')}", "in a pipe", slow=True),
+        Contender(GDSURGEON, f"sh -c {shlex.quote(f'< {{DenseNet169}} {piped} > {{out}}')}", "in a pipe", slow=True),
     ]
     target = Target(times=1.3, peer=f"{GDSURGEON} alone")
-    return Row("ten edits, proven at once, DenseNet169", commands, target, "{DenseNet169}", "\n".join(TEN_EDITS))
+    return Row("ten edits, proven at once, DenseNet169", contenders, target, "{DenseNet169}", "\n".join(TEN_EDITS))
 
 
 def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
@@ -354,8 +324,8 @@ def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
     saved_model_cli, saved = beside_python("saved_model_cli"), f"{{saved-tf2:{variables}}}"
     renaming_saved = f"{{gdsurgeon}} rename {saved} serving_default_x=input -o {{folder}} --validate structure"
 
-    def running(column: str, note: str, path: str) -> Command:
-        return Command(column, f"{{in_tensorflow}} run {path} 32000000 20", note)
+    def running(column: str, note: str, path: str) -> Contender:
+        return Contender(column, f"{{in_tensorflow}} run {path} 32000000 20", note)
 
     return {
         "rename-big": edit("big", big, Target(times=1.3, megabytes=40)),
@@ -367,16 +337,16 @@ def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
         "help": Row(
             "gdsurgeon --help",
             [
-                Command(GDSURGEON, "{gdsurgeon} --help"),
-                Command(TENSORFLOW, f"{saved_model_cli} --help", "saved_model_cli --help", slow=True, status=1),
+                Contender(GDSURGEON, "{gdsurgeon} --help"),
+                Contender(TENSORFLOW, f"{saved_model_cli} --help", "saved_model_cli --help", slow=True, status=1),
             ],
             Target(seconds=0.1),
         ),
         "list-checkpoint": Row(
             f"list the tensors of a checkpoint of {spoken_size}",
             [
-                Command(GDSURGEON, f"{{gdsurgeon}} checkpoint {checkpoint}"),
-                Command(TENSORFLOW, f"{listing} {checkpoint}", "tf.train.list_variables", slow=True),
+                Contender(GDSURGEON, f"{{gdsurgeon}} checkpoint {checkpoint}"),
+                Contender(TENSORFLOW, f"{listing} {checkpoint}", "tf.train.list_variables", slow=True),
             ],
             Target(seconds=0.2),
         ),
@@ -384,14 +354,14 @@ def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
         "freeze-tf2": freeze("tf2", variables),
         "rename-saved": Row(
             f"rename in a SavedModel with {spoken_size} of variables, --validate structure",
-            [Command(GDSURGEON, renaming_saved), Command(CP, f"cp -r {saved} {{folder}}")],
+            [Contender(GDSURGEON, renaming_saved), Contender(CP, f"cp -r {saved} {{folder}}")],
             Target(seconds=0.3),
         ),
         "inspect-saved": Row(
             "inspect Keras' MobileNetV2, exported",
             [
-                Command(GDSURGEON, "{gdsurgeon} inspect {saved-keras}"),
-                Command(
+                Contender(GDSURGEON, "{gdsurgeon} inspect {saved-keras}"),
+                Contender(
                     TENSORFLOW, f"{saved_model_cli} show --dir {{saved-keras}} --all", "saved_model_cli show", slow=True
                 ),
             ],
@@ -446,8 +416,8 @@ def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
         "plan-chain": Row(
             "add-gradients --checkpoints memory, a chain of 10,000 nodes",
             [
-                Command(GDSURGEON, f"{planned} --validate none --checkpoints memory --shape x=1000000"),
-                Command(GDSURGEON, f"{planned} --validate none", "without checkpoints"),
+                Contender(GDSURGEON, f"{planned} --validate none --checkpoints memory --shape x=1000000"),
+                Contender(GDSURGEON, f"{planned} --validate none", "without checkpoints"),
             ],
             Target(plus=5.0, peer="gdsurgeon without checkpoints"),
         ),
