@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.expecting import account
 from support.graphs import INT32, const, graph, node, placeholder, typed
-from support.plain_match import Cells, PlainMatch
+from support.plain_match import PlainMatch
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.rewrite import rewrite
@@ -123,12 +123,12 @@ def spelt(found: Graph, text: str) -> list[dict[str, str]]:
 
 def plainly(found: Graph, text: str) -> list[dict[str, str]]:
     """The same by a plain search."""
-    match = PlainMatch(Cells(found), rule_of(text), ())
+    match = PlainMatch(found, rule_of(text))
     out = []
     for root in match.roots():
-        for env in islice(match.ways(root, ()), 20):
-            names = {name: f"{n}:{port}" if port else n for name, (n, port) in env.tensors.items()}
-            out.append({"": root, **names, **env.nodes})
+        for env in islice(match.ways(root), 20):
+            names = {name: tensor.name for name, tensor in env.tensors.items()}
+            out.append({"": root.name, **names, **{label: n.name for label, n in env.nodes.items()}})
     return out
 
 
