@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.protos import AttrValue
-from support.graphs import BOOL, FLOAT, INT32, STRING, graph_bytes, node, tensor
-from support.graphs import dtype as dtype_attr
+from support.graphs import BOOL, FLOAT, INT32, STRING, UINT8, attr, const, graph_bytes, node, placeholder
 
 Shape = tuple[int, ...] | None
 A = (-1, 8, 6, 3)
@@ -43,26 +41,17 @@ class Case(NamedTuple):
 
     def bytes(self) -> bytes:
         """A GraphDef: nodes in0, in1, ... and y."""
-        records, kinds = [], []
-        for i, given in enumerate(self.inputs):
-            record, kind = _input(f"in{i}", given)
-            records.append(record)
-            kinds.append(kind)
-        attrs = {key: _attr(value) for key, value in self.attrs.items()}
-        return graph_bytes(
-            *records, node("y", self.op, [f"in{i}" for i in range(len(kinds))], **_typed(self.op, kinds, attrs))
-        )
-
-
-def _input(name: str, given: Input) -> tuple[bytes, bytes]:
-    if isinstance(given, int):
-        return node(name, "Const", dtype=INT32, value=tensor([given], INT32, ())), INT32
-    if isinstance(given, list):
-        return node(name, "Const", dtype=INT32, value=tensor(given, INT32)), INT32
-    if isinstance(given, C):
-        return node(name, "Const", dtype=INT32, value=tensor(given.values, INT32, given.shape)), INT32
-    found = given if isinstance(given, P) else P(given)
-    return node(name, "Placeholder", dtype=found.kind, shape=found.shape), found.kind
+        given = [each if isinstance(each, P | C | list | int) else P(each) for each in self.inputs]
+        records = [
+            placeholder(f"in{i}", each.kind, each.shape) if isinstance(each, P)
+            else const(f"in{i}", each.values, INT32, each.shape) if isinstance(each, C)
+            else const(f"in{i}", each, INT32)
+            for i, each in enumerate(given)
+        ]  # fmt: skip
+        kinds = [each.kind if isinstance(each, P) else INT32 for each in given]
+        attrs = {key: attr(value) for key, value in self.attrs.items()}
+        reads = [f"in{i}" for i in range(len(kinds))]
+        return graph_bytes(*records, node("y", self.op, reads, **_typed(self.op, kinds, attrs)))
 
 
 def _typed(op: str, kinds: list[bytes], attrs: dict[str, bytes]) -> dict[str, bytes]:
@@ -80,30 +69,10 @@ def _typed(op: str, kinds: list[bytes], attrs: dict[str, bytes]) -> dict[str, by
         if arg.type_attr and left:
             out.setdefault(arg.type_attr, left[0])
         left = left[count:]
-    for name, attr in definition.attrs.items():
-        if attr.kind == "type" and not attr.has_default:
-            out.setdefault(name, dtype_attr(1))
+    for name, known in definition.attrs.items():
+        if known.kind == "type" and not known.has_default:
+            out.setdefault(name, FLOAT)
     return out
-
-
-def _attr(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    out = AttrValue()
-    if isinstance(value, list):
-        out.list.SetInParent()
-        out.list.i.extend(value)
-    elif isinstance(value, bool):
-        out.b = value
-    elif isinstance(value, int):
-        out.i = value
-    elif isinstance(value, str):
-        out.s = value.encode()
-    else:
-        out.shape.SetInParent()
-        for size in value:
-            out.shape.dim.add(size=size)
-    return bytes(out.SerializeToString())
 
 
 SAME = {"strides": [1, 2, 2, 1], "padding": "SAME"}
@@ -201,7 +170,7 @@ CASES = [
     Case("Transpose", [A, [0, 3, 1, 2]]),
     Case("Transpose", [A, P((4,), INT32)]),
     Case("Transpose", [None, P((3,), INT32)]),
-    Case("Bitcast", [(2, 3)], {"type": dtype_attr(4)}),
+    Case("Bitcast", [(2, 3)], {"type": UINT8}),
     # Joined and taken apart.
     Case("ConcatV2", [A, (-1, 8, 6, 2), -1]),
     Case("ConcatV2", [(-1, 3), (2, 3), 0]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,15 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.int, self.choice = self.random.randint, self.random.choice
         self.tensors: list[Any] = []
 
     def pick(self, rank: int | None = None) -> Any:
         found = [t for t in self.tensors if rank is None or t.shape.rank == rank]
-        return self.random.choice(found) if found else self.random.choice(self.tensors)
+        return self.choice(found) if found else self.choice(self.tensors)
+
+    def flip(self) -> bool:
+        return self.random.random() < 0.5
 
     def make(self) -> Any:
         graph = tf.Graph()
@@ -92,10 +97,10 @@ class Random:
                 stated = [None if self.random.random() < 0.4 and dim == FED else dim for dim in shape]
                 self.tensors.append(v1.placeholder(tf.float32, stated))
             self.tensors.append(v1.placeholder(tf.float32, [None, None, None, 3]))
-            makers = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("op_")]
             for _ in range(30):
                 try:
-                    made = self.random.choice(makers)()
+                    rank, build = self.choice(OPS)
+                    made = build(self, self.pick(rank))
                 except (ValueError, TypeError, IndexError, tf.errors.InvalidArgumentError):
                     continue  # it does not fit what was picked
                 for tensor in made if isinstance(made, list | tuple) else [made]:
@@ -103,214 +108,100 @@ class Random:
                         self.tensors.append(tensor)
         return graph.as_graph_def()
 
-    def int(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
-    def kernel(self, *shape: int | None) -> Any:
-        if None in shape:
-            raise ValueError
-        return tf.constant(np.zeros(shape, np.float32))
-
     def padding(self) -> str:
-        return self.random.choice(["SAME", "VALID"])
+        return self.choice(["SAME", "VALID"])
 
-    def op_conv(self) -> Any:
-        x, k, d = self.pick(4), self.int(1, 3), self.int(1, 2)
-        taps = self.kernel(k, k + 1, x.shape[3], self.int(1, 5))
-        stride = 1 if d > 1 else self.int(1, 3)
-        return tf.nn.conv2d(x, taps, stride, self.padding(), dilations=d)
+    def pads(self, x: Any) -> list[list[int]]:
+        return [[self.int(0, 1), self.int(0, 2)] for _ in range(x.shape.rank)]
 
-    def op_conv_explicit(self) -> Any:
-        x = self.pick(4)
-        pads = [[0, 0], [self.int(0, 2), 1], [self.int(0, 2), 2], [0, 0]]
-        return tf.nn.conv2d(x, self.kernel(3, 3, x.shape[3], 2), self.int(1, 2), pads)
+    def convolution(self, x: Any) -> Any:
+        k, d = self.int(1, 3), self.int(1, 2)
+        taps = kernel(k, k + 1, x.shape[3], self.int(1, 5))
+        return tf.nn.conv2d(x, taps, 1 if d > 1 else self.int(1, 3), self.padding(), dilations=d)
 
-    def op_depthwise(self) -> Any:
-        x, stride = self.pick(4), self.int(1, 2)
-        taps = self.kernel(3, 3, x.shape[3], self.int(1, 3))
+    def depthwise(self, x: Any) -> Any:
+        stride = self.int(1, 2)
+        taps = kernel(3, 3, x.shape[3], self.int(1, 3))
         return tf.nn.depthwise_conv2d(x, taps, [1, stride, stride, 1], self.padding())
 
-    def op_transposed(self) -> Any:
-        x = self.pick(4)
+    def transposed_convolution(self, x: Any) -> Any:
         shape = v1.shape(x)
         size = tf.stack([shape[0], shape[1] * 2, shape[2] * 2, 5])
-        return tf.nn.conv2d_transpose(x, self.kernel(2, 2, 5, x.shape[3]), size, 2)
+        return tf.nn.conv2d_transpose(x, kernel(2, 2, 5, x.shape[3]), size, 2)
 
-    def op_pool(self) -> Any:
-        pool = self.random.choice([tf.nn.max_pool2d, tf.nn.avg_pool2d])
-        return pool(self.pick(4), [self.int(1, 3), 2], self.int(1, 3), self.padding())
-
-    def op_unary(self) -> Any:
-        return self.random.choice([tf.nn.relu, tf.tanh, tf.identity, tf.nn.softmax, tf.exp])(self.pick())
-
-    def op_binary(self) -> Any:
-        return self.random.choice([tf.add, tf.multiply, tf.maximum])(self.pick(), self.pick())
-
-    def op_scalar(self) -> Any:
-        return self.pick() * 2.0
-
-    def op_bias(self) -> Any:
-        x = self.pick()
-        return tf.nn.bias_add(x, self.kernel(x.shape[-1]))
-
-    def op_batch_norm(self) -> Any:
-        x = self.pick(4)
-        c = self.kernel(x.shape[3])
-        return v1.nn.fused_batch_norm(x, c, c, c, c, is_training=False)[0]
-
-    def op_reduce(self) -> Any:
-        x = self.pick()
+    def reduction(self, x: Any) -> Any:
         axes = self.random.sample(range(-x.shape.rank, 0), self.int(0, min(2, x.shape.rank)))
-        return tf.reduce_mean(x, axes or None, keepdims=self.random.random() < 0.5)
+        return tf.reduce_mean(x, axes or None, keepdims=self.flip())
 
-    def op_argmax(self) -> Any:
-        return tf.cast(tf.argmax(self.pick(), self.int(-1, 1)), tf.float32)
-
-    def op_flatten(self) -> Any:
-        x = self.pick()
-        rest = int(np.prod(x.shape.as_list()[1:]))
-        return tf.reshape(x, [-1, rest])
-
-    def op_reshape_dynamic(self) -> Any:
-        x = self.pick()
-        shape = v1.shape(x)
-        return tf.reshape(x, tf.stack([shape[0], -1, *([1] * self.int(0, 1))]))
-
-    def op_reshape_product(self) -> Any:
-        x = self.pick()
-        shape = v1.shape(x)
-        return tf.reshape(x, tf.concat([shape[:1], [v1.reduce_prod(shape[1:])]], 0))
-
-    def op_squeeze(self) -> Any:
-        return tf.squeeze(tf.expand_dims(self.pick(), self.int(-2, 1)), self.random.choice([[-1], [1], []]))
-
-    def op_expand(self) -> Any:
-        return tf.expand_dims(self.pick(), self.int(-2, 2))
-
-    def op_concat(self) -> Any:
-        x = self.pick()
-        return tf.concat([x, tf.nn.relu(x), self.pick(x.shape.rank)][: self.int(2, 3)], self.int(-1, 2))
-
-    def op_stack(self) -> Any:
-        x = self.pick()
-        return tf.stack([x, x * 2.0], self.int(-2, 2))
-
-    def op_unstack(self) -> Any:
-        return tf.unstack(self.pick(), axis=self.int(-1, 1))
-
-    def op_split(self) -> Any:
-        return tf.split(self.pick(), self.random.choice([2, 3]), self.int(-1, 1))
-
-    def op_split_sizes(self) -> Any:
-        return tf.split(self.pick(), [1, -1, 2], self.int(-1, 1))
-
-    def op_slice(self) -> Any:
-        x = self.pick()
-        begins = [self.int(0, 1) for _ in range(x.shape.rank)]
-        return tf.slice(x, begins, [self.random.choice([-1, 1, 2]) for _ in begins])
-
-    def op_strided_slice(self) -> Any:
-        x = self.pick()
-        cuts = [
-            slice(1, None),
-            slice(None, -1),
-            slice(None, None, 2),
-            slice(None, None, -1),
-            slice(-3, None, 2),
-            slice(5, 1, -2),
-            0,
-            -1,
-            tf.newaxis,
-            slice(None),
-        ]
-        key = [self.random.choice(cuts) for _ in range(self.int(1, 3))]
-        if self.random.random() < 0.5:
+    def strided_slice(self, x: Any) -> Any:
+        cuts = [(1, None), (None, -1), (None, None, 2), (None, None, -1), (-3, None, 2), (5, 1, -2), (None,)]
+        items: list[Any] = [*(slice(*cut) for cut in cuts), 0, -1, tf.newaxis]
+        key = [self.choice(items) for _ in range(self.int(1, 3))]
+        if self.flip():
             key.insert(self.int(0, len(key)), ...)
         return x[tuple(key)]
 
-    def op_strided_slice_dynamic(self) -> Any:
-        x = self.pick()
-        return x[:, : v1.shape(x)[1] // 2]
+    def resized(self, x: Any) -> Any:
+        size = [self.int(2, 9), 5] if self.flip() else v1.shape(x)[1:3] * 2
+        return self.choice([v1.image.resize_bilinear, v1.image.resize_nearest_neighbor])(x, size)
 
-    def op_transpose(self) -> Any:
-        x = self.pick()
-        return tf.transpose(x, self.random.sample(range(x.shape.rank), x.shape.rank))
 
-    def op_tile(self) -> Any:
-        x = self.pick()
-        return tf.tile(x, [self.int(1, 2) for _ in range(x.shape.rank)])
+def kernel(*shape: int | None) -> Any:
+    if None in shape:
+        raise ValueError
+    return tf.constant(np.zeros(shape, np.float32))
 
-    def op_pad(self) -> Any:
-        x = self.pick()
-        pads = [[self.int(0, 1), self.int(0, 2)] for _ in range(x.shape.rank)]
-        return tf.pad(x, pads, self.random.choice(["CONSTANT", "SYMMETRIC"]))
 
-    def op_fill(self) -> Any:
-        return tf.fill(v1.shape(self.pick()), 1.0)
-
-    def op_range(self) -> Any:
-        return tf.cast(tf.range(v1.shape(self.pick())[0], 9, 2), tf.float32)
-
-    def op_gather(self) -> Any:
-        x, axis = self.pick(), self.int(-1, 1)
-        return tf.gather(x, [[0, 1, 0]] if self.random.random() < 0.5 else 0, axis=axis)
-
-    def op_gather_batch(self) -> Any:
-        x = self.pick()
-        indices = tf.zeros(tf.stack([v1.shape(x)[0], 2]), tf.int32)
-        return tf.gather(x, indices, axis=1, batch_dims=1)
-
-    def op_gather_nd(self) -> Any:
-        return tf.gather_nd(self.pick(), [[0, 0], [0, 1], [1, 0]])
-
-    def op_resize(self) -> Any:
-        x = self.pick(4)
-        size = [self.int(2, 9), 5] if self.random.random() < 0.5 else v1.shape(x)[1:3] * 2
-        return self.random.choice([v1.image.resize_bilinear, v1.image.resize_nearest_neighbor])(x, size)
-
-    def op_one_hot(self) -> Any:
-        return tf.one_hot(tf.cast(self.pick(), tf.int32), 5, axis=self.random.choice([-1, 0, 1]))
-
-    def op_top_k(self) -> Any:
-        return tf.math.top_k(self.pick(), self.int(1, 2)).values
-
-    def op_matmul(self) -> Any:
-        x = self.pick(2)
-        return v1.matmul(x, self.kernel(x.shape[1], self.int(1, 4)))
-
-    def op_matmul_transposed(self) -> Any:
-        x = self.pick(2)
-        return v1.matmul(x, self.kernel(3, x.shape[0]), transpose_a=True, transpose_b=True)
-
-    def op_batch_matmul(self) -> Any:
-        x = self.pick(self.int(3, 4))
-        return v1.matmul(x, x, transpose_b=True) if self.random.random() < 0.5 else v1.matmul(x, self.kernel(
-            x.shape[-1], 4))  # fmt: skip
-
-    def op_einsum(self) -> Any:
-        x = self.pick(3)
-        return tf.einsum("abc,cd->abd", x, self.kernel(x.shape[2], 3))
-
-    def op_space_to_batch(self) -> Any:
-        x = self.pick(4)
-        return tf.space_to_batch(x, [2, 2], [[0, self.int(0, 1)], [self.int(0, 1), 1]])
-
-    def op_batch_to_space(self) -> Any:
-        return tf.batch_to_space(tf.space_to_batch(self.pick(4), [2, 2], [[0, 0], [0, 0]]), [2, 2], [[0, 1], [1, 0]])
-
-    def op_space_to_depth(self) -> Any:
-        return self.random.choice([tf.nn.space_to_depth, tf.nn.depth_to_space])(self.pick(4), 2)
-
-    def op_select(self) -> Any:
-        x = self.pick()
-        return tf.where(x > 0.0, x, self.pick()) if self.random.random() < 0.5 else v1.where(x > 0.0, x, -x)
-
-    def op_broadcast(self) -> Any:
-        x = self.pick()
-        return tf.broadcast_to(x, tf.concat([[2], v1.shape(x)], 0))
-
-    def op_where(self) -> Any:
-        return tf.cast(tf.where(self.pick() > 0.0), tf.float32)
+OPS: list[tuple[int | None, Callable[[Random, Any], Any]]] = [
+    (4, Random.convolution),
+    (4, lambda r, x: tf.nn.conv2d(x, kernel(3, 3, x.shape[3], 2), r.int(1, 2), [[0, 0], *r.pads(x)[:2], [0, 0]])),
+    (4, Random.depthwise),
+    (4, Random.transposed_convolution),
+    (4, lambda r, x: r.choice([tf.nn.max_pool2d, tf.nn.avg_pool2d])(x, [r.int(1, 3), 2], r.int(1, 3), r.padding())),
+    (None, lambda r, x: r.choice([tf.nn.relu, tf.tanh, tf.identity, tf.nn.softmax, tf.exp])(x)),
+    (None, lambda r, x: r.choice([tf.add, tf.multiply, tf.maximum])(x, r.pick())),
+    (None, lambda r, x: x * 2.0),
+    (None, lambda r, x: tf.nn.bias_add(x, kernel(x.shape[-1]))),
+    (4, lambda r, x: v1.nn.fused_batch_norm(x, *[kernel(x.shape[3])] * 4, is_training=False)[0]),
+    (None, Random.reduction),
+    (None, lambda r, x: tf.cast(tf.argmax(x, r.int(-1, 1)), tf.float32)),
+    (None, lambda r, x: tf.reshape(x, [-1, int(np.prod(x.shape.as_list()[1:]))])),
+    (None, lambda r, x: tf.reshape(x, tf.stack([v1.shape(x)[0], -1, *([1] * r.int(0, 1))]))),
+    (None, lambda r, x: tf.reshape(x, tf.concat([v1.shape(x)[:1], [v1.reduce_prod(v1.shape(x)[1:])]], 0))),
+    (None, lambda r, x: tf.squeeze(tf.expand_dims(x, r.int(-2, 1)), r.choice([[-1], [1], []]))),
+    (None, lambda r, x: tf.expand_dims(x, r.int(-2, 2))),
+    (None, lambda r, x: tf.concat([x, tf.nn.relu(x), r.pick(x.shape.rank)][: r.int(2, 3)], r.int(-1, 2))),
+    (None, lambda r, x: tf.stack([x, x * 2.0], r.int(-2, 2))),
+    (None, lambda r, x: tf.unstack(x, axis=r.int(-1, 1))),
+    (None, lambda r, x: tf.split(x, r.choice([2, 3]), r.int(-1, 1))),
+    (None, lambda r, x: tf.split(x, [1, -1, 2], r.int(-1, 1))),
+    (None, lambda r, x: tf.slice(x, *zip(*[(r.int(0, 1), r.choice([-1, 1, 2])) for _ in x.shape], strict=True))),
+    (None, Random.strided_slice),
+    (None, lambda r, x: x[:, : v1.shape(x)[1] // 2]),
+    (None, lambda r, x: tf.transpose(x, r.random.sample(range(x.shape.rank), x.shape.rank))),
+    (None, lambda r, x: tf.tile(x, [r.int(1, 2) for _ in range(x.shape.rank)])),
+    (None, lambda r, x: tf.pad(x, r.pads(x), r.choice(["CONSTANT", "SYMMETRIC"]))),
+    (None, lambda r, x: tf.fill(v1.shape(x), 1.0)),
+    (None, lambda r, x: tf.cast(tf.range(v1.shape(x)[0], 9, 2), tf.float32)),
+    (None, lambda r, x: tf.gather(x, [[0, 1, 0]] if r.flip() else 0, axis=r.int(-1, 1))),
+    (None, lambda r, x: tf.gather(x, tf.zeros(tf.stack([v1.shape(x)[0], 2]), tf.int32), axis=1, batch_dims=1)),
+    (None, lambda r, x: tf.gather_nd(x, [[0, 0], [0, 1], [1, 0]])),
+    (4, Random.resized),
+    (None, lambda r, x: tf.one_hot(tf.cast(x, tf.int32), 5, axis=r.choice([-1, 0, 1]))),
+    (None, lambda r, x: tf.math.top_k(x, r.int(1, 2)).values),
+    (2, lambda r, x: v1.matmul(x, kernel(x.shape[1], r.int(1, 4)))),
+    (2, lambda r, x: v1.matmul(x, kernel(3, x.shape[0]), transpose_a=True, transpose_b=True)),
+    (3, lambda r, x: v1.matmul(x, x, transpose_b=True) if r.flip() else v1.matmul(x, kernel(x.shape[-1], 4))),
+    (4, lambda r, x: v1.matmul(x, x, transpose_b=True)),
+    (3, lambda r, x: tf.einsum("abc,cd->abd", x, kernel(x.shape[2], 3))),
+    (4, lambda r, x: tf.space_to_batch(x, [2, 2], [[0, r.int(0, 1)], [r.int(0, 1), 1]])),
+    (4, lambda r, x: tf.batch_to_space(tf.space_to_batch(x, [2, 2], [[0, 0], [0, 0]]), [2, 2], [[0, 1], [1, 0]])),
+    (4, lambda r, x: r.choice([tf.nn.space_to_depth, tf.nn.depth_to_space])(x, 2)),
+    (None, lambda r, x: tf.where(x > 0.0, x, r.pick()) if r.flip() else v1.where(x > 0.0, x, -x)),
+    (None, lambda r, x: tf.broadcast_to(x, tf.concat([[2], v1.shape(x)], 0))),
+    (None, lambda r, x: tf.cast(tf.where(x > 0.0), tf.float32)),
+]
+"""The rank of the input of an op, None for any, and a function that adds the op."""
 
 
 def examine(request: Request) -> Answer:
