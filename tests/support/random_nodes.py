@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
@@ -129,46 +130,55 @@ def _plain(value: Any) -> object:
     return getattr(value, which) if which in ("i", "type") else None
 
 
-# Slips: each spoils the node that was added last, or what is about it.
+# Mistakes: each spoils the node that was added last, its function, or the versions. An IndexError ends a mistake that
+# does not fit the node.
 
 
-def _other_attr(make: Maker, kinds: tuple[str, ...]) -> AttrDef | None:
-    found = [a for a in make.definition.attrs.values() if any(kind in a.kind for kind in kinds)]
-    return pick(make.draw, found) if found else None
+def _chosen(make: Maker, items: Iterable[Any]) -> Any:
+    return pick(make.draw, list(items) or [][0])
+
+
+def _attr_of(make: Maker, kind: str) -> tuple[AttrDef, Any]:
+    """Returns an attr whose kind contains `kind`, and its value in the node."""
+    attr = _chosen(make, (a for a in make.definition.attrs.values() if kind in a.kind))
+    return attr, make.node.attr[attr.name]
+
+
+def _input_of(make: Maker) -> int:
+    return int(make.draw(below(len(make.node.input) or [][0])))
 
 
 def _another_source(make: Maker) -> None:
-    if len(make.node.input):
-        dtype = pick(make.draw, NUMBERS)
-        at, other = make.draw(below(len(make.node.input))), make.source(dtype + REF if make.flip(20) else dtype)
-        make.node.input[at] = other
+    dtype, at = pick(make.draw, NUMBERS), _input_of(make)
+    make.node.input[at] = make.source(dtype + REF if make.flip(20) else dtype)
+
+
+def _another_port(make: Maker) -> None:
+    make.node.input[_input_of(make)] += pick(make.draw, (":0", ":1", ":7", ":01", ":x"))
+
+
+def _one_input_less(make: Maker) -> None:
+    del make.node.input[_input_of(make)]
 
 
 def _a_type(make: Maker, choices: list[int]) -> None:
-    attr = _other_attr(make, ("type",))
-    if attr is not None:
-        value = make.node.attr[attr.name]
-        if attr.kind == "type":
-            value.type = pick(make.draw, choices)
-        else:
-            value.list.type.append(pick(make.draw, choices))
+    attr, value = _attr_of(make, "type")
+    if attr.kind == "type":
+        value.type = pick(make.draw, choices)
+    else:
+        value.list.type.append(pick(make.draw, choices))
 
 
 def _a_text(make: Maker) -> None:
-    attr = _other_attr(make, ("string",))
-    if attr is not None:
-        value = make.node.attr[attr.name]
-        if attr.kind == "string":
-            value.s = pick(make.draw, (b"", b"SAME", b"\xff", b"NHWC", b"no"))
-        else:
-            value.list.s.append(b"no")
+    attr, value = _attr_of(make, "string")
+    if attr.kind == "string":
+        value.s = pick(make.draw, (b"", b"SAME", b"\xff", b"NHWC", b"no"))
+    else:
+        value.list.s.append(b"no")
 
 
 def _below_minimum(make: Maker) -> None:
-    found = [a for a in make.definition.attrs.values() if a.minimum is not None]
-    if not found:
-        return
-    attr = pick(make.draw, found)
+    attr = _chosen(make, (a for a in make.definition.attrs.values() if a.minimum is not None))
     value = make.node.attr[attr.name]
     value.Clear()
     if attr.kind == "int":
@@ -178,78 +188,47 @@ def _below_minimum(make: Maker) -> None:
 
 
 def _another_number(make: Maker) -> None:
-    attr = _other_attr(make, ("int",))
-    if attr is not None and attr.kind == "int":
-        make.node.attr[attr.name].i += pick(make.draw, (-1, 1, 2, 1 << 20, 1 << 40))
+    attr, value = _attr_of(make, "int")
+    if attr.kind == "int":
+        value.i += pick(make.draw, (-1, 1, 2, 1 << 20, 1 << 40))
 
 
 def _a_list(make: Maker) -> None:
-    attr = _other_attr(make, ("list(",))
-    if attr is not None:
-        make.node.attr[attr.name].CopyFrom(make.value(attr))
-
-
-def _a_missing_attr(make: Maker) -> None:
-    if len(make.node.attr):
-        del make.node.attr[pick(make.draw, sorted(make.node.attr))]
-
-
-def _another_kind(make: Maker) -> None:
-    attrs = list(make.definition.attrs.values())
-    if attrs:
-        attr = pick(make.draw, attrs)
-        kind = pick(make.draw, KINDS)
-        make.node.attr[attr.name].CopyFrom(
-            make.value(AttrDef("", kind, False, None), pick(make.draw, (kind, f"list({kind})")))
-        )
+    attr, value = _attr_of(make, "list(")
+    value.CopyFrom(make.value(attr))
 
 
 def _two_lists(make: Maker) -> None:
-    attr = _other_attr(make, ("list(",))
-    if attr is not None:
-        value = make.node.attr[attr.name]
-        value.list.i.append(1)
-        value.list.type.append(1)
+    _, value = _attr_of(make, "list(")
+    value.list.i.append(1)
+    value.list.type.append(1)
+
+
+def _a_missing_attr(make: Maker) -> None:
+    del make.node.attr[_chosen(make, sorted(make.node.attr))]
+
+
+def _another_kind(make: Maker, keys: Iterable[str] = ()) -> None:
+    key, kind = _chosen(make, keys or make.definition.attrs), pick(make.draw, KINDS)
+    value = make.value(AttrDef("", kind, False, None), pick(make.draw, (kind, f"list({kind})")))
+    make.node.attr[key].CopyFrom(value)
 
 
 def _no_value(make: Maker) -> None:
-    attrs = sorted(make.definition.attrs)
-    if attrs:
-        value = make.node.attr[pick(make.draw, attrs)]
-        value.Clear()
-        if make.flip(30):
-            value.list.SetInParent()
+    value = make.node.attr[_chosen(make, sorted(make.definition.attrs))]
+    value.Clear()
+    if make.flip(30):
+        value.list.SetInParent()
 
 
 def _a_placeholder(make: Maker) -> None:
-    attrs = sorted(make.definition.attrs)
-    if attrs:
-        make.node.attr[pick(make.draw, attrs)].placeholder = "T"
-
-
-def _another_attr(make: Maker) -> None:
-    kind = pick(make.draw, KINDS)
-    key = pick(make.draw, ("foo", "_foo", "T", "N", "dtype"))
-    make.node.attr[key].CopyFrom(make.value(AttrDef("", kind, False, None), pick(make.draw, (kind, f"list({kind})"))))
+    make.node.attr[_chosen(make, sorted(make.definition.attrs))].placeholder = "T"
 
 
 def _another_input(make: Maker) -> None:
-    names = [node.name for node in make.nodes]
-    text = pick(make.draw, names)
-    make.node.input.append(
-        pick(make.draw, (text, f"{text}:0", f"{text}:1", f"{text}:99", f"{text}:-1", f"^{text}", "gone", "^gone", ""))
-    )
-
-
-def _another_port(make: Maker) -> None:
-    if len(make.node.input):
-        at = make.draw(below(len(make.node.input)))
-        make.node.input[at] += pick(make.draw, (":0", ":1", ":7", ":01", ":x"))
-
-
-def _one_input_less(make: Maker) -> None:
-    if len(make.node.input):
-        del make.node.input[make.draw(below(len(make.node.input)))]
+    text = pick(make.draw, [node.name for node in make.nodes])
+    spellings = (text, f"{text}:0", f"{text}:1", f"{text}:99", f"{text}:-1", f"^{text}", "gone", "^gone", "")
+    make.node.input.append(pick(make.draw, spellings))
 
 
 def _a_name(make: Maker) -> None:
@@ -261,8 +240,7 @@ def _an_op(make: Maker) -> None:
 
 
 def _a_version(make: Maker) -> None:
-    now = graph_def_version()
-    versions = make.graph.versions
+    now, versions = graph_def_version(), make.graph.versions
     versions.producer = pick(make.draw, (0, 5, 8, 12, 20, 23, 24, 26, 27, now, now + 1000, -1))
     versions.min_consumer = pick(make.draw, (0, 12, now, now + 1, -1))
     if make.flip(30):
@@ -270,8 +248,7 @@ def _a_version(make: Maker) -> None:
 
 
 def _a_signature(make: Maker) -> None:
-    signature = make.function.signature
-    what = make.draw(below(6))
+    signature, what = make.function.signature, make.draw(below(6))
     if what == 0:
         signature.input_arg.add(name="x", type=1)
     elif what == 1:
@@ -290,14 +267,12 @@ def _a_signature(make: Maker) -> None:
 
 def _a_ret(make: Maker) -> None:
     node = make.function.node_def[0].name if make.function.node_def else "x"
-    make.function.ret["out"] = pick(
-        make.draw, (node, f"{node}:0", f"{node}:output:0", f"{node}:output:1", "x:0", "x:1", "gone:y:0", "", "^x")
-    )
+    texts = (node, f"{node}:0", f"{node}:output:0", f"{node}:output:1", "x:0", "x:1", "gone:y:0", "", "^x")
+    make.function.ret["out"] = pick(make.draw, texts)
 
 
 def _a_call(make: Maker) -> None:
-    node = make.nodes.add(name="call", op="F")
-    node.input.append(make.source(pick(make.draw, (1, 1, 3))))
+    make.nodes.add(name="call", op="F").input.append(make.source(pick(make.draw, (1, 1, 3))))
 
 
 def _a_cycle(make: Maker) -> None:
@@ -326,33 +301,17 @@ def _a_constant(make: Maker) -> None:
         tensor.float_val.extend([1.0] * make.draw(below(4)))
 
 
-SLIPS: dict[str, Callable[[Maker], None]] = {
-    "another source": _another_source,
+MISTAKES: dict[str, Callable[[Maker], None]] = {
     "a dtype": lambda make: _a_type(make, NUMBERS),
     "no dtype": lambda make: _a_type(make, [0, 999, 101, 120, -1]),
-    "a text": _a_text,
-    "below the minimum": _below_minimum,
-    "another number": _another_number,
-    "a list": _a_list,
-    "a missing attr": _a_missing_attr,
-    "another kind": _another_kind,
-    "two lists": _two_lists,
-    "no value": _no_value,
-    "a placeholder": _a_placeholder,
-    "another attr": _another_attr,
-    "another input": _another_input,
-    "another port": _another_port,
-    "one input less": _one_input_less,
-    "a name": _a_name,
-    "an op": _an_op,
-    "a version": _a_version,
-    "a signature": _a_signature,
-    "a ret": _a_ret,
-    "a call": _a_call,
-    "a cycle": _a_cycle,
-    "a colocation": _a_colocation,
-    "output shapes": _output_shapes,
-    "a constant": _a_constant,
+    "another attr": lambda make: _another_kind(make, ("foo", "_foo", "T", "N", "dtype")),
+} | {
+    mistake.__name__[1:].replace("_", " "): mistake
+    for mistake in (
+        _another_source, _another_port, _one_input_less, _a_text, _below_minimum, _another_number, _a_list, _two_lists,
+        _a_missing_attr, _another_kind, _no_value, _a_placeholder, _another_input, _a_name, _an_op, _a_version,
+        _a_signature, _a_ret, _a_call, _a_cycle, _a_colocation, _output_shapes, _a_constant,
+    )
 }  # fmt: skip
 
 
@@ -363,15 +322,15 @@ def nodes_of(draw: st.DrawFn, op: str = "") -> tuple[str, list[str], bytes]:
     make.in_body = make.flip(20)
     op = op or pick(draw, _OPS)
     make.add(op)
-    slips = [pick(draw, _SLIPS) for _ in range(pick(draw, (0, 1, 1, 1, 2)))]
-    for slip in slips:
-        SLIPS[slip](make)
+    mistakes = [pick(draw, list(MISTAKES)) for _ in range(pick(draw, (0, 1, 1, 1, 2)))]
+    for mistake in mistakes:
+        with suppress(IndexError):
+            MISTAKES[mistake](make)
     if make.in_body:
         make.in_body = False
         call = make.graph.node.add(name="outside", op="F")  # which has TensorFlow look at the body
         call.input.extend([make.source(arg.type) for arg in make.function.signature.input_arg])
-    return op, slips, make.graph.SerializeToString(deterministic=True)
+    return op, mistakes, make.graph.SerializeToString(deterministic=True)
 
 
 _OPS = op_names()
-_SLIPS = list(SLIPS)

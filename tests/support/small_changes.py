@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
+from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gdsurgeon.compare.comparison import compare_files
@@ -37,157 +39,111 @@ EXCHANGED = {
 }  # fmt: skip
 
 
-def _op(node: Any) -> bool:
-    if node.op not in EXCHANGED:
-        return False
+def _op(node: Any) -> None:
     node.op = EXCHANGED[node.op]
-    return True
 
 
-def _padding(node: Any) -> bool:
-    if node.attr["padding"].s not in (b"SAME", b"VALID") if "padding" in node.attr else True:
-        return False
-    node.attr["padding"].s = b"VALID" if node.attr["padding"].s == b"SAME" else b"SAME"
-    return True
+def _padding(node: Any) -> None:
+    node.attr["padding"].s = {b"SAME": b"VALID", b"VALID": b"SAME"}[node.attr["padding"].s]
 
 
-def _flag(node: Any) -> bool:
-    for key in (
-        "transpose_a",
-        "transpose_b",
-        "keep_dims",
-        "half_pixel_centers",
-        "align_corners",
-        "Truncate",
-        "exclusive",
-    ):
-        if key in node.attr:
-            node.attr[key].b = not node.attr[key].b
-            return True
-    return False
+def _first_attr(node: Any, keys: str) -> Any:
+    """Returns the value of the first of the attrs that the node has."""
+    found = [key for key in keys.split() if key in node.attr]
+    return node.attr[found[0]]
 
 
-def _epsilon(node: Any) -> bool:
-    for key in ("epsilon", "alpha", "iou_threshold", "seed", "seed2"):
-        if key in node.attr:
-            which = node.attr[key].WhichOneof("value")
-            if which == "f":
-                node.attr[key].f *= 1.01
-            elif which == "i":
-                node.attr[key].i += 1
-            return which in ("f", "i")
-    return False
+def _flag(node: Any) -> None:
+    value = _first_attr(node, "transpose_a transpose_b keep_dims half_pixel_centers align_corners Truncate exclusive")
+    value.b = not value.b
 
 
-def _swapped_inputs(node: Any) -> bool:
+def _epsilon(node: Any) -> None:
+    value = _first_attr(node, "epsilon alpha iou_threshold seed seed2")
+    if value.WhichOneof("value") == "f":
+        value.f *= 1.01
+    else:
+        value.i += 1
+
+
+def _exchange(items: Any, a: int, b: int) -> None:
+    items[a], items[b] = items[b], items[a]
+
+
+def _swapped_inputs(node: Any) -> None:
     data = [name for name in node.input if not name.startswith("^")]
-    if (
-        len(data) != 2
-        or data[0] == data[1]
-        or node.op not in ("Sub", "RealDiv", "Div", "MatMul", "Pow", "Less", "Greater")
-    ):
-        return False
-    node.input[0], node.input[1] = data[1], data[0]
-    return True
+    if len(data) == 2 and node.op in ("Sub", "RealDiv", "Div", "MatMul", "Pow", "Less", "Greater"):
+        _exchange(node.input, 0, 1)
 
 
-def _control_edge(node: Any) -> bool:
+def _control_edge(node: Any) -> None:
     kept = [name for name in node.input if not name.startswith("^")]
-    if len(kept) == len(node.input):
-        return False
     del node.input[:]
     node.input.extend(kept)
-    return True
 
 
-def _content(node: Any, at: Callable[[int], int], change: Callable[[bytes], bytes]) -> bool:
-    tensor = node.attr["value"].tensor if node.op == "Const" else None
-    if tensor is None or tensor.dtype != 1:
-        return False
-    if len(tensor.tensor_content) >= 4:
-        place = at(len(tensor.tensor_content) // 4) * 4
-        data = bytearray(tensor.tensor_content)
-        data[place : place + 4] = change(bytes(data[place : place + 4]))
-        tensor.tensor_content = bytes(data)
-    elif len(tensor.float_val):
-        place = at(len(tensor.float_val))
-        (tensor.float_val[place],) = struct.unpack("<f", change(struct.pack("<f", tensor.float_val[place])))
+def _constant(node: Any, dtype: int) -> Any:
+    """Returns the tensor of a constant of the dtype."""
+    if node.op != "Const" or node.attr["value"].tensor.dtype != dtype:
+        raise LookupError
+    return node.attr["value"].tensor
+
+
+def _bit(node: Any, part: int, bit: int) -> None:
+    """Inverts a bit of a float at a fraction of the elements."""
+    tensor = _constant(node, 1)
+    values = array("f", tensor.tensor_content) if tensor.tensor_content else array("f", tensor.float_val)
+    at = len(values) // part
+    changed = int.from_bytes(struct.pack("<f", values[at]), "little") ^ bit
+    (values[at],) = struct.unpack("<f", changed.to_bytes(4, "little"))
+    if tensor.tensor_content:
+        tensor.tensor_content = values.tobytes()
     else:
-        return False
-    return True
+        tensor.float_val[at] = values[at]
 
 
-def _ulp(node: Any) -> bool:
-    return _content(node, lambda n: n // 2, lambda d: (int.from_bytes(d, "little") ^ 1).to_bytes(4, "little"))
+def _channels(node: Any) -> None:
+    tensor = _constant(node, 1)
+    row, content = 4 * tensor.tensor_shape.dim[-1].size, tensor.tensor_content
+    if row >= 8:
+        rows = (content[i : i + row] for i in range(0, len(content), row))
+        tensor.tensor_content = b"".join(r[4:8] + r[:4] + r[8:] for r in rows)
 
 
-def _sign(node: Any) -> bool:
-    return _content(node, lambda n: n // 3, lambda d: (int.from_bytes(d, "little") ^ 1 << 31).to_bytes(4, "little"))
-
-
-def _channels(node: Any) -> bool:
-    tensor = node.attr["value"].tensor if node.op == "Const" else None
-    channels = tensor.tensor_shape.dim[-1].size if tensor is not None and tensor.tensor_shape.dim else 0
-    if tensor is None or tensor.dtype != 1 or channels < 2 or len(tensor.tensor_content) < 8:
-        return False
-    content = tensor.tensor_content
-    row = 4 * channels
-    rows = (content[i : i + row] for i in range(0, len(content), row))
-    tensor.tensor_content = b"".join(r[4:8] + r[:4] + r[8:] for r in rows)
-    return True
-
-
-def _branches(node: Any) -> bool:
+def _branches(node: Any) -> None:
     if node.op in ("If", "StatelessIf"):
-        attrs = node.attr
-        attrs["then_branch"].func.name, attrs["else_branch"].func.name = (
-            attrs["else_branch"].func.name,
-            attrs["then_branch"].func.name,
-        )
-        return True
-    first = {"Merge": 0, "Select": 1, "SelectV2": 1}.get(node.op)
-    if first is None:
-        return False
-    node.input[first], node.input[first + 1] = node.input[first + 1], node.input[first]
-    return True
+        branches = [node.attr[key].func for key in ("then_branch", "else_branch")]
+        branches[0].name, branches[1].name = branches[1].name, branches[0].name
+    else:
+        first = {"Merge": 0, "Select": 1, "SelectV2": 1}[node.op]
+        _exchange(node.input, first, first + 1)
 
 
-def _output(node: Any) -> bool:
-    for i, name in enumerate(node.input):
-        producer, _, index = name.partition(":")
-        if index == "1":
-            node.input[i] = producer
-            return True
-    return False
+def _output(node: Any) -> None:
+    at = [name.partition(":")[2] for name in node.input].index("1")
+    node.input[at] = node.input[at].removesuffix(":1")
 
 
-def _integer(node: Any) -> bool:
-    tensor = node.attr["value"].tensor if node.op == "Const" else None
-    if tensor is None or tensor.dtype != 3 or not len(tensor.int_val):
-        return False
-    tensor.int_val[0] += 1
-    return True
+def _integer(node: Any) -> None:
+    _constant(node, 3).int_val[0] += 1
 
 
-def _text(node: Any) -> bool:
-    tensor = node.attr["value"].tensor if node.op == "Const" else None
-    if tensor is None or tensor.dtype != 7 or not len(tensor.string_val):
-        return False
-    tensor.string_val[0] += b"!"
-    return True
+def _text(node: Any) -> None:
+    _constant(node, 7).string_val[0] += b"!"
 
 
-def _device(node: Any) -> bool:
+def _device(node: Any) -> None:
     node.device = "/device:CPU:0" if node.device != "/device:CPU:0" else ""
-    return True
 
 
-KINDS: dict[str, Callable[[Any], bool]] = {
+KINDS: dict[str, Callable[[Any], None]] = {
     "op": _op, "padding": _padding, "flag": _flag, "epsilon": _epsilon, "inputs exchanged": _swapped_inputs,
-    "control edges dropped": _control_edge, "a weight by one ulp": _ulp, "a weight's sign": _sign,
-    "channels exchanged": _channels, "branches exchanged": _branches, "another output": _output,
-    "an integer": _integer, "a text": _text, "device": _device,
+    "control edges dropped": _control_edge, "a weight by one ulp": lambda node: _bit(node, 2, 1),
+    "a weight's sign": lambda node: _bit(node, 3, 1 << 31), "channels exchanged": _channels,
+    "branches exchanged": _branches, "another output": _output, "an integer": _integer, "a text": _text,
+    "device": _device,
 }  # fmt: skip
+"""By kind: a function that changes a node. LookupError or ValueError: the kind does not fit the node."""
 
 
 def small_changes(data: bytes, *, each: int = 3, seed: int = 0) -> Iterator[Changed]:
@@ -202,11 +158,12 @@ def small_changes(data: bytes, *, each: int = 3, seed: int = 0) -> Iterator[Chan
         for where, node, was in chance.sample(places, len(places)):
             if done == each:
                 break
-            if change(node):
+            with suppress(LookupError, ValueError):
+                change(node)
                 if node != was:
                     done += 1
                     yield Changed(kind, where, was.name, original.SerializeToString(deterministic=True))
-                node.CopyFrom(was)
+            node.CopyFrom(was)
 
 
 def unnamed(data: bytes, each: int) -> list[Changed]:
