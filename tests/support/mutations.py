@@ -6,7 +6,7 @@ fits it is given. Nothing here knows the edits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,21 +88,21 @@ def mutations(graph: Graph, result: EditResult) -> Iterator[Mutation]:
     yield from _of_functions(graph, result)
 
 
-def _on_node(name: str, spoil: Callable[[Graph, Node], None], graph: Graph) -> None:
+def _on_node(name: str, spoil: Change, graph: Graph) -> None:
     spoil(graph, graph[name])
 
 
-Found = Iterator[tuple[str, Callable[[Graph, Node], None]]]
+Change = Callable[[Graph, Node], object]
 
 
-def _of_node(graph: Graph, node: Node) -> Found:
+def _of_node(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
     yield from _of_edges(graph, node)
     yield from _of_names(graph, node)
     if node.op == "Const" and node.output.dtype == FLOAT32:
         yield "weight scaled", partial(_scale, 2.0)
         yield "weight scaled by a little", partial(_scale, A_LITTLE)
         yield "another dtype", _as_double
-    if node.op == "Const" and _is_vector(node):
+    if node.op == "Const" and len(set(_integers(node))) > 1:
         yield "vector turned round", _turn_round
     if node.op in _OTHER_OP:
         yield "another op", lambda g, n: g.set_op(n, _OTHER_OP[n.op])
@@ -123,44 +123,44 @@ def _of_node(graph: Graph, node: Node) -> Found:
     yield "name that nobody knows", lambda g, n: g.rename({n: n.name + "_nobody"})
 
 
-def _of_edges(graph: Graph, node: Node) -> Found:
+def _of_edges(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
     first = _TWO_SIDED.get(node.op)
     if first is not None and len(node.inputs) > first + 1:
         a, b = node.inputs[first : first + 2]
         if a != b and base_dtype(a.dtype) == base_dtype(b.dtype):
-            yield "inputs swapped", partial(_swap, first)
+            yield "inputs swapped", partial(_read, {first: b.name, first + 1: a.name})
     for control in node.controls:
         yield "control edge dropped", partial(_drop_control, control.name)
     yield "control edge added", lambda g, n: g.set_controls(n, [*n.controls, g["nothing"]])
     for slot, read in enumerate(node.inputs):
-        if (read.node.output_count or 1) > 1 and read.node.op != "Merge":
-            yield "next output", partial(_next_output, slot)
+        count = read.node.output_count or 1
+        if count > 1 and read.node.op != "Merge":
+            yield "next output", partial(_read, {slot: Output(read.node, (read.index + 1) % count).name})
     for slot, read in enumerate(node.inputs):
         original = _original(graph, read.node) if node.base_name is None else None
         if original is not None:
-            yield "original read", partial(_read_original, slot, Output(original, read.index).name)
-    if any(read.dtype == FLOAT32 for read in node.inputs) and node.op != "Merge":
-        yield "another tensor read", _read_another
+            yield "original read", partial(_read, {slot: Output(original, read.index).name})
+    floats = [slot for slot, read in enumerate(node.inputs) if read.dtype == FLOAT32]
+    if floats and node.op != "Merge":
+        yield "another tensor read", partial(_read, {floats[0]: "nothing"})
 
 
-def _of_names(graph: Graph, node: Node) -> Found:
+def _of_names(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
     if node.colocated:
         yield "colocation dropped", lambda g, n: g.set_colocated(n, ())
     else:
         yield "colocation added", lambda g, n: g.set_colocated(n, [g["nothing"]])
     if node.op == "Enter":
-        for frame in sorted({_text(n, "frame_name") for n in graph.nodes() if n.op == "Enter"}):
-            if frame != _text(node, "frame_name"):
-                yield "frame of another loop", partial(_set_frame, frame)
-                yield "one Enter in the frame of another loop", partial(_set_text, "frame_name", frame)
+        for frame in _other_texts(graph, node, "frame_name"):
+            yield "frame of another loop", partial(_set_frame, frame)
+            yield "one Enter in the frame of another loop", partial(_set_text, "frame_name", frame)
     if node.has_attr("shared_name"):
-        for name in sorted({_text(n, "shared_name") for n in graph.nodes() if n.op == node.op}):
-            if name != _text(node, "shared_name"):
-                yield "shared name of another", partial(_set_text, "shared_name", name)
+        for name in _other_texts(graph, node, "shared_name"):
+            yield "shared name of another", partial(_set_text, "shared_name", name)
 
 
 def _original(graph: Graph, copy: Node) -> Node | None:
-    """The node of the model that has the name which COPY would have if it were not a copy."""
+    """Returns the node of the model of which `copy` is a copy, by its name."""
     name = "t/" + copy.name[2:] if copy.name.startswith("u/") else copy.name.removesuffix("_1")
     found = graph.find(name) if copy.base_name is None and name != copy.name else None
     return found if found is not None and found.op == copy.op else None
@@ -171,35 +171,22 @@ def _text(node: Node, key: str) -> str:
     return value.decode() if isinstance(value, bytes) else ""
 
 
-# -- what is done to a node ------------------------------------------------------------------------------------
+def _other_texts(graph: Graph, node: Node, key: str) -> list[str]:
+    """Returns the other values of a text in nodes with the op of `node`."""
+    return sorted({_text(n, key) for n in graph.nodes() if n.op == node.op} - {_text(node, key)})
 
 
-def _swap(first: int, graph: Graph, node: Node) -> None:
-    inputs = list(node.inputs)
-    inputs[first], inputs[first + 1] = inputs[first + 1], inputs[first]
-    graph.set_inputs(node, inputs)
+# -- changes of a node -------------------------------------------------------------------------------------------------
+
+
+def _read(tensors: Mapping[int, str], graph: Graph, node: Node) -> None:
+    graph.set_slots({node: {slot: graph.tensor(name) for slot, name in tensors.items()}})
 
 
 def _drop_control(name: str, graph: Graph, node: Node) -> None:
     kept = [control for control in node.controls if control.name != name]
     assert len(kept) < len(node.controls)
     graph.set_controls(node, kept)
-
-
-def _next_output(slot: int, graph: Graph, node: Node) -> None:
-    read = node.inputs[slot]
-    count = read.node.output_count or 1
-    graph.set_slots({node: {slot: Output(read.node, (read.index + 1) % count)}})
-
-
-def _read_original(slot: int, tensor_name: str, graph: Graph, node: Node) -> None:
-    graph.set_slots({node: {slot: graph.tensor(tensor_name)}})
-
-
-def _read_another(graph: Graph, node: Node) -> None:
-    """A constant of the graph that has nothing to do with it."""
-    slot = next(i for i, read in enumerate(node.inputs) if read.dtype == FLOAT32)
-    graph.set_slots({node: {slot: graph["nothing"].output}})
 
 
 def _floats(proto: Any) -> Any:
@@ -216,11 +203,6 @@ def _scale(factor: float, graph: Graph, node: Node) -> None:
     graph.set_attr(node, "value", tensor(scaled, "float32"))
 
 
-def _is_vector(node: Node) -> bool:
-    values = _integers(node)
-    return len(values) > 1 and len(set(values)) > 1
-
-
 def _integers(node: Node) -> list[int]:
     proto = node.attr("value").tensor
     if len(proto.tensor_shape.dim) != 1 or proto.dtype not in (INT32, INT64):
@@ -229,13 +211,11 @@ def _integers(node: Node) -> list[int]:
 
 
 def _turn_round(graph: Graph, node: Node) -> None:
-    dtype = "int32" if node.output.dtype == INT32 else "int64"
-    graph.set_attr(node, "value", tensor(_integers(node)[::-1], dtype))
+    graph.set_attr(node, "value", tensor(_integers(node)[::-1], "int32" if node.output.dtype == INT32 else "int64"))
 
 
 def _as_double(graph: Graph, node: Node) -> None:
-    values = _floats(node.attr("value").tensor).astype(np.float64)
-    graph.set_attr(node, "value", tensor(values, "float64"))
+    graph.set_attr(node, "value", tensor(_floats(node.attr("value").tensor), "float64"))
     graph.set_attr(node, "dtype", attr("float64"))
 
 
@@ -247,7 +227,7 @@ def _another_attr(graph: Graph, node: Node) -> None:
 
 
 def _wider(graph: Graph, node: Node) -> None:
-    """All dims unknown: inputs that fit before fit now."""
+    """Makes all dims unknown: inputs that fitted before fit now."""
     shape = node.attr("shape")
     for dim in shape.shape.dim:
         dim.size = -1 if dim.size >= 0 else 1
@@ -259,7 +239,7 @@ def _set_text(key: str, text: str, graph: Graph, node: Node) -> None:
 
 
 def _set_frame(frame: str, graph: Graph, node: Node) -> None:
-    """All of the loop of NODE leads into FRAME."""
+    """Moves the whole loop of a node into a frame."""
     own = _text(node, "frame_name")
     for other in list(graph.nodes()):
         if other.op == "Enter" and _text(other, "frame_name") == own:
@@ -359,20 +339,20 @@ def _calls(function: Any, name: str) -> bool:
 
 
 def _of_body(function: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
-    ops = {node.op for node in function.node_def}
-    if "Sub" in ops:
-        yield "inputs swapped in a function", _swap_in_body
-        yield "another op in a function", _other_op_in_body
-    if any(_is_float(node) for node in function.node_def):
+    signature, nodes = function.signature, function.node_def
+    if any(node.op == "Sub" for node in nodes):
+        yield "inputs swapped in a function", lambda f: _exchange(_first(f, "Sub").input)
+        yield "another op in a function", lambda f: setattr(_first(f, "Sub"), "op", "AddV2")
+    if any(node.op == "Const" and node.attr["dtype"].type == FLOAT32 for node in nodes):
         yield "weight of another sign in a function", partial(_scale_in_body, -1.0)
         yield "weight scaled by a little in a function", partial(_scale_in_body, A_LITTLE)
-    if len(function.signature.output_arg) > 1:
+    if len(signature.output_arg) > 1:
         yield "results of a function exchanged", _exchange_results
-    args = [arg.type for arg in function.signature.input_arg]
+    args = [arg.type for arg in signature.input_arg]
     if len(args) > 1 and args[0] == args[-1]:
         yield "arguments of a function exchanged", _exchange_arguments
     yield "attr of a function", _another_function_attr
-    if any(inner.startswith("^") for node in function.node_def for inner in node.input):
+    if any(inner.startswith("^") for node in nodes for inner in node.input):
         yield "control edge dropped in a function", _drop_in_body
     if function.control_ret:
         yield "control result of a function dropped", lambda f: f.control_ret.clear()
@@ -386,17 +366,13 @@ def _replace(name: str, change: Callable[[Any], None], graph: Graph) -> None:
     graph.functions.replace(copy)
 
 
-def _node_of(function: Any, op: str) -> Any:
-    return next(node for node in function.node_def if node.op == op)
+def _first(function: Any, op: str) -> Any:
+    """Returns the first node with an op; a Const must have floats."""
+    return next(n for n in function.node_def if n.op == op and (op != "Const" or n.attr["dtype"].type == FLOAT32))
 
 
-def _swap_in_body(function: Any) -> None:
-    inputs = _node_of(function, "Sub").input
+def _exchange(inputs: Any) -> None:
     inputs[0], inputs[1] = inputs[1], inputs[0]
-
-
-def _other_op_in_body(function: Any) -> None:
-    _node_of(function, "Sub").op = "AddV2"
 
 
 def _device_in_body(function: Any) -> None:
@@ -404,12 +380,8 @@ def _device_in_body(function: Any) -> None:
     node.device = "" if node.device else _CPU
 
 
-def _is_float(node: Any) -> bool:
-    return bool(node.op == "Const" and node.attr["dtype"].type == FLOAT32)
-
-
 def _scale_in_body(factor: float, function: Any) -> None:
-    node = next(node for node in function.node_def if _is_float(node))
+    node = _first(function, "Const")
     scaled = (_floats(node.attr["value"].tensor) * np.float32(factor)).astype(np.float32)
     node.attr["value"].ParseFromString(tensor(scaled, "float32"))
 
@@ -432,12 +404,10 @@ def _another_function_attr(function: Any) -> None:
 
 
 def _drop_in_body(function: Any) -> None:
-    for node in function.node_def:
-        kept = [inner for inner in node.input if not inner.startswith("^")]
-        if len(kept) < len(node.input):
-            del node.input[:]
-            node.input.extend(kept)
-            return
+    node = next(node for node in function.node_def if any(inner.startswith("^") for inner in node.input))
+    kept = [inner for inner in node.input if not inner.startswith("^")]
+    del node.input[:]
+    node.input.extend(kept)
 
 
 def _alike(graph: Graph, name: str) -> list[str]:
