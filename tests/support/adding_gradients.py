@@ -15,7 +15,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.evaluator import Differentiator
 from support.graphs import Builder, bodies_by_name, written
-from support.reverse_walking import full, version_1
+from support.reverse_walking import built, equal, full, run, run_in, version_1
 
 LONG = 3000
 """Elements of a tensor that is worth asking about: smaller ones are kept in any case."""
@@ -62,9 +62,7 @@ class Lab:
 
     def built(self, build: Callable[[Any], Any]) -> bytes:
         """The bytes of the graph that BUILD makes."""
-        with self.tf.Graph().as_default() as graph:
-            build(self.tf)
-        return bytes(graph.as_graph_def().SerializeToString())
+        return bytes(built(self.tf, build).SerializeToString())
 
     def version_1(self, build: Callable[[], Any]) -> Any:
         """The graph that BUILD makes with control flow of version 1, and reference variables."""
@@ -95,22 +93,8 @@ class Lab:
         self, what: Graph | bytes | Edited, fetches: Sequence[str], feeds: dict[str, Array], init: Sequence[str] = ()
     ) -> list[Any]:
         """The values of FETCHES, without any optimisation."""
-        if isinstance(what, Edited):
-            what = what.graph
-        v1 = self.tf.compat.v1
-        with self.tf.Graph().as_default() as graph:
-            v1.import_graph_def(v1.GraphDef.FromString(written(what)), name="")
-            return self._run(graph, [full(name) for name in fetches], feeds, init)
-
-    def _run(self, graph: Any, fetches: Any, feeds: dict[str, Array], init: Sequence[str]) -> list[Any]:
-        v1 = self.tf.compat.v1
-        config = v1.ConfigProto(intra_op_parallelism_threads=1)
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = -1
-        with v1.Session(graph=graph, config=config) as session:
-            session.run([graph.get_operation_by_name(name) for name in init])
-            found: list[Any] = session.run(fetches, {full(name): value for name, value in feeds.items()})
-            return found
+        data = written(what.graph if isinstance(what, Edited) else what)
+        return run(self.tf, self.tf.compat.v1.GraphDef.FromString(data), fetches, feeds, init)
 
     def reference(
         self,
@@ -131,7 +115,7 @@ class Lab:
                 self.tf.zeros_like(x) if gradient is None else self.tf.convert_to_tensor(gradient)
                 for x, gradient in zip(sources, found, strict=True)
             ]
-            return self._run(graph, dense, feeds, init)
+            return run_in(self.tf, graph, dense, feeds, init)
 
     def same(
         self,
@@ -150,12 +134,6 @@ class Lab:
         wanted = self.reference(what, ys, made.claim.xs, feeds, grad_ys, init)
         equal(got, wanted)
         return made
-
-
-def equal(got: Sequence[Any], wanted: Sequence[Any]) -> None:
-    for a, b in zip(got, wanted, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        assert a.tobytes() == b.tobytes()
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import postprocessing
 from support.graphs import Builder
 from support.running import run
-from support.stepping import Array
+from support.stepping import Array, refusal_of
 
 Shape = Sequence[int] | None
 
@@ -29,23 +28,14 @@ def model(dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, 
     return m.graph("model.pb")
 
 
-def behind(
-    steps: str, dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, op: str = "Identity"
-) -> Graph:
-    """STEPS behind the output `y` of such a model."""
-    return postprocessing(steps, model(dtype, shape, boxes, op), output="y")
+def behind(steps: str, *model_: Any, **more: Any) -> Graph:
+    """Returns such a model with `steps` after the output `y`."""
+    return postprocessing(steps, model(*model_, **more), output="y")
 
 
-def refusal(
-    steps: str, dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, op: str = "Identity"
-) -> str:
-    """Returns the error for STEPS, one line."""
-    try:
-        behind(steps, dtype, shape, boxes, op)
-    except GdsurgeonError as error:
-        assert "\n" not in error.message
-        return error.message
-    raise AssertionError(f"{steps} is not refused")
+def refusal(steps: str, *model: Any, **more: Any) -> str:
+    """Returns the error for `steps` after the output of such a model, one line."""
+    return refusal_of(lambda: behind(steps, *model, **more))
 
 
 def results(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:

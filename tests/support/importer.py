@@ -30,14 +30,11 @@ class Importer:
             env=environment,
         )  # fmt: skip
 
-    def refusal(self, data: bytes, *, call: str = "") -> str | None:
-        """What TensorFlow says against the graph in DATA, '' where it takes it, None where it has crashed.
-
-        With CALL, the name of a node, TensorFlow also makes ready what that calls, and runs nothing of it.
-        """
+    def refusal(self, data: bytes) -> str | None:
+        """Returns TensorFlow's error for a graph, '' without an error, None if TensorFlow has crashed."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            self._process.stdin.write(struct.pack("<II", len(data), len(call)) + data + call.encode())
+            self._process.stdin.write(struct.pack("<I", len(data)) + data)
             self._process.stdin.flush()
         except BrokenPipeError:
             pass
@@ -77,22 +74,15 @@ def _serve() -> None:
         """A graph without a session, which takes longer to open than the graph to import."""
 
         def _open_session(self, options: SessionOptions) -> int:
-            return super()._open_session(options) if is_called else 0
+            return 0
 
     library = load()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what TensorFlow prints is no answer
-    while head := sys.stdin.buffer.read(8):
-        size, is_called = struct.unpack("<II", head)
-        data, call = sys.stdin.buffer.read(size), sys.stdin.buffer.read(is_called).decode()
-        said = ""
+    while head := sys.stdin.buffer.read(4):
+        said, data = "", sys.stdin.buffer.read(*struct.unpack("<I", head))
         try:
-            graph = Imported(library, data, "", SessionOptions())
-            try:
-                if call:
-                    graph.run({}, [], [call])
-            finally:
-                graph.close()
+            Imported(library, data, "", SessionOptions()).close()
         except TensorFlowError as error:
             said = f"{error.code}: {error}"
         answer = said.encode()

@@ -12,7 +12,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.node import Node, Output, placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.select import Selection
 from support import graphs
@@ -55,24 +55,21 @@ def part(source: str, result: str, shape: Shape, op: str) -> Graph:
     return from_bytes(graphs.graph_bytes(placeholder, constant, inner, last), "part.pb")
 
 
-def _nodes(graph: Graph) -> list[Node]:
-    return list(graph.nodes())
+def _nodes(graph: Graph, rng: random.Random, count: int) -> list[str]:
+    return [node.name for node in rng.sample(list(graph.nodes()), min(count, graph.node_count))]
 
 
-def _floats(graph: Graph) -> list[Output]:
-    return [output for node in graph.nodes() for output in node.outputs if output.dtype == FLOAT32]
-
-
-def _name(rng: random.Random, graph: Graph, near: str) -> str:
-    scope = near.rpartition("/")[0]
-    return f"{scope}/m{rng.randrange(99)}" if scope else f"m{rng.randrange(99)}"
+def _float(graph: Graph, rng: random.Random) -> str:
+    return rng.choice([o for node in graph.nodes() for o in node.outputs if o.dtype == FLOAT32]).name
 
 
 def _rename(graph: Graph, rng: random.Random) -> Edit:
-    nodes = rng.sample(_nodes(graph), min(3, graph.node_count))
-    pairs = [(node.name, _name(rng, graph, node.name)) for node in nodes]
+    nodes = _nodes(graph, rng, 3)
+    scopes = [name.rpartition("/")[0] for name in nodes]
+    numbers = [rng.randrange(99) for _ in nodes]
+    pairs = [(n, f"{s}/m{i}" if s else f"m{i}") for n, s, i in zip(nodes, scopes, numbers, strict=True)]
     if rng.random() < 0.4:
-        pairs = [(nodes[0].name, nodes[-1].name), (nodes[-1].name, nodes[0].name)]
+        pairs = [(nodes[0], nodes[-1]), (nodes[-1], nodes[0])]
     return lambda g: gds.rename(g, pairs)
 
 
@@ -83,28 +80,28 @@ def _rename_scope(graph: Graph, rng: random.Random) -> Edit:
 
 
 def _device(graph: Graph, rng: random.Random) -> Edit:
-    name = rng.choice(_nodes(graph)).name
+    nodes = _nodes(graph, rng, 1)
     if rng.random() < 0.3:
         return lambda g: gds.set_device(g, clear=True)
-    return lambda g: gds.set_device(g, device="/cpu:0", nodes=[name])
+    return lambda g: gds.set_device(g, device="/cpu:0", nodes=nodes)
 
 
 def _control(graph: Graph, rng: random.Random) -> Edit:
     waiting = [(node.name, f"^{c.name}") for node in graph.nodes() for c in node.controls]
-    one, other = (rng.choice(_nodes(graph)).name for _ in range(2))
+    one, other = (*_nodes(graph, rng, 1), *_nodes(graph, rng, 1))
     if waiting and rng.random() < 0.5:
-        gone = rng.choice(waiting)
-        return lambda g: gds.control_edges(g, remove=[gone])
+        removed = rng.choice(waiting)
+        return lambda g: gds.control_edges(g, remove=[removed])
     return lambda g: gds.control_edges(g, add=[(one, f"^{other}")])
 
 
 def _insert(graph: Graph, rng: random.Random) -> Edit:
-    tensor, op = rng.choice(_floats(graph)).name, rng.choice(["Neg", "Identity", "Abs"])
+    tensor, op = _float(graph, rng), rng.choice(["Neg", "Identity", "Abs"])
     return lambda g: gds.insert(g, tensor, part("given", "made", None, op))
 
 
 def _import(graph: Graph, rng: random.Random) -> Edit:
-    tensor, scope = rng.choice(_floats(graph)).name, rng.choice(["", f"beside{rng.randrange(9)}"])
+    tensor, scope = _float(graph, rng), rng.choice(["", f"beside{rng.randrange(9)}"])
     return lambda g: gds.import_graph(g, part("given", "made", None, "Neg"), connect=[(tensor, "given")], scope=scope)
 
 
@@ -121,67 +118,61 @@ def _behind(graph: Graph, rng: random.Random) -> Edit:
 
 def _freeze(graph: Graph, rng: random.Random) -> Edit:
     node = rng.choice([n for n in graph.nodes() if n.op in ("Const", "Placeholder")])
+    value: object = [float(rng.randrange(-3, 4)) for _ in range(4)]
     if node.op == "Placeholder":
-        dims = [1 if dim < 0 else dim for dim in placeholder_shape(node) or ()]
-        value: object = rng.randrange(1, 5)
-        for dim in reversed(dims):
-            value = [value] * dim
-        text = str(value)
-    else:
-        text = str([float(rng.randrange(-3, 4)) for _ in range(4)])
-    name = node.name
+        value = rng.randrange(1, 5)
+        for dim in reversed(placeholder_shape(node) or ()):
+            value = [value] * abs(dim)
+    name, text = node.name, str(value)
     return lambda g: gds.freeze_input(g, {name: text})
 
 
 def _bypass(graph: Graph, rng: random.Random) -> Edit:
-    names = tuple(node.name for node in rng.sample(_nodes(graph), rng.choice([1, 1, 2])))
+    names = tuple(_nodes(graph, rng, rng.choice([1, 1, 2])))
     return lambda g: gds.remove(g, Selection(nodes=names), bypass=True, allow_outputs=True)
 
 
 def _remove(graph: Graph, rng: random.Random) -> Edit:
-    unread = [node.name for node in graph.nodes() if not graph.users(node)]
-    name = rng.choice(unread)
+    name = rng.choice([node.name for node in graph.nodes() if not graph.users(node)])
     return lambda g: gds.remove(g, Selection(nodes=(name,)), allow_outputs=True)
 
 
 def _extract(graph: Graph, rng: random.Random) -> Edit:
-    ends = [rng.choice(_nodes(graph)).name, rng.choice(output_nodes(graph)).name]
-    starts = [rng.choice(_floats(graph)).name] if rng.random() < 0.5 else []
+    ends = [*_nodes(graph, rng, 1), rng.choice(output_nodes(graph)).name]
+    starts = [_float(graph, rng)] if rng.random() < 0.5 else []
     return lambda g: gds.extract(g, starts, ends)
 
 
 def _note(graph: Graph, rng: random.Random) -> Edit:
-    name = rng.choice(_nodes(graph)).name
-    return lambda g: gds.set_attr(g, Selection(nodes=(name,)), [("_note:string", "a")])
+    names = tuple(_nodes(graph, rng, 1))
+    return lambda g: gds.set_attr(g, Selection(nodes=names), [("_note:string", "a")])
 
 
 def _reroute(graph: Graph, rng: random.Random) -> Edit:
-    old, new = rng.choice(_floats(graph)).name, rng.choice(_floats(graph)).name
-    return lambda g: gds.reroute(g, [(old, new)])
+    pair = _float(graph, rng), _float(graph, rng)
+    return lambda g: gds.reroute(g, [pair])
 
 
-def _inline(graph: Graph, rng: random.Random) -> Edit:
-    return lambda g: gds.inline(g)
+def _inline(_graph: Graph, _rng: random.Random) -> Edit:
+    return gds.inline
 
 
 def _fuse(graph: Graph, rng: random.Random) -> Edit:
-    names = tuple(node.name for node in rng.sample(_nodes(graph), 2))
-    number = rng.randrange(99)
+    names, number = tuple(_nodes(graph, rng, 2)), rng.randrange(99)
     return lambda g: gds.fuse_ops(g, Selection(nodes=names), f"fused{number}")
 
 
 def _shape(graph: Graph, rng: random.Random) -> Edit:
     node = rng.choice(input_nodes(graph))
-    name, dims = node.name, placeholder_shape(node) or ()
-    wanted = tuple(rng.choice([dim, -1, abs(dim)]) for dim in dims)
+    name = node.name
+    wanted = tuple(rng.choice([dim, -1, abs(dim)]) for dim in placeholder_shape(node) or ())
     return lambda g: gds.set_shape(g, [(name, wanted)], batch_check=False)
 
 
 def _in_function(graph: Graph, rng: random.Random) -> Edit:
     function = rng.choice([f for f in graph.functions]).signature.name  # noqa: C416
-    old = rng.choice([node.name for node in graph.functions[function].node_def])
-    new = f"inner{rng.randrange(99)}"
-    return lambda g: in_functions(g, [function], lambda body: gds.rename(body, [(old, new)]))
+    pair = rng.choice([node.name for node in graph.functions[function].node_def]), f"inner{rng.randrange(99)}"
+    return lambda g: in_functions(g, [function], lambda body: gds.rename(body, [pair]))
 
 
 DRAWS: dict[str, Draw] = {

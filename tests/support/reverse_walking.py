@@ -38,17 +38,28 @@ def version_1(tf: Any, build: Callable[[], Any]) -> Any:
 def run(
     tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Array], init: Sequence[str] = ()
 ) -> list[Any]:
-    """The values of FETCHES, without any optimisation."""
-    v1 = tf.compat.v1
-    config = v1.ConfigProto(intra_op_parallelism_threads=1)
+    """Returns the values of tensors, without any optimisation."""
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.import_graph_def(graph_def, name="")
+        return run_in(tf, graph, [full(name) for name in fetches], feeds, init)
+
+
+def run_in(tf: Any, graph: Any, fetches: Any, feeds: dict[str, Array], init: Sequence[str]) -> list[Any]:
+    """Returns the values of tensors of a graph of TensorFlow."""
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = -1
-    with tf.Graph().as_default() as graph:
-        v1.import_graph_def(graph_def, name="")
-        with v1.Session(graph=graph, config=config) as session:
-            session.run([graph.get_operation_by_name(name) for name in init])
-            found: list[Any] = session.run([full(name) for name in fetches], {full(n): v for n, v in feeds.items()})
-            return found
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
+        session.run([graph.get_operation_by_name(name) for name in init])
+        found: list[Any] = session.run(fetches, {full(name): value for name, value in feeds.items()})
+        return found
+
+
+def equal(got: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Asserts that arrays are bit-identical."""
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
 
 
 def full(name: str) -> str:
@@ -96,9 +107,7 @@ def same(
         names = [name for name in found.results if name is not None]
         assert all(name.startswith("grads/") or name in {full(g).removesuffix(":0") for g in grad_ys} for name in names)
         values.append(run(tf, merged(tf, graph_def, found), names, feeds, init))
-    for a, b in zip(*values, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        assert a.tobytes() == b.tobytes()
+    equal(*values)
     got = iter(values[0])
     return [None if name is None else next(got) for name in mine.results]
 

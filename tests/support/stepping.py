@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.shapes.arithmetic import compatible
@@ -45,14 +46,17 @@ def built(
     return preprocessing(steps, model(dtype, shape), raw=raw)
 
 
-def refusal(steps: str, dtype: str = "float32", shape: Sequence[int] | None = NHWC, *, raw: str = "") -> str:
-    """Returns the error for STEPS, one line."""
-    try:
-        built(steps, dtype, shape, raw=raw)
-    except GdsurgeonError as error:
-        assert "\n" not in error.message
-        return error.message
-    raise AssertionError(f"{steps} is not refused")
+def refusal(steps: str, *model: Any, **more: Any) -> str:
+    """Returns the error for `steps` before such a model, one line."""
+    return refusal_of(lambda: built(steps, *model, **more))
+
+
+def refusal_of(build: Callable[[], object]) -> str:
+    """Returns the error of a function, one line."""
+    with pytest.raises(GdsurgeonError) as caught:
+        build()
+    assert "\n" not in caught.value.message
+    return caught.value.message
 
 
 def png(pixels: Array) -> bytes:
