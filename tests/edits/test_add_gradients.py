@@ -364,14 +364,15 @@ def test_a_collection_of_checkpoints(lab: Lab) -> None:
     assert [n for n in parsed(made.graph).node if "_checkpoint" in n.attr and n.name.startswith("gradients/")] == []
 
 
-def test_a_collection_without_marks(lab: Lab) -> None:
-    edit = lab.adding(["y"], ["x"], checkpoints="collection")
-    assert refused(from_bytes(lab.built(chain)), "nothing-marked", edit, attr="_checkpoint").hint
-
-
-@pytest.mark.parametrize("name", ["x", "w1"])
-def test_useless_checkpoints(lab: Lab, name: str) -> None:
-    refused(from_bytes(lab.built(chain)), "no-use", lab.adding(["y"], ["x"], checkpoints=[name]), tensors=[name])
+@pytest.mark.parametrize(
+    ("checkpoints", "code", "facts"),
+    [("collection", "nothing-marked", {"attr": "_checkpoint"}), *(([name], "no-use", {"tensors": [name]}) for name in
+     ("x", "w1"))],
+)  # fmt: skip
+def test_useless_checkpoints(lab: Lab, checkpoints: Any, code: str, facts: dict[str, Any]) -> None:
+    edit = lab.adding(["y"], ["x"], checkpoints=checkpoints)
+    error = refused(from_bytes(lab.built(chain)), code, edit, **facts)
+    assert error.hint or code == "no-use"
 
 
 def test_budgets(lab: Lab) -> None:
@@ -538,32 +539,30 @@ def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
 
 def test_of_an_input(lab: Lab) -> None:
     made = lab.same(small().bytes(), ["y"], ["x"], FEEDS)
-    assert made.results == ("gradients/x",)
-    assert made.claim.scope == "gradients"
-    assert made.claim.ys == ("y",) and made.claim.xs == ("x",) and made.claim.grad_ys == ()
+    assert (made.claim.scope, made.claim.ys, made.claim.xs, made.claim.grad_ys) == ("gradients", ("y",), ("x",), ())
     assert made.result.intent.changed == [] and made.result.intent.removed == []
     facts = made.result.facts["gradients"]
     assert facts["results"] == {"x": "gradients/x"} and facts["by"] == "reverse walk" and facts["unconnected"] == []
 
 
-def test_of_inputs_activations_and_constants_above_each_other(lab: Lab) -> None:
-    xs = ["split:1", "x", "w", "sum", "b", "product", "y", "split"]
-    made = lab.same(small().bytes(), ["y"], xs, FEEDS)
-    assert made.results == tuple(f"gradients/{x.replace(':', '_')}" for x in xs)
-    lab.same(small().bytes(), ["z", "y"], ["sum", "x"], FEEDS)
+ABOVE = ["split:1", "x", "w", "sum", "b", "product", "y", "split"]
 
 
-def test_given_gradients(lab: Lab) -> None:
-    made = lab.same(small().bytes(), ["y"], ["x", "w"], GIVEN, grad_ys=["g"])
-    assert made.claim.grad_ys == ("g",)
-    lab.same(small().bytes(), ["y", "split:1"], ["x"], GIVEN, grad_ys=["g", "split"])
-
-
-def test_names(lab: Lab) -> None:
-    made = lab.same(small().bytes(), ["y"], ["x", "split:1"], FEEDS, names=["saliency", "a/b"])
-    assert made.results == ("saliency", "a/b")
-    assert {"saliency", "a/b"} <= set(names(made.graph))
-    assert made.graph["saliency"].op == "Identity"
+@pytest.mark.parametrize(
+    ("ys", "xs", "options", "results"),
+    [
+        (["y"], ABOVE, {}, [f"gradients/{x.replace(':', '_')}" for x in ABOVE]),
+        (["z", "y"], ["sum", "x"], {}, ["gradients/sum", "gradients/x"]),
+        (["y"], ["x", "w"], {"grad_ys": ["g"]}, ["gradients/x", "gradients/w"]),
+        (["y", "split:1"], ["x"], {"grad_ys": ["g", "split"]}, ["gradients/x"]),
+        (["y"], ["x", "split:1"], {"names": ["saliency", "a/b"]}, ["saliency", "a/b"]),
+    ],
+)
+def test_results(lab: Lab, ys: list[str], xs: list[str], options: dict[str, Any], results: list[str]) -> None:
+    """Of inputs, activations and constants above each other, of given gradients, under given names."""
+    made = lab.same(small().bytes(), ys, xs, GIVEN, **options)
+    assert list(made.results) == results and {*results} <= {*names(made.graph)}
+    assert list(made.claim.grad_ys) == options.get("grad_ys", [])
 
 
 @pytest.mark.parametrize("name", ["AddN", "Shape", "grad_ys_0", "grad_ys_0/Const", "Sin_grad/Cos"])
@@ -584,11 +583,6 @@ def test_the_default_scope_is_made_unique(lab: Lab) -> None:
     assert made.claim.scope == "gradients_1" and made.results == ("gradients_1/x",)
     again = lab.same(written(made.graph), ["y"], ["x"], FEEDS)
     assert again.claim.scope == "gradients_2"
-
-
-def test_a_gradient_of_a_gradient(lab: Lab) -> None:
-    once = lab.edit(small().bytes(), ["z"], ["x"])
-    lab.same(written(once.graph), ["gradients/x"], ["x", "w"], FEEDS)
 
 
 def test_a_scope_that_is_given(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support import graphs
-from support.expecting import account, check_graph, refused, sound
+from support.expecting import account, refused, sound
 from support.graphs import (
     FLOAT,
     INT32,
@@ -61,19 +61,6 @@ def t8(scope: str = "") -> list[bytes]:
         add(f"{scope}Add_2", f"{scope}Const_2", f"{scope}Add_1"),
         identity(f"{scope}o", f"{scope}Add_2"),
     ]
-
-
-def test_all_of_a_graph() -> None:
-    found = graph(*t8())
-    originals = list(found.nodes())
-    result = copy_nodes(found, originals, lambda name: f"again/{name}")
-    check_graph(found, *t8(), *t8("again/"))
-    assert list(result.nodes) == originals
-    assert [copy.name for copy in result.nodes.values()] == [f"again/{n.name}" for n in originals]
-    for original, copy in result.nodes.items():
-        assert result.node(original) is copy and copy is not original
-        assert result.output(original.output) == copy.output
-    assert run(found, "o", "again/o", Input=[1.0] * 10, again__Input=[2.0] * 10) == [[4.0] * 10, [5.0] * 10]
 
 
 IN_LOOP = [n.name for n in graphs.parsed(graphs.graph_bytes(*LOOP)).node if n.name.startswith("w/")]

@@ -418,9 +418,7 @@ def test_a_name_that_a_tensor_of_a_list_cannot_have(
 
 def halving() -> Builder:
     """A v2 loop: five iterations of ``v -> relu(v) * 0.5``; and ``y = -x``."""
-    m = Builder()
-    m.placeholder("x", shape=[2])
-    m.const("zero", 0, "int32")
+    m = Builder(placeholder("x", "float32", (2,)), const("zero", 0, "int32"))
     cond = define("cond", {"i": INT32, "v": FLOAT}, {"go": (BOOL, "less:z:0")}, const("limit", 5, INT32),
                   typed("Less", "less", "i", "limit:output:0", kind=INT32))  # fmt: skip
     body = define("body", {"i": INT32, "v": FLOAT}, {"next": (INT32, "add:z:0"), "out": (FLOAT, "mul:z:0")},

@@ -293,11 +293,9 @@ def test_scalars_of_an_old_producer() -> None:
 
 
 def built() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.placeholder("scale", "float32", ())
-    m.typed("Mul", "y", "x", "scale")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), placeholder("scale", "float32", ()), typed("Mul", "y", "x", "scale"),
+    )  # fmt: skip
 
 
 # -- the command line ----------------------------------------------------------------------------------------

@@ -116,6 +116,7 @@ SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
 SIGMOID, MUL = typed("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s")
 
 
+PRODUCT = typed("MatMul", "y", "x", "x", transpose_b=True)
 PARTS = [const("a", [0], INT32, ()), typed("Split", "s", "a", "x", num_split=2)]
 
 
@@ -139,6 +140,13 @@ PARTS = [const("a", [0], INT32, ()), typed("Split", "s", "a", "x", num_split=2)]
         ("Sigmoid($x) -> Cast($x)", [SIGMOID, MUL], "bad-rule", {"column": 16, "reason": "attr-needed"}),
         ("Sigmoyd($x) -> $x", [SIGMOID, MUL], "nothing-matched", {"missing_ops": ["Sigmoyd"], "near": "Sigmoid"}),
         ("Sigmoid|Relu($x) -> Sigmoid($x)", [SIGMOID, MUL], "nothing-to-do", {}),
+        ("MatMul($x, $y) -> Identity(MatMul($x, $y))", [PRODUCT], "loses-attr", {"node": "y", "attr": "transpose_b"}),
+        *((f"Mul($x, $a:const) -> {op}{{{key}=$a}}($x)", [graphs.const("a", values), typed("Mul", "y", "x", "a")],
+           "bad-value", {"attr": key, "tensor": "a"})
+          for op, key, values in (("Squeeze", "squeeze_dims", [1.5]), ("LeakyRelu", "alpha", [0.5, 0.25]))),
+        *((f"Neg($x) -> {op}{{{key}={value}}}($x{more})", [neg("y", "x")], "bad-value", {"op": op, "attr": key})
+          for op, key, value, more in (("LRN", "T", "double", ""), ("DepthToSpace", "block_size", 1, ""),
+                                       ("MirrorPad", "mode", '"ROUND"', ", [[1,1]]"))),
     ],
 )  # fmt: skip
 def test_what_stays(rule: str, nodes: list[bytes], code: str, facts: dict[str, Any]) -> None:
@@ -255,13 +263,11 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
     assert many <= 8.5 * few
 
 
-def test_a_match_whose_attrs_would_be_lost_stays() -> None:
+def test_a_match_whose_attrs_are_kept_is_replaced() -> None:
     """A new node has the defaults of its op, unless the rule says otherwise."""
-    product = typed("MatMul", "y", "x", "x", transpose_b=True)
-    stays("MatMul($x, $y) -> Identity(MatMul($x, $y))", X, product, code="loses-attr", node="y", attr="transpose_b")
     for rule in ("m=MatMul($x, $y) -> Identity(m($x, $y))", "m=MatMul($x, $y) -> Identity(MatMul{=m}($x, $y))",
                  "MatMul{transpose_b=true}($x, $y) -> Identity(MatMul($x, $y))"):  # fmt: skip
-        assert done(rule, X, product)["y"][0] == "Identity"
+        assert done(rule, X, PRODUCT)["y"][0] == "Identity"
 
 
 def test_a_chain_is_bypassed_in_linear_time() -> None:
@@ -337,13 +343,10 @@ def test_a_rule_in_the_body_of_a_function(desk: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_a_wrong_rule_fails_with_the_name_of_its_site() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 4))
-    m.const("two", 2.0)
-    m.typed("Mul", "double", "x", "two")
-    m.typed("Softmax", "hidden", "double")
-    m.const("zero", 0.0)
-    m.typed("Mul", "y", "hidden", "zero")
+    m = Builder(
+        placeholder("x", "float32", (1, 4)), const("two", 2.0), typed("Mul", "double", "x", "two"),
+        typed("Softmax", "hidden", "double"), const("zero", 0.0), typed("Mul", "y", "hidden", "zero"),
+    )  # fmt: skip
     found = m.graph("model.pb")
     result = rewrite(found, "Mul($x, 2) -> $x")
     with pytest.raises(DiffersError) as raised:
@@ -370,9 +373,7 @@ def test_a_graph_takes_the_place_of_matches() -> None:
 
 
 def test_graphs_that_do_not_fit_a_pattern() -> None:
-    other = Builder()
-    other.placeholder("x", "float64")
-    other.node("y", "Neg", ["x"], T="float64")
+    other = Builder(node("x", "Placeholder", dtype="float64"), node("y", "Neg", ["x"], T="float64"))
     mismatch = {"op": "PartitionedCall", "expected": "float64", "found": "float32"}
     left = [{"rule": "rule", "node": "y", "code": "dtype-mismatch", "facts": mismatch}]
     for rule, body, code, facts in (
@@ -539,21 +540,9 @@ def test_a_search_that_finds_no_end_is_given_up(monkeypatch: Any) -> None:
     refused(found, "too-many-ways", lambda g: rewrite(g, rule))
 
 
-def test_constants_that_no_attr_can_be_stay() -> None:
-    def of(values: list[float]) -> list[bytes]:
-        return [X, graphs.const("a", values), typed("Mul", "y", "x", "a")]
-
-    rule = "Mul($x, $a:const) -> Squeeze{squeeze_dims=$a}($x)"
-    assert done(rule, *of([1.0, 2.0]))["y"] == ["Squeeze", "x"]
-    stays(rule, *of([1.5]), code="bad-value", attr="squeeze_dims", tensor="a")
-    stays("Mul($x, $a:const) -> LeakyRelu{alpha=$a}($x)", *of([0.5, 0.25]), code="bad-value", attr="alpha", tensor="a")
-
-
-def test_attrs_that_an_op_does_not_have_stay() -> None:
-    pool = [X, neg("y", "x")]
-    stays("Neg($x) -> LRN{T=double}($x)", *pool, code="bad-value", op="LRN", attr="T")
-    stays("Neg($x) -> DepthToSpace{block_size=1}($x)", *pool, code="bad-value", op="DepthToSpace", attr="block_size")
-    stays('Neg($x) -> MirrorPad{mode="ROUND"}($x, [[1,1]])', *pool, code="bad-value", op="MirrorPad", attr="mode")
+def test_a_constant_becomes_an_attr() -> None:
+    nodes = [X, graphs.const("a", [1.0, 2.0]), typed("Mul", "y", "x", "a")]
+    assert done("Mul($x, $a:const) -> Squeeze{squeeze_dims=$a}($x)", *nodes)["y"] == ["Squeeze", "x"]
 
 
 SPLIT = [scalar("axis", 0, INT32), typed("Split", "s", "axis", "x", num_split=2)]

@@ -144,11 +144,10 @@ SPELLINGS: dict[str, list[Part]] = {
 
 def model() -> tuple[Builder, dict[str, list[str]]]:
     """All spellings side by side, and what each gives."""
-    m = Builder()
-    m.placeholder("x", "float32", (2, 4, 4, 3))
-    m.placeholder("m", "float32", (2, 3))
-    m.const("boxes", [[0, 0, 1, 1], [0, 0, 0.9, 1], [2, 2, 3, 3]])
-    m.const("scores", [0.5, 0.9, 0.3])
+    m = Builder(
+        placeholder("x", "float32", (2, 4, 4, 3)), placeholder("m", "float32", (2, 3)),
+        const("boxes", [[0, 0, 1, 1], [0, 0, 0.9, 1], [2, 2, 3, 3]]), const("scores", [0.5, 0.9, 0.3]),
+    )  # fmt: skip
     ends: dict[str, list[str]] = {}
     for name, parts in SPELLINGS.items():
         for at, part in enumerate(parts):

@@ -227,7 +227,7 @@ def test_a_flattened_chain_of_convolutions_tells_the_side(
 
 def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
     for producer, known in ((0, False), (23, False), (24, True), (2474, True)):
-        m = Builder(producer)
+        m = Builder(producer=producer)
         m.placeholder("x", "float32", ())
         m.node("y", "Neg", ["x"], T="float32")
         found = candidates(m)

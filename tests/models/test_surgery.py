@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +14,8 @@ from support.published import EXECUTABLE, FOLDER, needs_models
 from support.workers import lent_worker
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.traversal.topology import Topology, escape
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.input_spec import numbers
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -207,59 +203,6 @@ REFUSALS = (
     "the model has no call in the graph to inline",
 )
 """Reasons why a random selection, scope or graph can be refused."""
-
-
-def random_selection(found: Graph, seed: int) -> list[str]:
-    """Up to twelve nodes that hang together, chosen at random among those that compute, and what lies between them."""
-    chance = random.Random(seed)
-    topology = Topology(found)
-    idle = {"Const", "NoOp", "Placeholder", "VariableV2", "Enter", "Exit", "Merge", "Switch", "NextIteration",
-            "LoopCond", "Assign"}  # fmt: skip
-    able = [n for n in topology.numbers() if topology.op(n) not in idle]
-    chosen = [chance.choice(able)]
-    for _ in range(chance.randint(0, 11)):
-        at = chance.choice(chosen)
-        near = [n for n in (*topology.producers(at), *topology.users(at)) if topology.op(n) not in idle - {"Const"}]
-        if near:
-            chosen.append(chance.choice(near))
-    inside = bytearray(topology.size)
-    for number in chosen:
-        inside[number] = 1
-    while path := escape(topology, inside):
-        for number in path:
-            inside[number] = 1
-    return [topology.name(n) for n in topology.numbers() if inside[n]]
-
-
-def accepted_selection(model: Path) -> list[str]:
-    """A random selection that can be fused; those before it were refused for a reason."""
-    for seed in range(30):
-        found = gds.load(str(model))
-        chosen = random_selection(found, seed)
-        try:
-            fuse_ops(found, [found[name] for name in chosen], "fused_by_test")
-        except EditError as error:
-            assert any(words in error.message for words in REFUSALS), error.message
-            assert not found.is_changed
-        else:
-            return chosen
-    return []
-
-
-@pytest.mark.parametrize("name", sorted(EXECUTABLE))
-def test_a_random_selection_is_fused_and_inlined_again(name: str, surgeon: Surgeon, tmp_path: Path) -> None:
-    chosen = accepted_selection(FOLDER / name)
-    assert chosen
-    (tmp_path / "names.txt").write_text("\n".join(chosen))
-    ran = surgeon("fuse-ops", name, "--nodes", str(tmp_path / "names.txt"), "--name", "fused_by_test")
-    if ran.code == 7:
-        assert "random" in ran.said
-        return
-    assert ran.code == 0, ran.said
-    assert {old for old, _ in ran.compared} >= set(EXECUTABLE[name].outputs) or name == "unity_gridworld.bytes"
-    back = surgeon("inline", ran.out, "--keep-names", "--function", ran.report["edit"]["functions"]["added"][-1])
-    assert back.code == 0, back.said
-    assert set(gds.load(str(FOLDER / name)).names()) <= set(gds.load(str(back.out)).names())
 
 
 @pytest.mark.parametrize("name", sorted(EXECUTABLE))

@@ -13,7 +13,7 @@ import pytest
 from support import every_edit, proving
 from support.desk import check_error
 from support.every_edit import FUSED, beside
-from support.graphs import Builder, attr
+from support.graphs import Builder, attr, const, placeholder, typed
 from support.mutants import Bench, check_share
 from support.proving import postprocessing, preprocessing
 from support.several import Edit, carried_out, pieces_of, proven_pieces
@@ -35,10 +35,7 @@ LARGE = every_edit.built(every_edit.model)
 
 def body(factor: float = 2.0, size: int = 2, *, name: str = "in_", result: str = "out_") -> Graph:
     """A graph that multiplies."""
-    b = Builder()
-    b.placeholder(name, "float32", (1, size))
-    b.const("factor", factor)
-    b.typed("Mul", result, name, "factor")
+    b = Builder(placeholder(name, "float32", (1, size)), const("factor", factor), typed("Mul", result, name, "factor"))
     return b.graph("body.pb")
 
 
@@ -166,10 +163,7 @@ ROWS = {
 
 
 def vector_body(factor: float = 2.0) -> Graph:
-    b = Builder()
-    b.placeholder("v", "float32", (2,))
-    b.const("factor", factor)
-    b.typed("Mul", "w", "v", "factor")
+    b = Builder(placeholder("v", "float32", (2,)), const("factor", factor), typed("Mul", "w", "v", "factor"))
     return b.graph("vector.pb")
 
 

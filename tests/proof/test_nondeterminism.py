@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder
+from support.graphs import Builder, const, node, placeholder, typed
 from support.operating import operated, refused
 from support.spoiling import Edit, Spoil, caught, proven, spoilt, without_controls
 from support.validating import scaled
@@ -33,13 +33,11 @@ pytestmark = pytest.mark.tensorflow
 
 
 def noise() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("shape", [2], "int32")
-    m.typed("RandomUniform", "chance", "shape", kind="int32", dtype="float32", seed=0, seed2=0)
-    m.typed("AddV2", "y", "x", "chance")
-    m.typed("Neg", "z", "x")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), const("shape", [2], "int32"),
+        typed("RandomUniform", "chance", "shape", kind="int32", dtype="float32", seed=0, seed2=0),
+        typed("AddV2", "y", "x", "chance"), typed("Neg", "z", "x"),
+    )  # fmt: skip
 
 
 def test_a_graph_is_held_against_itself(executor: Executor) -> None:
@@ -86,17 +84,13 @@ def test_a_difference_is_laid_to_chance_only_where_the_graph_differs_as_much_fro
 
 def by_turns() -> Builder:
     """A kernel that randomly rounds in one of two ways: x + c * (0 or 1)."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("shape", [], "int32")
-    m.const("least", 0, "int32")
-    m.const("most", 2, "int32")
-    m.typed("RandomUniformInt", "chance", "shape", "least", "most", kind="int32", Tout="int32", seed=0, seed2=0)
-    m.node("way", "Cast", ["chance"], SrcT="int32", DstT="float32")
-    m.typed("AddV2", "y", "x", "way")
-    m.typed("Neg", "z", "y")
-    m.typed("Abs", "beside", "x")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), const("shape", [], "int32"), const("least", 0, "int32"),
+        const("most", 2, "int32"),
+        typed("RandomUniformInt", "chance", "shape", "least", "most", kind="int32", Tout="int32", seed=0, seed2=0),
+        node("way", "Cast", ["chance"], SrcT="int32", DstT="float32"), typed("AddV2", "y", "x", "way"),
+        typed("Neg", "z", "y"), typed("Abs", "beside", "x"),
+    )  # fmt: skip
 
 
 EDITS: dict[str, Edit] = {

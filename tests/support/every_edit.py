@@ -24,7 +24,7 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
-from support.graphs import Builder, body_node, doubling_loop, func, tensor
+from support.graphs import Builder, body_node, const, doubling_loop, func, node, placeholder, tensor, typed
 
 Edit = Callable[[Graph], EditResult]
 
@@ -39,14 +39,11 @@ def model() -> Builder:
 
     `label`, `y`, `kind`, `map`, `either`, `apart` and `stored` are the outputs.
     """
-    m = Builder()
-    m.placeholder("x", "float32", (1, 4))
-    m.placeholder("x2", "float32", (1, 4))
-    m.placeholder("z", "float32", (1, 2))
-    m.placeholder("image", "float32", (1, 4, 4, 1))
-    m.const("nothing", 0.25)
-    m.const("true", True, "bool")
-    m.const("axis", 1, "int32")
+    m = Builder(
+        placeholder("x", "float32", (1, 4)), placeholder("x2", "float32", (1, 4)), placeholder("z", "float32", (1, 2)),
+        placeholder("image", "float32", (1, 4, 4, 1)), const("nothing", 0.25), const("true", True, "bool"),
+        const("axis", 1, "int32"),
+    )  # fmt: skip
     _scope(m)
     _functions(m)
     call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
@@ -154,17 +151,14 @@ def _turn(m: Builder, name: str, value: float) -> None:
 
 def part(source: str, result: str, size: int) -> Builder:
     """A separate graph with the same kinds of nodes as the model: a loop, a table and a function of the same names."""
-    p = Builder()
-    p.placeholder(source, "float32", (1, size))
-    p.const("axis", 1, "int32")
-    p.const("true", True, "bool")
-    p.typed("Split", "parts", "axis", source, num_split=2)
-    p.const("two", 2.0)
-    p.typed("Mul", "twice", "parts:1", "two")
-    p.typed("Sub", "less", "parts", "twice", _class=["loc:@twice"])
-    p.typed("ConcatV2", "joined", "less", "twice", "axis", N=2, Tidx="int32")
-    p.node("check", "Assert", ["true", "less", "twice", "^joined"], T=["float32", "float32"], summarize=3)
-    p.node("report", "Assert", ["true", "less", "twice", "^check"], T=["float32", "float32"], summarize=3)
+    p = Builder(
+        placeholder(source, "float32", (1, size)), const("axis", 1, "int32"), const("true", True, "bool"),
+        typed("Split", "parts", "axis", source, num_split=2), const("two", 2.0),
+        typed("Mul", "twice", "parts:1", "two"), typed("Sub", "less", "parts", "twice", _class=["loc:@twice"]),
+        typed("ConcatV2", "joined", "less", "twice", "axis", N=2, Tidx="int32"),
+        node("check", "Assert", ["true", "less", "twice", "^joined"], T=["float32", "float32"], summarize=3),
+        node("report", "Assert", ["true", "less", "twice", "^check"], T=["float32", "float32"], summarize=3),
+    )  # fmt: skip
     _turn(p, "turn", -3.0)
     p.node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=func("turn"))
     looped = doubling_loop(p, "t/while", "turned", rounds=2)
@@ -182,14 +176,10 @@ def part(source: str, result: str, size: int) -> Builder:
 
 def body() -> Builder:
     """What `t/scaled` and `t/difference` come to: (b (2, 3), a - b (2, 3))."""
-    p = Builder()
-    p.placeholder("b", "float32", (1, 2))
-    p.placeholder("a", "float32", (1, 2))
-    p.const("w", [2.0, 3.0])
-    p.typed("Mul", "times", "b", "w")
-    p.typed("Sub", "result", "a", "times")
-    p.typed("Identity", "scaled", "times")
-    return p
+    return Builder(
+        placeholder("b", "float32", (1, 2)), placeholder("a", "float32", (1, 2)), const("w", [2.0, 3.0]),
+        typed("Mul", "times", "b", "w"), typed("Sub", "result", "a", "times"), typed("Identity", "scaled", "times"),
+    )  # fmt: skip
 
 
 def beside(source: str = "in", result: str = "out", size: int = 2) -> Graph:

@@ -234,12 +234,10 @@ def proto(*records: bytes, trailer: bytes = VERSIONS) -> Any:
 
 
 class Builder:
-    """A GraphDef that grows node by node: `graph_def`. What adds a node returns its name."""
+    """A GraphDef of `records` that grows node by node: `graph_def`. What adds a node returns its name."""
 
-    def __init__(self, producer: int = 2474) -> None:
-        self.graph_def = GraphDef()
-        if producer:
-            self.graph_def.versions.producer = producer
+    def __init__(self, *records: bytes, producer: int = 2474) -> None:
+        self.graph_def = proto(*records, trailer=versions(producer) if producer else b"")
 
     def add(self, name: str, record: bytes) -> str:
         self.graph_def.MergeFromString(record)

@@ -15,7 +15,7 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
-from support.graphs import Builder, body_node, func, tensor
+from support.graphs import Builder, body_node, const, func, node, placeholder, tensor, typed
 from support.spoiling import (
     Edit,
     Spoil,
@@ -26,15 +26,13 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 def model() -> Builder:
     """`x` -> a scope `t`, calls of functions, an array -> `y` and `called`; also `apart`."""
-    m = Builder()
-    m.placeholder("x", "float32", (1, 4))
-    m.const("axis", 1, "int32")
-    m.typed("Split", "halves", "axis", "x", num_split=2)
-    m.const("t/scale", [2.0, 3.0])
-    m.typed("Mul", "t/scaled", "halves:1", "t/scale")
-    m.typed("Sub", "t/difference", "halves", "t/scaled")
-    m.typed("Split", "t/parts", "axis", "t/difference", num_split=2)
-    m.typed("ConcatV2", "t/joined", "t/parts:1", "t/parts", "axis", N=2, Tidx="int32")
+    m = Builder(
+        placeholder("x", "float32", (1, 4)), const("axis", 1, "int32"),
+        typed("Split", "halves", "axis", "x", num_split=2), const("t/scale", [2.0, 3.0]),
+        typed("Mul", "t/scaled", "halves:1", "t/scale"), typed("Sub", "t/difference", "halves", "t/scaled"),
+        typed("Split", "t/parts", "axis", "t/difference", num_split=2),
+        typed("ConcatV2", "t/joined", "t/parts:1", "t/parts", "axis", N=2, Tidx="int32"),
+    )  # fmt: skip
     _functions(m)
     call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
     m.node("called", "PartitionedCall", ["t/joined", "halves"], **call)
@@ -67,20 +65,14 @@ def _functions(m: Builder) -> None:
 
 def body() -> Builder:
     """What `t/scaled` and `t/difference` come to: a - b (2, 3)."""
-    p = Builder()
-    p.placeholder("b", "float32", (1, 2))
-    p.placeholder("a", "float32", (1, 2))
-    p.const("w", [2.0, 3.0])
-    p.typed("Mul", "times", "b", "w")
-    p.typed("Sub", "result", "a", "times")
-    return p
+    return Builder(
+        placeholder("b", "float32", (1, 2)), placeholder("a", "float32", (1, 2)), const("w", [2.0, 3.0]),
+        typed("Mul", "times", "b", "w"), typed("Sub", "result", "a", "times"),
+    )  # fmt: skip
 
 
 def part() -> Builder:
-    p = Builder()
-    p.placeholder("in", "float32", (1, 4))
-    p.typed("Neg", "out", "in")
-    return p
+    return Builder(placeholder("in", "float32", (1, 4)), typed("Neg", "out", "in"))
 
 
 FUSED = Selection(nodes=("t/scaled", "t/difference"))
@@ -143,15 +135,11 @@ def node_of(function: Any, op: str) -> Any:
 
 def numbers() -> Builder:
     """y = x + 1, z = x k; only `y` is an output."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("one", [1.0, 1.0])
-    m.const("k", [3.0, 3.0])
-    m.typed("Mul", "z", "x", "k")
-    m.typed("Shape", "hidden", "z", out_type="int32")
-    m.typed("AddV2", "y", "x", "one")
-    m.typed("Neg", "size", "hidden", kind="int32")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), const("one", [1.0, 1.0]), const("k", [3.0, 3.0]),
+        typed("Mul", "z", "x", "k"), typed("Shape", "hidden", "z", out_type="int32"), typed("AddV2", "y", "x", "one"),
+        typed("Neg", "size", "hidden", kind="int32"),
+    )  # fmt: skip
 
 
 def renaming(graph: Graph) -> EditResult:
@@ -162,11 +150,9 @@ def without_comparable_outputs(y: str) -> dict[str, Builder]:
     """Returns models whose output `y` cannot be compared, by the reason; `y` reads ``t/same``, an Identity of ``x``."""
 
     def ending_in(op: str, **attrs: Any) -> Builder:
-        m = Builder()
-        m.placeholder("x", "float32", (2,))
-        m.typed("Identity", "t/same", "x")
-        m.node(y, op, ["t/same"], **attrs)
-        return m
+        return Builder(
+            placeholder("x", "float32", (2,)), typed("Identity", "t/same", "x"), node(y, op, ["t/same"], **attrs),
+        )  # fmt: skip
 
     types = {"Tin": ["float32"], "Tout": ["float32"]}
     random = ending_in("StatefulPartitionedCall", f=func("noise"), **types)  # takes no seed

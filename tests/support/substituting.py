@@ -9,7 +9,7 @@ from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
-from support.graphs import Builder, doubling_loop
+from support.graphs import Builder, const, doubling_loop, placeholder, typed
 from support.spoiling import Edit
 
 DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
@@ -17,15 +17,11 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 def model() -> Builder:
     """`x` -> `t/..` -> `y` and `stored`, whose values every exchange changes; also `apart`."""
-    m = Builder()
-    m.placeholder("x", "float32", (1, 4))
-    m.placeholder("x2", "float32", (1, 4))
-    m.placeholder("z", "float32", (1, 2))
-    m.const("axis", 1, "int32")
-    m.typed("Split", "t/halves", "axis", "x", num_split=2)
-    m.const("t/scale", [2.0, 3.0])
-    m.typed("Mul", "t/scaled", "t/halves:1", "t/scale")
-    m.typed("Sub", "t/difference", "t/halves", "t/scaled")
+    m = Builder(
+        placeholder("x", "float32", (1, 4)), placeholder("x2", "float32", (1, 4)), placeholder("z", "float32", (1, 2)),
+        const("axis", 1, "int32"), typed("Split", "t/halves", "axis", "x", num_split=2), const("t/scale", [2.0, 3.0]),
+        typed("Mul", "t/scaled", "t/halves:1", "t/scale"), typed("Sub", "t/difference", "t/halves", "t/scaled"),
+    )  # fmt: skip
     looped = doubling_loop(m, "t/while", "t/difference")
     m.typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32")
     m.const("t/size", 1, "int32")
@@ -45,13 +41,10 @@ def model() -> Builder:
 
 def part() -> Builder:
     """in -> 2 in - 7, where the name of the constant is one that the model has."""
-    p = Builder()
-    p.placeholder("in", "float32", (1, 2))
-    p.const("two", 2.0)
-    p.typed("Mul", "twice", "in", "two")
-    p.const("k", 7.0)
-    p.typed("Sub", "out", "twice", "k")
-    return p
+    return Builder(
+        placeholder("in", "float32", (1, 2)), const("two", 2.0), typed("Mul", "twice", "in", "two"), const("k", 7.0),
+        typed("Sub", "out", "twice", "k"),
+    )  # fmt: skip
 
 
 def named(*names: str) -> Selection:
@@ -75,7 +68,4 @@ EDITS: dict[str, Edit] = {
 
 
 def negative(given: str = "in", result: str = "out", size: int = 1) -> Builder:
-    p = Builder()
-    p.placeholder(given, "float32", (size,))
-    p.typed("Neg", result, given)
-    return p
+    return Builder(placeholder(given, "float32", (size,)), typed("Neg", result, given))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.graphs import Builder, body_node
+from support.graphs import Builder, body_node, const, node, placeholder, typed
 from support.spoiling import Edit, caught, proven, spoilt
 
 import gdsurgeon as gds
@@ -17,10 +17,9 @@ pytestmark = pytest.mark.tensorflow
 
 def part(name: str, suffix: str, *more: str) -> Builder:
     """exp(NAME), |NAME| and (with MORE) tensors that cannot be compared."""
-    b = Builder()
-    b.placeholder(name, "float32", (-1, 4))
-    b.typed("Exp", f"{name}{suffix}", name)
-    b.typed("Abs", "extra", name)
+    b = Builder(
+        placeholder(name, "float32", (-1, 4)), typed("Exp", f"{name}{suffix}", name), typed("Abs", "extra", name),
+    )  # fmt: skip
     if more:
         b.typed("Shape", "shape", name, out_type="int32")
         b.typed("RandomUniform", "noise", "shape", kind="int32", dtype="float32")
@@ -28,10 +27,7 @@ def part(name: str, suffix: str, *more: str) -> Builder:
 
 
 def model() -> Builder:
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.typed("Neg", "y", "x")
-    return b
+    return Builder(placeholder("x", "float32", (-1, 4)), typed("Neg", "y", "x"))
 
 
 def edits(*more: str) -> dict[str, Edit]:
@@ -74,9 +70,7 @@ def test_a_graph_behind_a_variable_cannot_be_proven(executor: Executor) -> None:
     b.node("v", "VariableV2", [], dtype="float32", shape=(2,))
     b.const("start", [1.0, 2.0])
     b.typed("Assign", "assigned", "v", "start")
-    post = Builder()
-    post.placeholder("assigned", "float32", (2,))
-    post.typed("Exp", "assigned_postprocessed", "assigned")
+    post = Builder(placeholder("assigned", "float32", (2,)), typed("Exp", "assigned_postprocessed", "assigned"))
     error = caught(executor, b, lambda g: add_postprocessing(g, post.graph("post.pb")))
     assert error.exit_code == 7 and error.code == "nothing-comparable"
 
@@ -91,16 +85,12 @@ def test_a_part_that_hands_texts_on_is_fed_what_is_read_behind_it(executor: Exec
 
 
 def test_a_batch_that_the_edited_graph_does_not_take_is_not_counted(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 4))
-    m.const("one", [1, 4], "int32")
-    m.typed("Reshape", "rows", "x", "one", Tshape="int32")
-    m.typed("Neg", "n", "rows")
-    m.typed("Exp", "y", "n")
-    m.typed("Relu", "side", "x")
-    part = Builder()
-    part.placeholder("in", "float32")
-    part.typed("Abs", "out", "in")
+    m = Builder(
+        placeholder("x", "float32", (-1, 4)), const("one", [1, 4], "int32"),
+        typed("Reshape", "rows", "x", "one", Tshape="int32"), typed("Neg", "n", "rows"), typed("Exp", "y", "n"),
+        typed("Relu", "side", "x"),
+    )  # fmt: skip
+    part = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
     proof = proven(executor, m, lambda g: gds.insert(g, "n", part.graph()))
     assert proof.samples == 2 and proof.batches == [1]
 
@@ -119,9 +109,7 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
     call.attr["Tout"].list.type.append(1)
     m.typed("Neg", "y", "noisy")
     m.typed("Exp", "beside", "x")
-    part = Builder()
-    part.placeholder("in", "float32")
-    part.typed("Abs", "out", "in")
+    part = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
 
     def edit(g: Graph) -> EditResult:
         return gds.insert(g, "noisy", part.graph())
@@ -131,9 +119,7 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
 
 
 def test_one_image_is_one_text_where_the_shape_of_the_raw_input_is_unknown(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, -1, 3))
-    m.typed("Neg", "y", "x")
+    m = Builder(placeholder("x", "float32", (-1, -1, 3)), typed("Neg", "y", "x"))
     pre = Builder()
     pre.placeholder("x", "string")
     pre.node("decoded", "DecodeJpeg", ["x"], channels=3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.graphs import Builder, doubling_loop
+from support.graphs import Builder, const, doubling_loop, node, placeholder, typed
 from support.operating import refused
 from support.same_outputs import without_comparable_outputs
 from support.spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
@@ -222,9 +222,7 @@ def test_where_nothing_can_be_compared_nothing_is_passed(what: str, name: str, e
 
 @pytest.mark.parametrize("what", ["no output", "resource"])
 def test_models_that_give_nothing_are_not_passed(what: str, tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.node("n", "NoOp", ["^x"])
+    m = Builder(placeholder("x", "float32", (2,)), node("n", "NoOp", ["^x"]))
     if what == "resource":
         m.node("v", "VarHandleOp", dtype="float32", shape=(2,), shared_name="v")
     error = refused(tmp_path, m, QUIET_EDITS["freeze-input"])
@@ -288,10 +286,7 @@ def test_feeds_of_what_is_no_input_of_the_result_are_refused(name: str, feed: st
 
 
 def test_shapes_by_the_user(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 2))
-    m.typed("Neg", "t/a", "x")
-    m.typed("Abs", "y", "t/a")
+    m = Builder(placeholder("x", "float32", (-1, 2)), typed("Neg", "t/a", "x"), typed("Abs", "y", "t/a"))
     edits: dict[str, tuple[Edit, str]] = {
         "clone": (lambda g: clone_scope(g, "t", "u"), "x"),
         "extract": (lambda g: extract(g, ["t/a"], ["y"]), "t/a"),
@@ -307,12 +302,11 @@ def test_shapes_by_the_user(executor: Executor) -> None:
 
 
 def test_a_part_that_does_not_run_on_its_own_is_told_from_one_that_was_spoilt(executor: Executor) -> None:
-    p = Builder()
-    p.placeholder("in", "float32", (1, 2))
-    p.const("message", "never", "string")
-    p.const("false", False, "bool")
-    p.node("check", "Assert", ["false", "message"], T=["string"], summarize=3)
-    p.typed("Identity", "out", "in", "^check")
+    p = Builder(
+        placeholder("in", "float32", (1, 2)), const("message", "never", "string"), const("false", False, "bool"),
+        node("check", "Assert", ["false", "message"], T=["string"], summarize=3),
+        typed("Identity", "out", "in", "^check"),
+    )  # fmt: skip
     for edit in (lambda g: import_graph(g, p.graph("part.pb")), lambda g: insert(g, "z", p.graph("part.pb"))):
         error = caught(executor, model(), edit)
         assert error.exit_code in (5, 7)
@@ -320,14 +314,14 @@ def test_a_part_that_does_not_run_on_its_own_is_told_from_one_that_was_spoilt(ex
 
 
 def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> None:
-    p = Builder()
-    p.placeholder("in", "int64", (1,))
-    p.const("nothing", "?", "string")
-    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels")
-    p.const("file", "/nowhere/gone.txt", "string")
-    p.node("init", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-1, value_index=-2, vocab_size=-1,
-           delimiter="\t")  # fmt: skip
-    p.node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string")
+    p = Builder(
+        placeholder("in", "int64", (1,)), const("nothing", "?", "string"),
+        node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels"),
+        const("file", "/nowhere/gone.txt", "string"),
+        node("init", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-1, value_index=-2, vocab_size=-1,
+             delimiter="\t"),
+        node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string"),
+    )  # fmt: skip
     error = caught(executor, model(), lambda g: import_graph(g, p.graph("part.pb")))
     assert error.exit_code == 7
     assert hint_of(error) is not None
@@ -362,12 +356,10 @@ SIZED: dict[str, Edit] = {
 
 @pytest.mark.parametrize("name", SIZED)
 def test_a_tensor_that_is_cut_is_fed_in_a_size_that_all_of_the_model_takes(executor: Executor, name: str) -> None:
-    b = Builder()
-    b.placeholder("x", "float32", None)
-    b.typed("Neg", "a", "x")
-    b.typed("Abs", "b", "x")
-    b.typed("AddV2", "sum", "a", "b")
-    b.typed("SpaceToDepth", "y", "sum" if name == "remove" else "a", block_size=7)
+    b = Builder(
+        node("x", "Placeholder", dtype="float32"), typed("Neg", "a", "x"), typed("Abs", "b", "x"),
+        typed("AddV2", "sum", "a", "b"), typed("SpaceToDepth", "y", "sum" if name == "remove" else "a", block_size=7),
+    )  # fmt: skip
     assert proven(executor, b, SIZED[name]).feeds["a"] == "float32 [1,224,224,3]"
 
 
@@ -376,17 +368,14 @@ def test_a_tensor_that_is_cut_is_fed_in_a_size_that_all_of_the_model_takes(execu
 
 def dice(seed: int = 0, seed2: int = 0) -> Builder:
     """Random ops in the scope `t` and outside of it."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("shape", [2], "int32")
-    m.typed("RandomStandardNormal", "noise", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2)
-    m.typed("AddV2", "noisy", "x", "noise")
-    m.typed("RandomUniform", "t/draw", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2)
-    m.typed("AddV2", "t/sum", "noisy", "t/draw")
-    m.typed("Sub", "t/result", "t/sum", "noise")
-    m.typed("Neg", "y", "t/result")
-    m.typed("Neg", "w", "noise")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), const("shape", [2], "int32"),
+        typed("RandomStandardNormal", "noise", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2),
+        typed("AddV2", "noisy", "x", "noise"),
+        typed("RandomUniform", "t/draw", "shape", kind="int32", dtype="float32", seed=seed, seed2=seed2),
+        typed("AddV2", "t/sum", "noisy", "t/draw"), typed("Sub", "t/result", "t/sum", "noise"),
+        typed("Neg", "y", "t/result"), typed("Neg", "w", "noise"),
+    )  # fmt: skip
 
 
 DICE_EDITS: dict[str, Edit] = {
@@ -411,12 +400,11 @@ DICE_EDITS: dict[str, Edit] = {
 
 
 def dice_body() -> Builder:
-    p = Builder()
-    p.placeholder("in", "float32", (2,))
-    p.const("size", [2], "int32")
-    p.typed("RandomUniform", "gamble", "size", kind="int32", dtype="float32", seed=7)
-    p.typed("AddV2", "out", "in", "gamble")
-    return p
+    return Builder(
+        placeholder("in", "float32", (2,)), const("size", [2], "int32"),
+        typed("RandomUniform", "gamble", "size", kind="int32", dtype="float32", seed=7),
+        typed("AddV2", "out", "in", "gamble"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("seeds", [(0, 0), (1, 2)], ids=["unseeded", "seeded"])
@@ -461,14 +449,12 @@ SAMPLING_EDITS: dict[str, tuple[Edit, str]] = {
 
 def sampling() -> Builder:
     """A random op that reads a computed tensor."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("t/one", [1.0, 1.0])
-    m.node("t/rate", "Sub", ["x", "t/one"], T="float32")
-    m.const("size", [3], "int32")
-    m.node("t/sample", "RandomGamma", ["size", "t/rate"], S="int32", T="float32")
-    m.node("y", "Neg", ["t/sample"], T="float32")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2,)), const("t/one", [1.0, 1.0]),
+        node("t/rate", "Sub", ["x", "t/one"], T="float32"), const("size", [3], "int32"),
+        node("t/sample", "RandomGamma", ["size", "t/rate"], S="int32", T="float32"),
+        node("y", "Neg", ["t/sample"], T="float32"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SAMPLING_EDITS)
@@ -505,11 +491,11 @@ def seeded_loop(seed: int) -> Builder:
     m.typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32")
     m.const("t/while/shape", [2], "int32", controls=["^t/while/again"])
     m.typed("RandomUniform", "t/while/draw", "t/while/shape", kind="int32", dtype="float32", seed=seed, seed2=seed)
-    for node in m.graph_def.node:
-        if node.name == "t/while/less_s":
-            node.input[1] = "t/while/draw"
-        if node.op == "Enter":
-            node.attr["parallel_iterations"].i = 1  # else they overlap, and draw in one order or another
+    for each in m.graph_def.node:
+        if each.name == "t/while/less_s":
+            each.input[1] = "t/while/draw"
+        if each.op == "Enter":
+            each.attr["parallel_iterations"].i = 1  # else they overlap, and draw in one order or another
     m.typed("Neg", "y", done)
     m.placeholder("z", "float32", (2,))
     m.typed("Identity", "same", "z")
@@ -543,20 +529,16 @@ def test_a_seeded_draw_in_a_loop_is_no_reason_to_refuse_a_right_edit(name: str, 
 
 def stateful() -> Builder:
     """A variable and a table under `t`, initialised elsewhere."""
-    m = Builder()
-    m.placeholder("key", "string", (1,))
-    m.const("default", -1.0)
-    m.node("t/table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name="t")
-    m.const("keys", ["a", "b"], "string")
-    m.const("values", [3.0, 4.0])
-    m.node("init", "InitializeTableV2", ["t/table", "keys", "values"], Tkey="string", Tval="float32")
-    m.node("t/found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="string", Tout="float32")
-    m.node("t/v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v")
-    m.const("start", [9.0])
-    m.typed("Assign", "assign", "t/v", "start")
-    m.typed("Sub", "t/result", "t/found", "t/v")
-    m.typed("Neg", "y", "t/result")
-    return m
+    return Builder(
+        placeholder("key", "string", (1,)), const("default", -1.0),
+        node("t/table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name="t"),
+        const("keys", ["a", "b"], "string"), const("values", [3.0, 4.0]),
+        node("init", "InitializeTableV2", ["t/table", "keys", "values"], Tkey="string", Tval="float32"),
+        node("t/found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="string", Tout="float32"),
+        node("t/v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v"), const("start", [9.0]),
+        typed("Assign", "assign", "t/v", "start"), typed("Sub", "t/result", "t/found", "t/v"),
+        typed("Neg", "y", "t/result"),
+    )  # fmt: skip
 
 
 STATEFUL_EDITS: dict[str, Edit] = {
@@ -632,20 +614,14 @@ def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executo
 
 def conditional() -> Builder:
     """x + 10 where p, else x - 1."""
-    m = Builder()
-    m.placeholder("p", "bool", ())
-    m.placeholder("x", "float32", (2,))
-    m.typed("Switch", "t/switch", "x", "p")
-    m.typed("Switch", "t/pivot", "p", "p", kind="bool")
-    m.typed("Identity", "t/pivot_t", "t/pivot:1", kind="bool")
-    m.typed("Identity", "t/pivot_f", "t/pivot", kind="bool")
-    m.const("t/ten", 10.0, controls=["^t/pivot_t"])
-    m.const("t/one", 1.0, controls=["^t/pivot_f"])
-    m.typed("AddV2", "t/more", "t/switch:1", "t/ten")
-    m.typed("Sub", "t/less", "t/switch", "t/one")
-    m.typed("Merge", "t/merge", "t/less", "t/more", N=2)
-    m.typed("Neg", "y", "t/merge")
-    return m
+    return Builder(
+        placeholder("p", "bool", ()), placeholder("x", "float32", (2,)), typed("Switch", "t/switch", "x", "p"),
+        typed("Switch", "t/pivot", "p", "p", kind="bool"), typed("Identity", "t/pivot_t", "t/pivot:1", kind="bool"),
+        typed("Identity", "t/pivot_f", "t/pivot", kind="bool"), const("t/ten", 10.0, controls=["^t/pivot_t"]),
+        const("t/one", 1.0, controls=["^t/pivot_f"]), typed("AddV2", "t/more", "t/switch:1", "t/ten"),
+        typed("Sub", "t/less", "t/switch", "t/one"), typed("Merge", "t/merge", "t/less", "t/more", N=2),
+        typed("Neg", "y", "t/merge"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("constant", ["ten", "one"])
@@ -662,12 +638,10 @@ def test_both_sides_of_a_conditional_are_proven(constant: str, executor: Executo
 
 
 def texts(op: str = "StringJoin") -> Builder:
-    m = Builder()
-    m.placeholder("x", "string", (2,))
-    m.placeholder("z", "string", (2,))
-    m.node("t/join", op, ["x", "z"], N=2, separator="-")
-    m.typed("Identity", "y", "t/join", kind="string")
-    return m
+    return Builder(
+        placeholder("x", "string", (2,)), placeholder("z", "string", (2,)),
+        node("t/join", op, ["x", "z"], N=2, separator="-"), typed("Identity", "y", "t/join", kind="string"),
+    )  # fmt: skip
 
 
 TEXT_EDITS: dict[str, Edit] = {
@@ -679,10 +653,7 @@ TEXT_EDITS: dict[str, Edit] = {
 
 
 def upper() -> Builder:
-    p = Builder()
-    p.placeholder("in", "string", (2,))
-    p.node("out", "StringUpper", ["in"], encoding="")
-    return p
+    return Builder(placeholder("in", "string", (2,)), node("out", "StringUpper", ["in"], encoding=""))
 
 
 @pytest.mark.parametrize("name", TEXT_EDITS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.graphs import Builder, tensor
+from support.graphs import Builder, const, placeholder, tensor, typed
 from support.same_outputs import (
     DIFFERS,
     EDITS,
@@ -142,11 +142,9 @@ def test_a_dropped_control_edge_is_caught_where_it_matters(executor: Executor) -
 
 def relu() -> Builder:
     """For a positive `x` the same as `x`."""
-    m = Builder()
-    m.placeholder("x", "float32", (3,))
-    m.typed("Relu", "t/positive", "x")
-    m.typed("AddV2", "y", "t/positive", "x")
-    return m
+    return Builder(
+        placeholder("x", "float32", (3,)), typed("Relu", "t/positive", "x"), typed("AddV2", "y", "t/positive", "x"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("op", ["Identity", "Abs"])
@@ -159,9 +157,7 @@ def test_what_differs_below_zero_is_caught(op: str, executor: Executor) -> None:
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])
 def test_scalars_differ_from_sample_to_sample(dtype: str, executor: Executor) -> None:
     """A value that is baked in shows with the second feed."""
-    m = Builder()
-    m.placeholder("setting", dtype, ())
-    m.typed("Identity", "y", "setting", kind=dtype)
+    m = Builder(placeholder("setting", dtype, ()), typed("Identity", "y", "setting", kind=dtype))
     first = proven(executor, m, lambda g: rename(g, [("y", "z")])).outputs[0].value
     number = first == "True" if dtype == "bool" else float(first)
 
@@ -187,11 +183,10 @@ def test_feeds_by_the_names_before_and_after(name: str, executor: Executor) -> N
 
 def test_feeds_where_names_are_exchanged(executor: Executor) -> None:
     """After `a=b b=a` the name `a` means a different input: the input of the result, or an error explains it."""
-    m = Builder()
-    m.placeholder("a", "float32", (2,))
-    m.placeholder("b", "float32", (3,))
-    m.typed("Neg", "y", "a")
-    m.typed("Neg", "z", "b")
+    m = Builder(
+        placeholder("a", "float32", (2,)), placeholder("b", "float32", (3,)), typed("Neg", "y", "a"),
+        typed("Neg", "z", "b"),
+    )  # fmt: skip
     edit: Edit = lambda g: rename(g, [("a", "b"), ("b", "a")])  # noqa: E731
     shapes = [{"a": "[1, 2]", "b": "[1, 2, 3]"}, {"b": "[1, 2]", "a": "[1, 2, 3]"}]
     passed = 0
@@ -266,10 +261,9 @@ def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
 
 def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: Executor) -> None:
     loose = {"rtol": 1e9, "atol": 1e9}
-    m = Builder()
-    m.placeholder("x", "int32", (2,))
-    m.const("k", [1, 2], "int32")
-    m.typed("AddV2", "y", "x", "k", kind="int32")
+    m = Builder(
+        placeholder("x", "int32", (2,)), const("k", [1, 2], "int32"), typed("AddV2", "y", "x", "k", kind="int32"),
+    )  # fmt: skip
     edit: Edit = lambda g: rename(g, [("y", "z")])  # noqa: E731
     error = caught(executor, m, claiming(spoilt(edit, value("k", [1, 3], "int32")), **loose))
     assert error.exit_code == 5 and "tolerance" not in error.details[0]
@@ -294,10 +288,7 @@ def test_other_shapes_and_dtypes_are_never_equal(executor: Executor) -> None:
 
 def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
     """Without a tolerance the summary says that the outputs are bit-identical."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("k", [0.0, 0.0])
-    m.typed("Mul", "y", "x", "k")
+    m = Builder(placeholder("x", "float32", (2,)), const("k", [0.0, 0.0]), typed("Mul", "y", "x", "k"))
     wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]), said("k"))
     assert caught(executor, m, wrong).exit_code == 5
     assert proven(executor, m, claiming(wrong, atol=1e-9)).compared

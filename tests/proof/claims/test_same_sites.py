@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.desk import Desk
-from support.graphs import Builder
+from support.graphs import Builder, const, placeholder, typed
 from support.spoiling import Edit, caught, exchanged, proven, spoilt
 
 import gdsurgeon as gds
@@ -41,15 +41,11 @@ SITE = Site(("scaled",), (("clipped", "clipped"),))
 
 def model() -> Graph:
     """A clip whose input never is above 2 on the feeds, and whose result is next to nothing of the output."""
-    m = Builder()
-    m.placeholder("x", "float32", (1, 4))
-    m.const("hundredth", 0.01)
-    m.typed("Mul", "scaled", "x", "hundredth")
-    m.typed("Relu6", "clipped", "scaled")
-    m.const("small", 1e-4)
-    m.typed("Mul", "part", "clipped", "small")
-    m.const("much", 1e3)
-    m.typed("AddV2", "y", "part", "much")
+    m = Builder(
+        placeholder("x", "float32", (1, 4)), const("hundredth", 0.01), typed("Mul", "scaled", "x", "hundredth"),
+        typed("Relu6", "clipped", "scaled"), const("small", 1e-4), typed("Mul", "part", "clipped", "small"),
+        const("much", 1e3), typed("AddV2", "y", "part", "much"),
+    )  # fmt: skip
     return m.graph("model.pb")
 
 
@@ -128,23 +124,16 @@ def test_numbers_are_of_all_sizes_and_of_either_sign() -> None:
 
 def scaled_model() -> Builder:
     """`y` and the choice of the largest, `best`, depend on a Relu, `apart` does not."""
-    m = Builder()
-    m.placeholder("x", "float32", (2, 3))
-    m.const("w", [1.0, -2.0, 3.0])
-    m.typed("Mul", "scaled", "x", "w")
-    m.typed("Relu", "relu", "scaled")
-    m.typed("Sub", "y", "relu", "w")
-    m.const("axis", 1, "int32")
-    m.typed("Mul", "ranked", "relu", "w")
-    m.typed("ArgMax", "best", "ranked", "axis", Tidx="int32", output_type="int64")
-    m.typed("Sub", "apart", "x", "w")
-    return m
+    return Builder(
+        placeholder("x", "float32", (2, 3)), const("w", [1.0, -2.0, 3.0]), typed("Mul", "scaled", "x", "w"),
+        typed("Relu", "relu", "scaled"), typed("Sub", "y", "relu", "w"), const("axis", 1, "int32"),
+        typed("Mul", "ranked", "relu", "w"),
+        typed("ArgMax", "best", "ranked", "axis", Tidx="int32", output_type="int64"), typed("Sub", "apart", "x", "w"),
+    )  # fmt: skip
 
 
 def body() -> Graph:
-    p = Builder()
-    p.placeholder("in", "float32", (2, 3))
-    p.typed("Neg", "out", "in")
+    p = Builder(placeholder("in", "float32", (2, 3)), typed("Neg", "out", "in"))
     return p.graph("body.pb")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.graphs import Builder
+from support.graphs import Builder, const, node, placeholder, typed
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
@@ -17,18 +17,13 @@ from gdsurgeon.view.verdict import verdict_summary
 
 def model(most: float = 1000.0) -> bytes:
     """One side of a Relu, both of another, a comparison that is never true, and a clip at MOST."""
-    m = Builder()
-    m.placeholder("x", "float32", (2, 3))
-    m.typed("Sigmoid", "s", "x")
-    m.typed("Relu", "always", "s")
-    m.typed("Relu", "half", "x")
-    m.const("huge", 1e9)
-    m.typed("Greater", "never", "x", "huge")
-    m.node("count", "Cast", ["never"], SrcT="bool", DstT="float32")
-    m.const("most", most)
-    m.typed("Minimum", "clipped", "half", "most")
-    m.typed("Add", "sum", "always", "count")
-    m.typed("Add", "y", "sum", "clipped")
+    m = Builder(
+        placeholder("x", "float32", (2, 3)), typed("Sigmoid", "s", "x"), typed("Relu", "always", "s"),
+        typed("Relu", "half", "x"), const("huge", 1e9), typed("Greater", "never", "x", "huge"),
+        node("count", "Cast", ["never"], SrcT="bool", DstT="float32"), const("most", most),
+        typed("Minimum", "clipped", "half", "most"), typed("Add", "sum", "always", "count"),
+        typed("Add", "y", "sum", "clipped"),
+    )  # fmt: skip
     return m.bytes()
 
 
@@ -43,14 +38,12 @@ def test_the_verdict_says_what_stayed_unreached(tmp_path: Path) -> None:
 
 def looking_up() -> Builder:
     """A look-up of n in an embedding of five rows, and channels; one of the channels is never above zero."""
-    m = Builder()
-    m.placeholder("n", "int32", ())
-    m.const("zero", 0, "int32")
-    m.const("rows", [[1.0, -1.0, -0.5], [2.0, -2.0, 1.0], [3.0, -3.0, 1.0], [4.0, -4.0, 1.0], [5.0, -5.0, 1.0]])
-    m.node("row", "GatherV2", ["rows", "n", "zero"], Tparams="float32", Tindices="int32", Taxis="int32")
-    m.typed("ExpandDims", "rowed", "row", "zero", Tdim="int32")
-    m.typed("Relu", "y", "rowed")
-    return m
+    return Builder(
+        placeholder("n", "int32", ()), const("zero", 0, "int32"),
+        const("rows", [[1.0, -1.0, -0.5], [2.0, -2.0, 1.0], [3.0, -3.0, 1.0], [4.0, -4.0, 1.0], [5.0, -5.0, 1.0]]),
+        node("row", "GatherV2", ["rows", "n", "zero"], Tparams="float32", Tindices="int32", Taxis="int32"),
+        typed("ExpandDims", "rowed", "row", "zero", Tdim="int32"), typed("Relu", "y", "rowed"),
+    )  # fmt: skip
 
 
 @pytest.mark.tensorflow

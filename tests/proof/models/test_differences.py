@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder, body_node, func
+from support.graphs import Builder, body_node, const, func, node, placeholder, typed
 from support.small_changes import unnamed
 
 import gdsurgeon as gds
@@ -43,21 +43,14 @@ def model(
     relu: str = "Relu", add: str = "Add", less: str = "Less", padding: str = "SAME", weight: float = 0.5
 ) -> bytes:
     """Two towers in which changes do not show on values from 0 to 1, or near them."""
-    m = Builder()
-    m.placeholder("x", "float32", (2, 3))
-    m.placeholder("image", "float32", (1, 4, 4, 1))
-    m.typed("Sigmoid", "s", "x")
-    m.typed(relu, "r", "s")
-    m.const("c", [1.0, 2.0, 3.0])
-    m.typed(add, "sum", "r", "c")
-    m.const("limit", 100.0)
-    m.typed(less, "below", "sum", "limit")
-    m.node("y", "Cast", ["below"], SrcT="bool", DstT="float32")
-    m.const("nothing", 0.0)
-    m.const("kernel", [[[[weight]]]])
-    m.typed("Conv2D", "seen", "image", "kernel", strides=[1, 1, 1, 1], padding=padding)
-    m.typed("Mul", "unseen", "seen", "nothing")
-    m.typed("Abs", "z", "unseen")
+    m = Builder(
+        placeholder("x", "float32", (2, 3)), placeholder("image", "float32", (1, 4, 4, 1)), typed("Sigmoid", "s", "x"),
+        typed(relu, "r", "s"), const("c", [1.0, 2.0, 3.0]), typed(add, "sum", "r", "c"), const("limit", 100.0),
+        typed(less, "below", "sum", "limit"), node("y", "Cast", ["below"], SrcT="bool", DstT="float32"),
+        const("nothing", 0.0), const("kernel", [[[[weight]]]]),
+        typed("Conv2D", "seen", "image", "kernel", strides=[1, 1, 1, 1], padding=padding),
+        typed("Mul", "unseen", "seen", "nothing"), typed("Abs", "z", "unseen"),
+    )  # fmt: skip
     return m.bytes()
 
 
@@ -76,11 +69,10 @@ def test_nodes_that_no_output_shows_are_run_apart(tmp_path: Path) -> None:
 
 
 def one_layer(op: str = "Sub", inputs: tuple[str, str] = ("x", "k"), value: float = 1.0, device: str = "") -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("k", [value, value], "float32")
-    m.node("gate", "NoOp")
-    m.node("y", op, list(inputs), T="float32")
+    m = Builder(
+        placeholder("x", "float32", (2,)), const("k", [value, value], "float32"), node("gate", "NoOp"),
+        node("y", op, list(inputs), T="float32"),
+    )  # fmt: skip
     if device:
         m.graph_def.node[-1].device = device
     return m
@@ -90,45 +82,37 @@ def differences(a: Builder, b: Builder, name: str = "y") -> list[str]:
     return node_differences(a.graph()[name], b.graph()[name])
 
 
-def test_equal_nodes_differ_in_nothing() -> None:
-    assert differences(one_layer(), one_layer()) == []
+def layers() -> dict[str, tuple[Builder, Builder, list[str]]]:
+    """Pairs of models by their difference, and how it is reported."""
+    double, waiting = one_layer(device="/device:GPU:0"), one_layer()
+    double.graph_def.node[-1].attr["T"].type = 2
+    waiting.graph_def.node[-1].input.append("^gate")
+    exchanged = one_layer(inputs=("k", "x"))
+    return {
+        "nothing": (one_layer(), one_layer(), []),
+        "an op": (one_layer("Sub"), one_layer("Mul"), ["op Sub -> Mul"]),
+        "inputs": (one_layer(), exchanged, ["input 0 is 'k', not 'x'", "input 1 is 'x', not 'k'"]),
+        "an attr and a device": (one_layer(), double, [
+            "device nothing -> /device:GPU:0", "T float32 -> float64"]),
+        "a control input more": (one_layer(), waiting, ["control inputs: 'gate' instead of nothing"]),
+        "a control input less": (waiting, one_layer(), ["control inputs: nothing instead of 'gate'"]),
+    }  # fmt: skip
 
 
-def test_another_op() -> None:
-    assert differences(one_layer("Sub"), one_layer("Mul")) == ["op Sub -> Mul"]
-
-
-def test_exchanged_inputs() -> None:
-    assert differences(one_layer(), one_layer(inputs=("k", "x"))) == [
-        "input 0 is 'k', not 'x'",
-        "input 1 is 'x', not 'k'",
-    ]
-
-
-def test_a_name_that_has_changed_is_no_difference() -> None:
-    renamed = {"x": "k", "k": "x"}
-    a, exchanged = one_layer().graph(), one_layer(inputs=("k", "x")).graph()
-    assert node_differences(a["y"], exchanged["y"], lambda tensor: renamed.get(tensor, tensor)) == []
+@pytest.mark.parametrize("what", layers())
+def test_differences_of_two_nodes(what: str) -> None:
+    a, b, told = layers()[what]
+    assert differences(a, b) == told
 
 
 def test_a_constant() -> None:
     assert differences(one_layer(value=1.0), one_layer(value=2.0), "k") == ["its value differs"]
 
 
-def test_an_attr_and_a_device() -> None:
-    b = one_layer(device="/device:GPU:0")
-    b.graph_def.node[-1].attr["T"].type = 2
-    assert differences(one_layer(), b) == [
-        "device nothing -> /device:GPU:0",
-        "T float32 -> float64",
-    ]
-
-
-def test_control_inputs() -> None:
-    b = one_layer()
-    b.graph_def.node[-1].input.append("^gate")
-    assert differences(one_layer(), b) == ["control inputs: 'gate' instead of nothing"]
-    assert differences(b, one_layer()) == ["control inputs: nothing instead of 'gate'"]
+def test_a_name_that_has_changed_is_no_difference() -> None:
+    renamed = {"x": "k", "k": "x"}
+    a, exchanged = one_layer().graph(), one_layer(inputs=("k", "x")).graph()
+    assert node_differences(a["y"], exchanged["y"], lambda tensor: renamed.get(tensor, tensor)) == []
 
 
 def test_a_function_of_the_same_name() -> None:
