@@ -14,9 +14,7 @@ from support.drawing import pick_some
 from support.graph_editor_running import Eight, clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
 from support.running import run
-from support.v1_control_flow import cond
 
-import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -296,12 +294,6 @@ def test_a_colocation_with_something_outside_is_kept() -> None:
     assert graphs.colocations(target) == {"s/c": [b"loc:@s/b"]}
 
 
-def test_a_colocation_inside_is_one_among_the_copies() -> None:
-    found = graph(const("s/a", [1]), const("s/b", [1], _class=["loc:@s/a"]))
-    ge.copy(found)
-    assert graphs.colocations(found) == {"s/b": [b"loc:@s/a"], "s/b_1": [b"loc:@s/a_1"]}
-
-
 @pytest.mark.parametrize("scope", ["s", "s/"])
 def test_what_is_not_under_the_source_scope_is_refused(scope: str) -> None:
     found = clone(const("sx/y", [1]))
@@ -344,14 +336,6 @@ def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
     assert run(target, "one/out", "two/out", one__n=10, two__n=3) == [10, 3]
 
 
-@pytest.mark.parametrize("p", [True, False])
-def test_a_conditional_runs_in_another_graph(p: bool) -> None:
-    found = graph(*cond())
-    target = ge.empty_graph(found)
-    ge.copy(found, target, "s")
-    assert run(target, "s/y", s__p=p, s__x=[1.0, 2.0]) == run(found, "y", p=p, x=[1.0, 2.0])
-
-
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_part_of_a_while_loop_is_refused(elsewhere: bool) -> None:
     found = graph(*graphs.loop())
@@ -359,73 +343,6 @@ def test_a_part_of_a_while_loop_is_refused(elsewhere: bool) -> None:
     target = ge.empty_graph(found) if elsewhere else found
     view = ge.SubGraphView(nodes).remap_inputs([])
     refused(target, "crosses-loop", lambda: ge.copy(view, target, "x"), loop="w")
-
-
-def test_functions_come_along() -> None:
-    body = identity("y", "x")
-    types = graphs.dtypes(FLOAT)
-    call = node("call", "PartitionedCall", ["a"], f=graphs.func("F"), Tin=types, Tout=types)
-    found = graph(const("a", [1]), call, graphs.library(graphs.function("F", body, ret="y:output:0")))
-    target = ge.empty_graph(found)
-    ge.copy(found, target, "x")
-    assert [f.signature.name for f in target.functions] == ["F"]
-    other = graphs.function("F", body, node("z", "NoOp"), ret="y:output:0")
-    target = graph(const("a", [1]), graphs.library(other))
-    ge.copy(found, target, "x")
-    assert [f.signature.name for f in target.functions] == ["F", "F_1"]
-    assert graphs.attrs(target, "x/call")["f"].func.name == "F_1"
-    assert sound(target)
-
-
-def test_a_copied_table_is_a_table_of_its_own() -> None:
-    def table(**attrs: Any) -> bytes:
-        return node("table", "HashTableV2", key_dtype=graphs.STRING, value_dtype=graphs.INT64, **attrs)
-
-    found = graph(table(shared_name="shared"))
-    ge.copy(found, dst_scope="x")
-    names = {n.name: n.attr["shared_name"].s for n in graphs.parsed(found).node}
-    assert names["table"] == b"shared" and len(set(names.values())) == 2
-    target = ge.empty_graph(found)
-    ge.copy(found["table"], target, "x")
-    assert graphs.attrs(target, "x/table")["shared_name"].s == b"shared"
-    ge.copy(found["table"], target, "y")
-    assert graphs.attrs(target, "y/table")["shared_name"].s != b"shared"
-
-
-def variable(name: str, value: float) -> list[bytes]:
-    return [
-        node(name, "VarHandleOp", dtype=FLOAT, shape=(), shared_name=""),
-        scalar(f"{name}/init", value),
-        node(f"{name}/assign", "AssignVariableOp", [name, f"{name}/init"], dtype=FLOAT),
-        node(f"{name}/read", "ReadVariableOp", [name], dtype=FLOAT),
-    ]
-
-
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewhere: bool) -> None:
-    found = graph(*variable("a", 1))
-    target, other = (graph(*variable("b", 3)), "b") if elsewhere else (found, "a")
-    ge.copy(found, target, "x")
-    two = ge.make_const(target, "two", 2.0)
-    target.set_inputs(target["x/a/assign"], [target["x/a"].output, two.output])
-    assigned = [f"{other}/assign", "x/a/assign"]
-    assert run(target, f"{other}/read", "x/a/read", initialisers=assigned) == [3 if elsewhere else 1, 2]
-    assert graphs.attrs(target, "x/a")["shared_name"].s == b"x/a"
-    empty = ge.empty_graph(target)
-    ge.copy(graph(*variable("a", 1)), empty)
-    assert graphs.attrs(empty, "a")["shared_name"].s == b""
-
-
-def test_weights_are_copied_to_another_graph_by_span(tmp_path: Any) -> None:
-    path = tmp_path / "model.pb"
-    path.write_bytes(graphs.graph_bytes(const("w", [1.0] * 1000), identity("y", "w")))
-    found = gds.load(str(path))
-    target = ge.empty_graph(found)
-    ge.copy(found, target, "x")
-    target.save(str(tmp_path / "copied.pb"))
-    copied = gds.load(str(tmp_path / "copied.pb"))
-    assert graphs.inputs(copied) == {"x/w": [], "x/y": ["x/w"]}
-    assert graphs.attrs(copied, "x/w") == graphs.attrs(found, "w")
 
 
 def total(*more: bytes) -> Graph:
