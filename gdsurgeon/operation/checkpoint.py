@@ -1,10 +1,8 @@
-"""The operation on a checkpoint: open, edit, stage, read back, publish; and the checkpoint of an edited model."""
+"""The operation on a checkpoint: open, edit, stage, read back, publish."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -27,32 +25,26 @@ from gdsurgeon.container.checkpoint.edit import (
     rewritten,
 )
 from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
-from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
-from gdsurgeon.container.checkpoint.table import pieces_of
+from gdsurgeon.container.checkpoint.stored import Checkpoint
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
-from gdsurgeon.container.output import OutputFolder, OutputTar
 from gdsurgeon.errors import (
     EditError,
     InputError,
     Line,
     NothingToDo,
-    OutputError,
     UsageError,
     printable,
     quoted,
-    reason,
 )
 from gdsurgeon.feeds.given import array_file, of_array
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import under_scope
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import compiled, matching_ends, substituted
-from gdsurgeon.values import Closing
-from gdsurgeon.wire.folder import Lock, State, changed_meanwhile
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, check_state, same_file
+from gdsurgeon.wire.folder import State, changed_meanwhile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, check_state, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
-from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
+from gdsurgeon.wire.write import ChunkSource, size_of
 
 Pair = tuple[str, str]
 
@@ -334,202 +326,3 @@ def _warnings(
     if request.in_place and (renamed or dropped) and name == "variables" and os.path.exists(model):
         return [f"{printable(model)} still restores its variables from the old keys"]
     return []
-
-
-# -- with a model -----------------------------------------------------------------------------------------------------
-
-SUFFIX = ".meta"
-
-
-class CopiedCheckpoint(Closing):
-    """The checkpoint of the model around `graph`, with additional keys for copied variables.
-
-    Use as a context manager.
-
-    Raises:
-        InputError: it cannot be read.
-        EditError: it lacks the tensor of a copied variable, or already has the new key.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        assert graph.serving is not None
-        self._graph = graph
-        self._folder = ""
-        self._bundle: BundleOutput | None = None
-        self._lock: Lock | None = None
-        self.checkpoint = open_checkpoint(graph.serving.checkpoint)
-        try:
-            self.edited = Edited(_with_copies(self.checkpoint, graph), {})
-        except BaseException:
-            self.checkpoint.close()
-            raise
-
-    def close(self) -> None:
-        """Closes the checkpoint, and removes its temporary folder."""
-        self.checkpoint.close()
-        if self._lock is not None:
-            self._lock.close()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _files(self, *, in_place: bool = False) -> Files:
-        """Returns the shards of the original checkpoint, and a new index."""
-        checkpoint = self.checkpoint
-        if not isinstance(checkpoint, Bundle):
-            return rewritten(self.edited)
-        return relinked(checkpoint, self.edited, counts_taken(checkpoint.prefix) if in_place else None)
-
-    def going_with(self, output: Output, *, in_place: bool) -> Output:
-        """Returns the output of the model with the checkpoint: in the folder of a SavedModel, or next to a MetaGraph.
-
-        Raises:
-            UsageError: the name of the checkpoint does not follow from that of the output; or a V1 checkpoint would be
-                replaced.
-            OutputError: a checkpoint with that name exists.
-        """
-        files = self._files(in_place=in_place)
-        if isinstance(output, (OutputFolder, OutputTar)):
-            paths = (shard_path(CHECKPOINT, number, len(files.shards)) for number in range(len(files.shards)))
-            output.further_files = {
-                index_path(CHECKPOINT): [files.table],
-                **dict(zip(paths, files.shards, strict=True)),
-            }
-            return output
-        self._bundle = BundleOutput(_prefix(output, self, in_place), *files, replacing=in_place)
-        if in_place:
-            assert isinstance(self.checkpoint, Bundle)
-            self._lock = lock_of(self._bundle.index.name)
-            self._bundle.index.replaces = self.checkpoint.state
-        return WithCheckpoint(output, self._bundle, in_place=in_place)
-
-    def check(self, folder: str) -> None:
-        """Compares the staged checkpoint, of a SavedModel in `folder`, with the expected tensors.
-
-        Raises:
-            ValidationError: it differs.
-            InputError: the original checkpoint has changed since.
-        """
-        staged = (
-            self._bundle.staged() if self._bundle is not None else open_checkpoint(os.path.join(folder, CHECKPOINT))
-        )
-        with staged as written:
-            check_identical(written, self.edited)
-        self.checkpoint.check_unchanged()
-
-    def for_proof(self) -> str:
-        """Writes it to a temporary folder from which the graph is restored; returns the folder.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
-        files = self._files()
-        self._folder = tempfile.mkdtemp(prefix="gdsurgeon-")
-        prefix = os.path.join(self._folder, "variables")
-        try:
-            for number, shard in enumerate(files.shards):
-                path = shard_path(prefix, number, len(files.shards))
-                if isinstance(shard, str):
-                    os.symlink(os.path.abspath(shard), path)
-                else:
-                    _write(path, pieces_of(shard))
-            _write(index_path(prefix), [files.table])
-        except OSError as error:
-            raise OutputError(f"{printable(prefix)} cannot be written: {reason(error)}") from error
-        serving = self._graph.serving
-        assert serving is not None and serving.restoring is not None
-        if serving.saver is not None:  # the original is restored from its own place
-            self._graph.serving = serving._replace(checkpoint=prefix)
-            return self._folder
-        feeds = dict.fromkeys(serving.restoring.feeds, prefix)
-        self._graph.serving = serving._replace(restoring=serving.restoring._replace(feeds=feeds))
-        return self._folder
-
-
-def _write(path: str, pieces: Iterable[bytes]) -> None:
-    with open(path, "wb") as file:
-        file.writelines(pieces)
-
-
-def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor]:
-    tensors = {key: checkpoint.tensor(key) for key in checkpoint.keys}
-    for copied in graph.serving.copies if graph.serving is not None else ():
-        for new, old in copied.keys.items():
-            if old not in tensors:
-                message = checkpoint.no_such_key(old).message
-                raise EditError(message, code="no-such-tensor", file=checkpoint.prefix, key=old)
-            if new in tensors:
-                message = f"{printable(checkpoint.prefix)} already has a tensor {quoted(new)}"
-                raise EditError(message, code="name-taken", file=checkpoint.prefix, key=new)
-            tensors[new] = tensors[old]
-    return tensors
-
-
-class WithCheckpoint(Output):
-    """The output of a MetaGraph and its checkpoint: the checkpoint appears first, or neither appears.
-
-    Args:
-        file: the output of the MetaGraph.
-        bundle: the output of the checkpoint.
-        in_place: whether the checkpoint replaces the original.
-    """
-
-    def __init__(self, file: Output, bundle: BundleOutput, *, in_place: bool) -> None:
-        self.name = file.name
-        self._file, self._bundle = file, bundle
-        self.replaces = file.replaces
-        self.replaced = (bundle.index.name,) if in_place else ()
-
-    @property
-    def has_appeared(self) -> bool:
-        """Whether the MetaGraph has its name already."""
-        return self._file.has_appeared
-
-    def close(self) -> None:
-        """Removes staged files."""
-        self._bundle.close()
-        self._file.close()
-
-    def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes both under temporary names; returns the path of the MetaGraph.
-
-        Raises:
-            OutputError: they cannot be written; nothing is left.
-        """
-        self._bundle.stage()
-        return self._file.stage(chunks)
-
-    def publish(self) -> None:
-        """Renames both files to their final names. Raises OutputError if that fails; earlier files are unchanged."""
-        with Earlier(self._bundle.index.name, self._file) as earlier:
-            earlier.keep()
-            try:
-                self._bundle.publish()
-                self._file.publish()
-            except BaseException:
-                if not self.has_appeared:
-                    self._bundle.withdraw_shards()
-                raise
-
-    def stream(self, chunks: Iterable[Chunk]) -> None:
-        """Raises OutputError: a MetaGraph with its checkpoint cannot be streamed."""
-        raise OutputError(
-            f"{printable(self.name)} cannot be written: a checkpoint is not a stream",
-            code="not-replaceable",
-            facts={"file": self.name},
-        )
-
-
-def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:
-    if in_place:
-        if not isinstance(checkpoint.checkpoint, Bundle):
-            line = "{prefix} is a V1 checkpoint, which cannot be written; use {out} to name a new output"
-            raise UsageError(Line(line, prefix=printable(checkpoint.checkpoint.prefix)))
-        return checkpoint.checkpoint.prefix
-    if file.is_stream or not file.name.endswith(SUFFIX):
-        raise UsageError(
-            f"{printable(file.name)} cannot be the output: it must be named NAME{SUFFIX}. The checkpoint with "
-            "the keys of the cloned variables is then written next to it, under NAME",
-            code="bad-name",
-            facts={"file": file.name, "expected": f"NAME{SUFFIX}"},
-        )
-    return file.name.removesuffix(SUFFIX)

@@ -49,7 +49,7 @@ from gdsurgeon.wire.write import resolved, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
-    from gdsurgeon.operation.checkpoint import CopiedCheckpoint
+    from gdsurgeon.container.copied_checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
     from gdsurgeon.runtime.evaluator import Evaluator
 
@@ -356,7 +356,7 @@ class _Operation:
         self.progress(Event("staging"))
         checkpoint = self.stack.enter_context(checkpoint_of(graph))
         if not request.dry_run:
-            place = output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
+            place = output if checkpoint is None else checkpoint.output_with(output, in_place=request.in_place)
         elif self._is_unfrozen:
             from gdsurgeon.container.output import OutputTar
             from gdsurgeon.edits.to_savedmodel import bundle_of
@@ -488,7 +488,7 @@ def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | Non
     """Returns the new checkpoint for copied variables; without copies, None."""
     if graph.serving is None or not graph.serving.adds_keys:
         return nullcontext()
-    from gdsurgeon.operation.checkpoint import CopiedCheckpoint
+    from gdsurgeon.container.copied_checkpoint import CopiedCheckpoint
 
     return CopiedCheckpoint(graph)
 
