@@ -395,7 +395,7 @@ class _Operation:
     def _proof(self, staged: str, checkpoint: CopiedCheckpoint | None) -> Proof:
         """Proves the staged result: by runs here, by tf.saved_model.load, and in a different release."""
         request, form, model, proving = self.request, self.form, self.carried.model, self.proving
-        graph, folder, folders = model.graph, os.path.dirname(staged), None
+        graph, folder = model.graph, os.path.dirname(staged)
         assert proving is not None
         if checkpoint is not None:
             proving.restart(checkpoint.for_proof())
@@ -407,16 +407,14 @@ class _Operation:
             from gdsurgeon.proof.served import Folders
 
             tags = model.container.meta.tags if model.container is not None else ()
-            folders = Folders(model_folder(request.model), folder, tuple(sorted(tags)))
-            proving.begin_serving(graph, folders)
-        edited = form.loads_from(staged)
-        proof = proving.prove(self.steps, form.graph, edited, each=request.prove_each)
-        if form.served is not None and folders is not None:
-            proof.served = proving.check_served(graph, folders, form.served)
-        elif form.served is not None:
-            proof.served = "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+            proving.begin_serving(graph, Folders(model_folder(request.model), folder, tuple(sorted(tags))))
+        proof = proving.prove(self.steps, form.graph, form.loads_from(staged), each=request.prove_each)
+        if form.served is not None:
+            proof.served = proving.check_served(form.served)
+            if request.v2_check and request.dry_run:
+                proof.served += " in a dry run: there is no folder to load"
         if request.run_in:
-            released = proving.check_released(graph, edited, request.run_in)
+            released = proving.check_released(request.run_in)
             proof.released = released.told
             proof.warnings += _release_warnings(released.version, request.target)
         return proof

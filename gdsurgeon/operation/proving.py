@@ -45,6 +45,7 @@ class Proving(Closing):
         self._level = level
         self._load_original: Callable[[Executor], None] | None = None
         self._loader: Loader | None = None
+        self._folders: Folders | None = None
 
     def __enter__(self) -> Proving:
         self._executor.start()
@@ -105,7 +106,8 @@ class Proving(Closing):
 
         self._executor.progress(Event("proving"))
         fault = cache(partial(_unaccounted, steps[-1], chunks))
-        load = partial(_load_edited, self._executor, steps[-1].after, edited)
+        self._edited = steps[-1].after, edited
+        load = partial(_load_edited, self._executor, *self._edited)
         try:
             if self._level == "load":
                 load()
@@ -128,19 +130,23 @@ class Proving(Closing):
         """Starts the process that `check_served` uses, so that its import runs during the proof."""
         from gdsurgeon.proof.served import Loader
 
-        self._loader = Loader(self._executor.settings, folders)
+        self._folders, self._loader = folders, Loader(self._executor.settings, folders)
         if graph.is_changed:
             self._loader.start()
 
-    def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
-        """Returns the result of tf.saved_model.load for the edited model; see `gdsurgeon.proof.served.check_served`."""
+    def check_served(self, keys: Sequence[str]) -> str:
+        """Returns the result of tf.saved_model.load for the proven model; see `gdsurgeon.proof.served.check_served`.
+
+        Without `begin_serving` it was not used.
+        """
         from gdsurgeon.proof.served import RefusedBefore, check_served, served_by_objects
 
+        executor, loader, folders, graph = self._executor, self._loader, self._folders, self._edited[0]
+        if loader is None or folders is None:
+            return "was not used"
         keys = keys if self._level == "run" else ()
-        executor, loader = self._executor, self._loader
         if not graph.is_changed and (shown := served_by_objects(executor, graph, self._overrides, folders, keys)):
             return shown
-        assert loader is not None
         settings = executor.settings
         for attempt in range(_MOST_FEEDS):
             executor.settings = settings._replace(seed=settings.seed + attempt * _NEXT_SEED)
@@ -153,16 +159,15 @@ class Proving(Closing):
                 executor.settings = settings
         raise AssertionError  # the last attempt returns or raises
 
-    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
-        """Returns the result of a different release for the edited graph; see `elsewhere.check_released`.
+    def check_released(self, path: str) -> Released:
+        """Returns the result of a different release for the proven graph; see `elsewhere.check_released`.
 
-        `edited` is as in `prove`, `path` a wheel or a folder of the release.
+        `path` is a wheel or a folder of the release.
         """
         from gdsurgeon.proof.elsewhere import check_released
 
-        def load(executor: Executor) -> None:
-            _load_edited(executor, graph, edited)
-
+        graph, edited = self._edited
+        load = partial(_load_edited, graph=graph, edited=edited)
         return check_released(self._executor, graph, self._overrides, path, load, runs=self._level == "run")
 
 
