@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
@@ -36,7 +36,7 @@ from gdsurgeon.ops.kinds import (
     VARIABLES,
     is_variable,
 )
-from gdsurgeon.specification.nodes import CONTROL, Rows, assignments, called_pairs, names_in_use, sharing_faults
+from gdsurgeon.specification.nodes import CONTROL, Rows, assignments, called_pairs, grown, names_in_use, sharing_faults
 from gdsurgeon.specification.surroundings import (
     Expected,
     Saved,
@@ -56,24 +56,12 @@ from gdsurgeon.specification.surroundings import (
 )
 
 
-class _Request(NamedTuple):
-    """The arguments of the edit."""
-
-    source: str
-    target: str
-    inputs: Sequence[tuple[str, str]] = ()
-    share: Sequence[str] = ()
-    unique: bool = False
-    variables: str = "clone"
-    with_slots: bool = False
-
-
 def clone_scope(comparison: Comparison, **arguments: Any) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after = comparison.before, comparison.after
-    clone = _Clone(before, comparison.facts.added, _Request(**arguments))
+    clone = _Clone(before, comparison.facts.added, **arguments)
     names = clone.names
-    outside = {was.removesuffix(":0"): now.removesuffix(":0") for was, now in clone.request.inputs}
+    outside = {was.removesuffix(":0"): now.removesuffix(":0") for was, now in clone.inputs}
     copies = Copies(before, names, outside | clone.restored(), True, clone.left)
     pairs = called_pairs(copies, after)
     functions = {mine: its for mine, its in pairs if mine != its}
@@ -102,7 +90,7 @@ def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any
     """Adds the clones and their values to the expected surroundings; see `surroundings.wrong_surroundings`."""
     before, values = expected.graph, expected.values
     added = [name for name in expected.now.store.names if name not in before]
-    clone = _Clone(before, added, _Request(**arguments))
+    clone = _Clone(before, added, **arguments)
     for place in [place for place in values if place[0] == "collection"]:
         values[place] = clone.listed(values[place], found.get(place))
     keys = [(new.decode(), old.decode()) for old, new in clone.keys.items()]
@@ -121,7 +109,7 @@ class _Clone:
     Args:
         graph: before the edit.
         added: the names of the added nodes.
-        request: the arguments of the edit.
+        source, target, inputs, share, unique, variables, with_slots: the arguments of the edit.
 
     Attributes:
         names: the names of the clones.
@@ -131,11 +119,22 @@ class _Clone:
         keys: the new keys of the extended saver, by the original keys.
     """
 
-    def __init__(self, graph: Graph, added: Sequence[str], request: _Request) -> None:
-        self.graph, self.request = graph, request
+    def __init__(
+        self,
+        graph: Graph,
+        added: Sequence[str],
+        source: str,
+        target: str,
+        inputs: Sequence[tuple[str, str]] = (),
+        share: Sequence[str] = (),
+        unique: bool = False,
+        variables: str = "clone",
+        with_slots: bool = False,
+    ) -> None:
+        self.graph, self.inputs, self._variables, self._with_slots = graph, inputs, variables, with_slots
         self.rows = rows = Rows(graph)
-        self._old, self._new = old, new = request.source.strip("/"), request.target.strip("/")
-        if request.unique:
+        self._old, self._new = old, new = source.strip("/"), target.strip("/")
+        if unique:
             self._new = new = free_scope(rows.names, new)
         self._under = {name: new + name[len(old) :] for name in rows.names if f"{name}/".startswith(f"{old}/")}
         self._added = added
@@ -144,7 +143,7 @@ class _Clone:
         self.names = {
             name: copy
             for name, copy in self._under.items()
-            if name not in self.left and not any(re.search(pattern, name) for pattern in request.share)
+            if name not in self.left and not any(re.search(pattern, name) for pattern in share)
         }
         outer = dict.fromkeys(self._outside(), "")
         self._name([*outer, *self._initialising(self.names | outer)])
@@ -161,11 +160,11 @@ class _Clone:
                        for op in self._places}  # fmt: skip
         self.keys: dict[bytes, bytes] = {}
         taken = {key for texts in self._texts.values() for key in texts[0]}
-        unique = UniqueNames(lambda key: key.encode() in taken)
+        free_key = UniqueNames(lambda key: key.encode() in taken)
         for op, indices in self._places.items():
             for key in (self._texts[op][0][at] for at in indices):
                 if key not in self.keys:
-                    self.keys[key] = unique(self.spelt(key.decode())).encode()
+                    self.keys[key] = free_key(self.spelt(key.decode())).encode()
 
     def spelt(self, key: str) -> str:
         """Returns a key or name in the new scope."""
@@ -181,11 +180,11 @@ class _Clone:
 
     def _left(self) -> set[str]:
         """Returns the savers, the nodes that loaders run, and slots and shared variables in the scope."""
-        rows, request = self.rows, self.request
+        rows = self.rows
         inside = {rows.table.rows[name] for name in self._under}
         fixed = self._saver | loader_rows(rows)
-        left = useless_rows(rows, inside, slot_rows(rows, inside), fixed) if not request.with_slots else set()
-        if request.variables == "share":
+        left = useless_rows(rows, inside, slot_rows(rows, inside), fixed) if not self._with_slots else set()
+        if self._variables == "share":
             own = {row for row in inside if is_variable(rows.op(row))} - left
             left |= own | with_own_inputs(rows, set(assignments(rows.table, own)) & inside, inside)
         return {rows.names[row] for row in fixed | left}
@@ -200,12 +199,12 @@ class _Clone:
 
     def _outside(self) -> Iterator[str]:
         """Yields the variables outside of the scope that belong to it, and the nodes in between."""
-        rows, which = self.rows, self.request.variables
+        rows, which = self.rows, self._variables
         through = PASSES_ON | VARIABLE_READS if which == "all" else PASSES_ON
         variables = rows.of_op(RESOURCE_VARIABLES | (VARIABLES - TEMPORARY if which == "all" else set()))
         if which == "share" or not variables:
             return
-        replaced = {rows.tensor(was) for was, _ in self.request.inputs}
+        replaced = {rows.tensor(was) for was, _ in self.inputs}
 
         def passing(row: int) -> list[int]:
             return [user for user in rows.users(row) if rows.op(user) in through and rows.reads(user)[:1] == [row]]
@@ -228,14 +227,14 @@ class _Clone:
         inside = {rows.table.rows[name] for name in names}
         left = {rows.table.rows[name] for name in self.left}
         found = set(assignments(rows.table, inside)) - inside - left
-        pending = list(found)
-        while pending:
-            for row in rows.producers(pending.pop()):
-                users = {user for user in rows.users(row) if user not in inside}
-                if row not in inside | found | left and rows.op(row) not in PLACEHOLDERS and users <= found:
-                    found.add(row)
-                    pending.append(row)
-        return [rows.names[row] for row in sorted(found)]
+
+        def may_join(row: int) -> bool:
+            return row not in inside | left and rows.op(row) not in PLACEHOLDERS
+
+        return [
+            rows.names[row]
+            for row in sorted(grown(found, rows.producers, lambda row: {*rows.users(row)} - inside, may_join))
+        ]
 
     def _needs_saver(self, places: Sequence[SavedPlace]) -> bool:
         """Returns whether a cloned variable is restored, but not by one of the `places`."""

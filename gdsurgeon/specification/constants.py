@@ -17,7 +17,7 @@ from gdsurgeon.compare.intent import FunctionChanges, Intent, Value
 from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, type_value
-from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header, header_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, NUMBERS, STRING, element_size
@@ -81,7 +81,7 @@ def freeze_input(comparison: Comparison, values: Sequence[tuple[str, object]]) -
         found = constant(new)
         if found is not None and not _is(found, value):
             yield f"{quoted(name)} should be {str(value)[:60]}, but is {str(found.values)[:60]}"
-    intent.removed = list(unread(before, [name.removesuffix(":0") for name, _ in values]))
+    intent.removed = unread(before, [name.removesuffix(":0") for name, _ in values])
     yield from audit(comparison, intent)
 
 
@@ -222,8 +222,6 @@ MOST_LEFT, MOST_FLOATS_LEFT = 1024, 8
 MOST_WITH_STRINGS = 64
 READS_STRINGS = re.compile("^(Save|Restore|ParseExample|ParseSequenceExample)")
 FILLS_TABLE = re.compile("InitializeTable|LookupTableImport")
-ONE_VALUE = 16
-"""The largest size in bytes of a tensor with one value, without its shape."""
 
 
 def strip_weights(comparison: Comparison, keep_strings: bool = False, keep: str = "") -> Iterator[str]:
@@ -268,30 +266,24 @@ def _left(graph: Graph, keep_strings: bool, pattern: re.Pattern[str] | None) -> 
     for node in graph.nodes():
         if READS_STRINGS.match(node.op) or node.op_def is None or (keep_strings and FILLS_TABLE.match(node.op)):
             exempt |= {read.node.name for read in node.inputs}
-    for node in graph.nodes():
-        header = constant_header(node) if node.op == "Const" else None
-        if header is None or header.content_bytes + header.values <= 1 or node.name in exempt:
-            continue
-        is_meant = pattern is not None and pattern.search(node.name)
-        if not is_meant and _is_too_much(header.dtype, header.elements, keep_strings):
-            yield f"{quoted(node.name)} still holds {header.elements:,} elements"
+    found = [(n.name, constant_header(n)) for n in graph.nodes() if n.op == "Const" and n.name not in exempt]
     for function in graph.functions:
-        readers = [inner for inner in function.node_def if READS_STRINGS.match(inner.op)]
-        exempt = {text.partition(":")[0] for inner in readers for text in inner.input}
-        for inner in function.node_def:
-            name = f"{function.signature.name}/{inner.name}"
-            tensor = inner.attr["value"].tensor if inner.op == "Const" else None
-            if tensor is None or inner.name in exempt or (pattern is not None and pattern.search(name)):
-                continue
-            count = prod(dim.size for dim in tensor.tensor_shape.dim)
-            dims = sum(dim.ByteSize() + 2 for dim in tensor.tensor_shape.dim)
-            if tensor.ByteSize() - dims > ONE_VALUE and _is_too_much(tensor.dtype, count, keep_strings):
-                yield f"{quoted(name)} still holds {count:,} elements"
+        inner = function.node_def
+        exempt = {text.partition(":")[0] for node in inner if READS_STRINGS.match(node.op) for text in node.input}
+        for each in (each for each in inner if each.op == "Const" and each.name not in exempt):
+            value = each.attr["value"].SerializeToString()
+            found.append((f"{function.signature.name}/{each.name}", header_of(value)))
+    for name, header in found:
+        is_held = header is not None and header.content_bytes + header.values > 1
+        is_meant = is_held and pattern is not None and pattern.search(name)
+        if header is not None and is_held and not is_meant and _is_too_much(header, keep_strings):
+            yield f"{quoted(name)} still holds {header.elements:,} elements"
 
 
-def _is_too_much(dtype: int, elements: int, keep_strings: bool) -> bool:
-    if keep_strings and (dtype == STRING or elements <= MOST_WITH_STRINGS):
+def _is_too_much(header: TensorHeader, keep_strings: bool) -> bool:
+    dtype, count = header.dtype, header.elements
+    if keep_strings and (dtype == STRING or count <= MOST_WITH_STRINGS):
         return False
     if dtype == STRING or not element_size(dtype):
-        return dtype == STRING and elements > 0
-    return elements > (MOST_FLOATS_LEFT if DTYPES[dtype].is_inexact else MOST_LEFT)
+        return dtype == STRING and count > 0
+    return count > (MOST_FLOATS_LEFT if DTYPES[dtype].is_inexact else MOST_LEFT)

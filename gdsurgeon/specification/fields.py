@@ -22,7 +22,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64, REF, RESOURCE, dtype_name
 from gdsurgeon.ops.kinds import NEXT_ITERATION, STATED_SHAPES
 from gdsurgeon.specification.nodes import Rows, selected
 from gdsurgeon.text import spelt_value
-from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
+from gdsurgeon.wire.protos import AttrValue, FunctionDef, NodeDef, TensorShapeProto
 
 Pair = tuple[str, str]
 
@@ -212,30 +212,28 @@ def set_device(
     nodes: Selection | Iterable[str] | None = None,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    names = None if nodes is None else selected(comparison.before, nodes)
-    facts, after = comparison.facts, comparison.after
-    meant = frozenset(facts.altered if names is None else names)
-    changed = [name for name, altered in facts.altered.items() if name in meant and set(altered) == {"device"}]
-    intent = Intent(changed=changed)
-    inner = _inner(comparison.before, nodes)
-    for name in facts.functions.changed if inner is not None else ():
-        intent.functions.changed.append(name)
-        body = comparison.inside.get(name)
-        function = comparison.before.functions.get(name)
-        there = {n.name for n in (function.node_def if function is not None else ()) if inner is not None and inner(n)}
-        own = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
-        for fault in [] if body is None else audit(body, Intent(changed=[n for n in own if n in there])):
-            yield f"in the function {quoted(name)}: {fault}"
-    yield from audit(comparison, intent)
-    for where, old, new in _devices(comparison, changed, names, inner):
+    before, after = comparison.before, comparison.after
+    names, intent = None if nodes is None else selected(before, nodes), Intent()
+
+    def expected(old: str, new: str) -> str:
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
-        if _device_parts(new) != _device_parts(wanted):
-            yield f"{where} has the device {quoted(new)} instead of {quoted(wanted)}"
-    if names is None:
-        for function in after.functions:
-            for node in function.node_def:
-                if clear and node.device:
-                    yield f"{quoted(node.name)} in {quoted(function.signature.name)} still has a device"
+        return new if _device_parts(new) == _device_parts(wanted) else wanted
+
+    for name in dict.fromkeys([*comparison.facts.altered, *_placed(before)]) if names is None else names:
+        was, now = before[name].device, after[name].device
+        if (wanted := expected(was, now)) != was or now != was:
+            intent.alter(name, {"device": wanted})
+    inner = _inner(before, nodes)
+    for function in before.functions if inner is not None else ():
+        changed = after.functions.get(function.signature.name)
+        if inner is not None and changed is not None:
+            intent.functions.changed.append(function.signature.name)
+            with_devices = FunctionDef.FromString(function.SerializeToString())
+            for node, new in zip(with_devices.node_def, changed.node_def, strict=False):
+                node.device = expected(node.device, new.device) if inner(node) else node.device
+            if with_devices != changed:
+                yield f"the function {quoted(function.signature.name)} has different changes than the requested devices"
+    yield from audit(comparison, intent)
 
 
 def _inner(before: Graph, nodes: Selection | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
@@ -246,24 +244,6 @@ def _inner(before: Graph, nodes: Selection | Iterable[str] | None) -> Callable[[
         return None
     ops, exclude = nodes.ops, nodes.exclude
     return lambda node: node.op in ops and not any(re.search(pattern, node.name) for pattern in exclude)
-
-
-def _devices(
-    comparison: Comparison,
-    changed: Sequence[str],
-    names: Sequence[str] | None,
-    inner: Callable[[NodeDef], bool] | None,
-) -> Iterator[tuple[str, str, str]]:
-    """Yields the places of requested changes, each with the device before and after."""
-    before, after = comparison.before, comparison.after
-    for name in dict.fromkeys([*changed, *_placed(before)]) if names is None else names:
-        yield quoted(name), before[name].device, after[name].device
-    for function in before.functions if inner is not None else ():
-        now = after.functions.get(function.signature.name)
-        if now is not None and len(now.node_def) == len(function.node_def):
-            for old, new in zip(function.node_def, now.node_def, strict=True):
-                if inner is not None and inner(old):
-                    yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
 
 
 def _placed(graph: Graph) -> Iterator[str]:

@@ -165,7 +165,7 @@ def add_preprocessing(comparison: Comparison, pre: Graph, mapped: Sequence[Bound
         values: dict[str, Value] = {f"attr {key}": pre[raw].attr_bytes(key) for key in _ATTRS}
         values |= {"op": pre[raw].op, **({"inputs": ()} if comparison.before[model].inputs else {})}
         intent.alter(model, values)
-    intent.removed = list(unread(comparison.before, [model for model, _, _ in bound]))
+    intent.removed = unread(comparison.before, [model for model, _, _ in bound])
     yield from imported.violations(intent)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.arguments import Selection
@@ -173,8 +173,8 @@ def selected(graph: Graph, what: Selection | Iterable[str]) -> list[str]:
             found |= above & below
     if what.constants:  # with rows that depend only on constants; all users of a row must be found
         first = {*rows.of_op(("Const",))}
-        constants = _grown(first, rows.users, rows.producers, lambda row: is_pure(graph, rows.op(row)))
-        _grown(found, rows.producers, rows.users, constants.__contains__)
+        constants = grown(first, rows.users, rows.producers, lambda row: is_pure(graph, rows.op(row)))
+        grown(found, rows.producers, rows.users, constants.__contains__)
     ends = {node.name for node in graph.ends}
     return [
         name
@@ -196,7 +196,7 @@ def _is_named(name: str, op: str, what: Selection) -> bool:
     )
 
 
-def _grown(
+def grown(
     rows: set[int],
     step: Callable[[int], Iterable[int]],
     back: Callable[[int], Iterable[int]],
@@ -425,17 +425,19 @@ def _in_functions(functions: Iterable[FunctionDef]) -> set[str]:
     return {text for function in functions for node in function.node_def if (text := _text(node))}
 
 
-def unread(before: Graph, names: list[str]) -> Iterator[str]:
-    """Yields the nodes that only the default values of the inputs `names` depend on."""
-    gone: set[str] = set(names)
-    pending = [read.node for name in names for read in before[name].inputs]
-    while pending:
-        node: Node = pending.pop()
-        readers = {*before.store.users(node.name), *before.store.colocated(node.name)}
-        if node.name not in gone and not node.op.startswith("Placeholder") and readers <= gone:
-            gone.add(node.name)
-            yield node.name
-            pending += [*(read.node for read in node.inputs), *node.controls]
+def unread(before: Graph, names: Sequence[str]) -> list[str]:
+    """Returns the nodes that only the default values of the inputs `names` depend on."""
+    rows = Rows(before)
+    starts = {rows.row(name) for name in names}
+
+    def above(row: int) -> list[int]:
+        return [*rows.producers(row), *(rows.row(n.name) for n in before[rows.names[row]].colocated if n.exists)]
+
+    def below(row: int) -> list[int]:
+        return [*rows.users(row), *map(rows.row, before.store.colocated(rows.names[row]))]
+
+    found = grown({*starts}, above, below, lambda row: not rows.op(row).startswith("Placeholder"))
+    return [rows.names[row] for row in found - starts]
 
 
 def overwritten(graph: Graph) -> set[Node]:

@@ -18,7 +18,7 @@ from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.serving import INIT, Key, Serving
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, RESTORES, SAVES, VARIABLE_READS, VARIABLES, is_step, is_variable
-from gdsurgeon.specification.nodes import Rows, assignments, calling_nodes, lost_functions, named_by_node
+from gdsurgeon.specification.nodes import Rows, assignments, calling_nodes, grown, lost_functions, named_by_node
 from gdsurgeon.specification.specify import Asked, specification_of
 
 
@@ -155,16 +155,12 @@ def file_serving(graph: Graph) -> Serving:
 
 def with_own_inputs(rows: Rows, starts: Iterable[int], among: Collection[int] | None = None) -> set[int]:
     """Returns `starts`, and the rows that only they use: of `among`, or (None) the rows that compute file names."""
-    out = set(starts)
-    pending = list(out)
-    while pending:
-        for row, _ in rows.edges(pending.pop()):
-            op = rows.op(row)
-            fits = op in _FILE_NAME_OPS if among is None else row in among and op not in PLACEHOLDERS
-            if fits and row not in out and out.issuperset(rows.users(row)):
-                out.add(row)
-                pending.append(row)
-    return out
+
+    def may_join(row: int) -> bool:
+        op = rows.op(row)
+        return op in _FILE_NAME_OPS if among is None else row in among and op not in PLACEHOLDERS
+
+    return grown(set(starts), rows.producers, rows.users, may_join)
 
 
 def saver_rows(rows: Rows) -> set[int]:

@@ -199,7 +199,7 @@ def folded(view: GraphView, how: How, room: int, refused: set[str]) -> Step | No
     reshapes = [name(user) for number in opened for user in folding.users[number]]
     as_written = folding.comes_of_calls(values)
     counts = Counter({SHAPES: by_shape, CONSTANTS: len(values or opened) - by_shape})
-    arguments: dict[str, object] = {"max_growth": room, "evaluate": how.evaluate, "opens": bool(opened)}
+    arguments: dict[str, object] = {"max_growth": room, "opens": bool(opened)}
     refusing = _refusing(view, shapes, folding.idle(values or opened)) if shapes is not None else []
     how.before_change()
     intent = become_constants(folding, values or opened)
