@@ -34,3 +34,4 @@ from gdsurgeon.errors import ValidationError as ValidationError
 from gdsurgeon.errors import printable as printable
 from gdsurgeon.errors import quoted as quoted
 from gdsurgeon.operation.edit import Request as Request
+from gdsurgeon.values import Tolerance as Tolerance

@@ -1,10 +1,10 @@
-"""Base classes: of data, and of objects that are closed."""
+"""Base classes of data and of objects that are closed, and the tolerance of comparisons."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sized
-from typing import TypeVar
+from collections.abc import Iterable, Sized
+from typing import NamedTuple, TypeVar
 
 
 class Data:
@@ -35,6 +35,32 @@ _SHORT.maxlevel, _SHORT.maxother, _SHORT.maxstring = 3, 120, 80
 def short(value: object) -> str:
     """Returns the `repr` of `value` in one line: at most three levels, with the first items of each."""
     return " ".join(_SHORT.repr(value).split("\n"))
+
+
+class Tolerance(NamedTuple):
+    """By how much two floating-point tensors may differ; by default, not at all.
+
+    Attributes:
+        rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for each element.
+        of_largest: max |a - b| <= of_largest * max |a|, where a is the tensor of the original; replaces rtol and atol.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    of_largest: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether tensors must be bit-identical."""
+        return not any(self)
+
+
+EXACT = Tolerance()
+
+
+def widest(tolerances: Iterable[Tolerance]) -> Tolerance:
+    """Returns the largest value of each field; EXACT without tolerances."""
+    return Tolerance(*map(max, zip(EXACT, *tolerances, strict=True)))
 
 
 class Closing:

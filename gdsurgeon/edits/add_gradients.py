@@ -21,6 +21,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.text import MIB
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.protos import GraphDef
 
 UNCONNECTED = ("error", "zero")
@@ -100,7 +101,7 @@ def add_gradients(
     result.notes += [f"{quoted(y.name)} {text}" for y in outputs if graph.users(y)]
     of_ys, of_xs, incoming = (tuple(t.name for t in side) for side in (request.ys, request.xs, request.grad_ys))
     scope = request.scope
-    claim = Gradients(of_ys, of_xs, incoming, request.names, scope, differentiator, plan.budget, rtol, atol)
+    claim = Gradients(of_ys, of_xs, incoming, request.names, scope, differentiator, plan.budget, Tolerance(rtol, atol))
     result.claims = (claim,)
     return result
 

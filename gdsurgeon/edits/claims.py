@@ -11,7 +11,7 @@ from gdsurgeon.errors import Json, UsageError, quoted
 from gdsurgeon.graph.names import node_of
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry
-from gdsurgeon.values import Data
+from gdsurgeon.values import EXACT, Data, Tolerance
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
@@ -41,8 +41,7 @@ class SameOutputs(Claim):
     """Every output equals its counterpart (`Intent.counterpart`).
 
     Attributes:
-        rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
-        of_largest: max |a - b| <= of_largest * max |a|, where a is the tensor of the original; replaces rtol and atol.
+        tolerance: by how much floats may differ.
         except_for: outputs that the claim excludes, by their names before the edit, with the reason.
         may_differ: whether the outputs of `except_for` are compared nevertheless; a difference is accepted.
         also: nodes of the original whose outputs are also compared if they have a counterpart.
@@ -57,9 +56,7 @@ class SameOutputs(Claim):
         finite: tensors of the original; if one of them is infinite or NaN, the claim states nothing.
     """
 
-    rtol: float = 0.0
-    atol: float = 0.0
-    of_largest: float = 0.0
+    tolerance: Tolerance = EXACT
     except_for: Mapping[str, str] = field(default_factory=dict)
     may_differ: bool = False
     also: tuple[str, ...] = ()
@@ -82,7 +79,8 @@ class SameGiven(Claim):
 
     Attributes:
         given: for each such tensor of the original, the tensor of the edited graph that replaces its value.
-        outputs: pairs (tensor of the original, tensor of the edited graph) that are bit-identical then. The value of a
+        outputs: pairs (tensor of the original, tensor of the edited graph) that are bit-identical then. Without
+            `copies`, the proof adds all other outputs of the original. The value of a
             tensor that is also in `given` is the value that the original computes; its consumers read the given value.
         statement: the claim as an equation, for people.
         copies: nodes of the original and nodes of the edited graph that get the same feeds.
@@ -90,7 +88,7 @@ class SameGiven(Claim):
         constants: expected values (serialised AttrValues) of constants of the edited graph.
         parts: added graphs; each one is compared with its copy in the edited graph.
         sites: tensors among `outputs` that are inner tensors at which the edit changed the computation.
-        of_largest, as_written, deployed, as_graphs: as in `SameOutputs`.
+        tolerance, as_written, deployed, as_graphs: as in `SameOutputs`.
         except_for: tensors of the original that are compared and may differ, with the reason.
     """
 
@@ -102,7 +100,7 @@ class SameGiven(Claim):
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
     sites: tuple[str, ...] = ()
-    of_largest: float = 0.0
+    tolerance: Tolerance = EXACT
     as_written: bool = False
     deployed: bool = False
     as_graphs: bool = False
@@ -174,13 +172,12 @@ class SamePiece(Claim):
     Attributes:
         inputs: the tensors that the part reads; their names do not change.
         outputs: pairs (tensor of the original, tensor that replaces it).
-        rtol, atol: as in `SameOutputs`.
+        tolerance: as in `SameOutputs`.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
-    rtol: float = 0.0
-    atol: float = 0.0
+    tolerance: Tolerance = EXACT
 
 
 class Site(NamedTuple):
@@ -206,11 +203,11 @@ class SameSites(Claim):
 
     Attributes:
         sites: at most `AT_ONCE`; no site reads a tensor that a different site computes.
-        of_largest: as in `SameOutputs`; for a site with channels, of the largest element of the same channel.
+        tolerance: as in `SameOutputs`; for a site with channels, relative to the largest element of the same channel.
     """
 
     sites: tuple[Site, ...]
-    of_largest: float
+    tolerance: Tolerance
 
 
 @dataclass(eq=False, repr=False)
@@ -244,14 +241,13 @@ class LikeReference(Claim):
         part: the graph.
         pairs: (placeholder, tensor that is compared).
         archive: an .npz file with the values of both, by name, for each sample as in archives of feeds.
-        rtol, atol: as in `SameOutputs`.
+        tolerance: as in `SameOutputs`.
     """
 
     part: Graph
     pairs: tuple[tuple[str, str], ...]
     archive: str
-    rtol: float = 0.0
-    atol: float = 0.0
+    tolerance: Tolerance = EXACT
 
 
 @dataclass(eq=False, repr=False)
@@ -264,7 +260,7 @@ class Gradients(Claim):
         scope: the name scope of the added nodes.
         differentiator: computes TensorFlow's own gradients; None: the proof starts one.
         budget: the bytes that a run of the gradients may allocate.
-        rtol, atol: by how much the gradients may differ; 0 and 0: bit for bit.
+        tolerance: by how much the gradients may differ.
     """
 
     ys: tuple[str, ...]
@@ -274,8 +270,7 @@ class Gradients(Claim):
     scope: str
     differentiator: Differentiator | None
     budget: int | None = None
-    rtol: float = 0.0
-    atol: float = 0.0
+    tolerance: Tolerance = EXACT
 
 
 class Stage(NamedTuple):
@@ -342,15 +337,15 @@ LARGEST_FED = 32
 """The limit of the numbers on which a site runs in isolation."""
 
 
-def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
+def site_claims(sites: Sequence[Site], tolerance: Tolerance) -> tuple[Claim, ...]:
     """Returns the claims that all outputs and the outputs of all sites are the same, also for each site in isolation.
 
     Args:
         sites: all places at which the computation changed; if there are very many, only the first run in isolation.
-        of_largest: by how much a tensor may differ, as a part of its own largest element.
+        tolerance: of all outputs and sites.
     """
-    outputs = SameOutputs(of_largest=of_largest, may_differ=True, also=nodes_of_sites(sites))
-    return (outputs, *claims_apart(sites, of_largest, MOST_GROUPS))
+    outputs = SameOutputs(tolerance, may_differ=True, also=nodes_of_sites(sites))
+    return (outputs, *claims_apart(sites, tolerance, MOST_GROUPS))
 
 
 def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
@@ -358,10 +353,10 @@ def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node_of(old) for site in sites for old, _ in site.outputs))
 
 
-def claims_apart(sites: Iterable[Site], of_largest: float, most: int | None = None) -> list[SameSites]:
+def claims_apart(sites: Iterable[Site], tolerance: Tolerance, most: int | None = None) -> list[SameSites]:
     """Returns the claims about `sites` in isolation; `most` limits the number of claims."""
     groups = _apart([site for site in sites if site.inputs], most)
-    return [SameSites(tuple(group), of_largest) for group in groups]
+    return [SameSites(tuple(group), tolerance) for group in groups]
 
 
 def _apart(sites: Iterable[Site], most: int | None) -> list[list[Site]]:

@@ -32,6 +32,7 @@ from gdsurgeon.patterns.attrs import default_of, same_value
 from gdsurgeon.patterns.terms import Replaced
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, nearest, suggestion
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.protos import VersionDef
 
 MOST_STEPS = 8
@@ -297,7 +298,7 @@ class _Work:
         is_called = bool(self.inside) or self.lowering is not None
         # Some forms need finite tensors for equal values.
         finite = tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
-        yield SameOutputs(relative, absolute, as_written=is_called, finite=finite)
+        yield SameOutputs(Tolerance(relative, absolute), as_written=is_called, finite=finite)
         turns: Counter[str] = Counter()
         found: list[tuple[int, float, Site]] = []
         for name, (read, rule) in self._sites.items():
@@ -310,7 +311,9 @@ class _Work:
                 turns[before.op] += 1
         found.sort(key=lambda each: each[0])
         for allowed in sorted({each[1] for each in found}):
-            yield from claims_apart([site for _, its, site in found if its == allowed], allowed, MOST_GROUPS)
+            yield from claims_apart(
+                [site for _, its, site in found if its == allowed], Tolerance(of_largest=allowed), MOST_GROUPS
+            )
 
     def _result(self, intent: Intent) -> EditResult:
         """Returns the changes, without claims."""

@@ -28,6 +28,7 @@ from gdsurgeon.graph.serving import Served
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.values import EXACT, Tolerance, widest
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -36,8 +37,15 @@ XLA_MUST_COMPILE = "_XlaMustCompile"
 NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """ConfigProto.graph_options.rewrite_options.disable_meta_optimizer. Without this option, a call optimises its function
 at the first run, even if the optimiser of the session is turned off, and rounds differently."""
-XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
+COMPILED = Tolerance(1e-4, 1e-5)
 """The allowed differences between the results of XLA and of TensorFlow's kernels."""
+
+
+def allowed(rtol: float | None, atol: float | None, *, is_compiled: bool) -> Tolerance:
+    """Returns the tolerance of outputs; None stands for the default, which depends on whether XLA compiles nodes."""
+    default = COMPILED if is_compiled else EXACT
+    return Tolerance(default.rtol if rtol is None else rtol, default.atol if atol is None else atol)
+
 
 LARGE_CONSTANT = 1 << 16
 """Size in bytes of the largest constant that becomes part of a function. Larger constants become arguments, because the
@@ -456,9 +464,7 @@ def _claim(claims: Sequence[Claim]) -> Claim:
     if len(same) + sum(isinstance(claim, SameSites) for claim in claims) < len(claims):
         return Unchanged()
     return SameOutputs(
-        rtol=max(claim.rtol for claim in same),
-        atol=max(claim.atol for claim in same),
-        of_largest=max(claim.of_largest for claim in same),
+        widest(claim.tolerance for claim in same),
         may_differ=any(claim.may_differ for claim in same),
         even_alone=all(claim.even_alone for claim in same),
         as_written=any(claim.as_written for claim in same),

@@ -16,10 +16,9 @@ from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import (
     NO_INLINE,
     NO_OPTIMIZER_OF_ITS_OWN,
-    XLA_ATOL,
     XLA_MUST_COMPILE,
-    XLA_RTOL,
     FunctionMerge,
+    allowed,
     check_fusible,
     is_large_constant,
     make_function,
@@ -137,14 +136,13 @@ def fuse_ops(
     names = [output.name for output in content.outputs]
     dropped = [output.name for output in outputs if output not in content.outputs]
     also = tuple(dict.fromkeys(output.node.name for output in content.outputs))
-    rtol = (XLA_RTOL if xla else 0.0) if rtol is None else rtol
-    atol = (XLA_ATOL if xla else 0.0) if atol is None else atol
+    tolerance = allowed(rtol, atol, is_compiled=xla)
     except_for = dict.fromkeys(dropped, "removed: BODY does not compute it")
-    claims: list[Claim] = [SameOutputs(rtol=rtol, atol=atol, also=also, except_for=except_for)]
+    claims: list[Claim] = [SameOutputs(tolerance, also=also, except_for=except_for)]
     intent = _replace(graph, name, selection, content, function, xla, notes)
     if body is not None:
         inputs = tuple(output.name for output in edges.inputs)
-        claims.append(SamePiece(inputs, tuple((old, intent.counterpart(old)) for old in names), rtol, atol))
+        claims.append(SamePiece(inputs, tuple((old, intent.counterpart(old)) for old in names), tolerance))
     return EditResult(intent, tuple(claims), warnings, notes)
 
 

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
-from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_unused_functions
+from gdsurgeon.edits.functions import XLA_MUST_COMPILE, allowed, drop_unused_functions
 from gdsurgeon.edits.replacing import add_identity, drop_nodes, move_controls, remove_unused
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
@@ -94,12 +94,8 @@ def inline(
         work.inline(node, may_not_run=bool(flow.frames[number] or flow.sides[number]))
     intent = work.finish([node.name for node in calls])
     intent.functions.removed = drop_unused_functions(graph, (name for name, _ in inlined))
-    claim = SameOutputs(
-        rtol=(XLA_RTOL if compiled else 0.0) if rtol is None else rtol,
-        atol=(XLA_ATOL if compiled else 0.0) if atol is None else atol,
-        also=tuple(node.name for node in calls),
-        as_written=True,
-    )
+    also = tuple(node.name for node in calls)
+    claim = SameOutputs(allowed(rtol, atol, is_compiled=compiled), also=also, as_written=True)
     return EditResult(intent, (claim,))
 
 

@@ -20,6 +20,7 @@ from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.text import an
+from gdsurgeon.values import Tolerance
 
 
 class Mapped(NamedTuple):
@@ -167,7 +168,7 @@ def against(result: EditResult, archive: str, *, rtol: float = 0.0, atol: float 
     for claim in result.claims:
         for part in (claim,) if isinstance(claim, SamePart) else claim.parts if isinstance(claim, SameGiven) else ():
             pairs = tuple((name, mine) for name, (mine, _) in zip(part.inputs, part.outputs, strict=False))
-            result.claims = (*result.claims, LikeReference(part.part, pairs, archive, rtol, atol))
+            result.claims = (*result.claims, LikeReference(part.part, pairs, archive, Tolerance(rtol, atol)))
     return result
 
 

@@ -29,6 +29,7 @@ from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DTyp
 from gdsurgeon.ops.elements import numpy_dtype, require_numpy
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
 from gdsurgeon.text import Entry, counted, size
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ def quantize(
     functions = replace_functions(graph, (body.function_def() for body in changed.values()))
     intent = _intent(graph)
     intent.functions = functions
-    claim = SameOutputs(of_largest=tolerance or 0.0, except_for=except_for, also=also, judged=tolerance is not None)
+    claim = SameOutputs(
+        Tolerance(of_largest=tolerance or 0.0), except_for=except_for, also=also, judged=tolerance is not None
+    )
     result = EditResult(intent, (claim,), notes=work.notes())
     result.inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()}
     _summarize(result, sorted(all_found, key=lambda each: each.form.error.relative, reverse=True), dtype, graph)

@@ -30,6 +30,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.text import Entry, and_more, first_lines, named, nearest, suggestion
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
@@ -88,7 +89,7 @@ def rewrite(
         intent.functions.added.append(function.signature.name)
     return EditResult(
         intent,
-        site_claims(log.sites(), of_largest),
+        site_claims(log.sites(), Tolerance(of_largest=of_largest)),
         [Remark(f"the rule {printable(name)} {_ENDLESS}", "endless", rule=name) for name in endless],
         _notes(replaced),
         told=list(_told(rules, replaced, left)),

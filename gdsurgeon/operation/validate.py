@@ -62,10 +62,10 @@ from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.same_outputs import something_compared
 from gdsurgeon.proof.settings import Event, Progress, Settings, is_cpu, silent
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session, Trial, optimized_again
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, ProofContext, Trial, optimized_again
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import counted, first_lines
-from gdsurgeon.values import Data
+from gdsurgeon.values import Data, Tolerance
 from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
 from gdsurgeon.wire.write import read_chunks
@@ -120,6 +120,11 @@ class ValidateRequest:
     all_recorded: bool = True
     others: tuple[str, ...] = ()
     as_json: bool = False
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """By how much floats may differ."""
+        return Tolerance(self.rtol or 0.0, self.atol or 0.0)
 
 
 @dataclass
@@ -420,30 +425,29 @@ class _Validation:
     def _run(self) -> None:
         """Runs the models as written and then optimized, and compares and measures them."""
         request, executor = self.request, self.executor
-        session = Session(executor, self._change(), self.overrides) if len(self._graphs()) > 1 else None
+        context = ProofContext(executor, self._change(), self.overrides) if len(self._graphs()) > 1 else None
         golden = Golden()
-        if session is not None:
-            first = self._comparison(session)
+        if context is not None:
+            first = self._comparison(context)
         else:
             if request.golden is not None:
                 recorded = load_archive(request.golden, "the recorded outputs")
                 golden = Golden(printable(os.path.basename(request.golden)), recorded)
             if request.all_recorded and len(golden.samples) > executor.settings.samples:
                 executor.settings = executor.settings._replace(samples=len(golden.samples))
-            tolerance = request.rtol or 0.0, request.atol or 0.0
-            first = model_trial(executor, self.model, self.overrides, self.outputs, golden, *tolerance)
-        check = something_compared if session is not None else partial(check_compared, golden)
+            first = model_trial(executor, self.model, self.overrides, self.outputs, golden, request.tolerance)
+        check = something_compared if context is not None else partial(check_compared, golden)
         try:
-            self._try_out(first, check if session is not None or golden.samples else None, is_first=True)
+            self._try_out(first, check if context is not None or golden.samples else None, is_first=True)
         except DiffersError:
-            if session is not None:
+            if context is not None:
                 self._profile(first)
-                self._attribute(session, first)
+                self._attribute(context, first)
             raise
         if request.pre is None:
             self._cover(first)
         trial = first
-        if request.grappler and session is None:
+        if request.grappler and context is None:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
             trial = optimized_trial(first, OPTIMIZED)
             self._try_out(trial)
@@ -459,8 +463,8 @@ class _Validation:
                 differs.advice = ("allow-difference",)
                 raise
         self._profile(trial)
-        if session is not None and self.other is not None:
-            self._account(session, first)
+        if context is not None and self.other is not None:
+            self._account(context, first)
 
     def _try_out(self, trial: Trial, check: Callable[[Proof], None] | None = None, *, is_first: bool = False) -> None:
         """Runs a trial and checks the proof; the verdict also has a failed proof. The first trial is recorded."""
@@ -483,15 +487,15 @@ class _Validation:
                 else:
                     verdict.proof = proof
 
-    def _account(self, session: Session, trial: Trial) -> None:
+    def _account(self, context: ProofContext, trial: Trial) -> None:
         """Finds differences of the graphs that no output has shown."""
-        change = session.change
+        change = context.change
         found = compare_files(self.model, change.after, change.intent.renamed)
         differences = listed_differences(found)
         if self.request.pre is not None or self.request.post is not None:
             # The nodes of `pre` and `post` have no counterpart, and their consumers have different inputs.
             differences = [item for item in differences if item.node and not item.is_rewired]
-        run_apart(self.executor, found, differences, trial.rtol, trial.atol)
+        run_apart(self.executor, found, differences, trial.tolerance)
         self.verdict.differences = differences
         unshown = list(summed_up(differences))
         if unshown and self.request.strict:
@@ -525,14 +529,13 @@ class _Validation:
 
     # -- two models ---------------------------------------------------------------------------------------------
 
-    def _comparison(self, session: Session) -> Trial:
+    def _comparison(self, context: ProofContext) -> Trial:
         request = self.request
         inner = f"{stem(self.model)}({'pre(x)' if request.pre is not None else 'x'})"
         return compared_models(
-            session,
+            context,
             self.outputs,
-            rtol=request.rtol or 0.0,
-            atol=request.atol or 0.0,
+            tolerance=request.tolerance,
             around=f"post({inner})" if request.post is not None else inner,
             ignored=frozenset(self.composed.names()) - frozenset(self.model.names()),
             judged=not request.devices or request.rtol is not None or request.atol is not None,
@@ -577,13 +580,13 @@ class _Validation:
 
     # -- the cause of a difference ----------------------------------------------------------------------------------
 
-    def _attribute(self, session: Session, trial: Trial) -> None:
+    def _attribute(self, context: ProofContext, trial: Trial) -> None:
         """Finds the cause of a difference in the graphs as written, because the optimizer merges nodes."""
         request, failure, verdict = self.request, trial.failure, self.verdict
         if not (request.first_divergence or request.reduce) or failure is None:
             return
         self.executor.progress(Event("searching"))
-        search = DivergenceSearch(session, trial, failure)
+        search = DivergenceSearch(context, trial, failure)
         verdict.divergence = search.lockstep() if request.lockstep else search.first()
         guilty, path = verdict.divergence.guilty, request.reduce
         if path is None or self.piece_file is None:

@@ -37,6 +37,7 @@ from gdsurgeon.proof.trial import nodes_of
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import listed
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 EQUAL, DIFFERENT = "equal", "different"
@@ -167,7 +168,7 @@ _NOT_FINITE = (float("nan"), float("inf"), float("-inf"), 0.0)
 
 
 def run_apart(
-    executor: Executor, comparison: Comparison, differences: Sequence[GraphDifference], rtol: float, atol: float
+    executor: Executor, comparison: Comparison, differences: Sequence[GraphDifference], tolerance: Tolerance
 ) -> None:
     """Runs different nodes in isolation, on numbers that the inputs of the model would not reach, and records the
     results.
@@ -179,7 +180,7 @@ def run_apart(
         executor: runs the nodes.
         comparison: of the models.
         differences: all differences.
-        rtol, atol: by how much floats may differ.
+        tolerance: by how much floats may differ.
     """
     started = time.monotonic()
     todo = [item for item in differences if item.node and item.has_value]
@@ -190,7 +191,7 @@ def run_apart(
         pair = _pair(side, item)
         if pair is not None:
             try:
-                _tried(executor, item, pair, (rtol, atol))
+                _tried(executor, item, pair, tolerance)
             except GdsurgeonError as error:  # a crash: nothing more can be run over there
                 item.why = f"not run in isolation: {error.message}"
                 break
@@ -281,7 +282,7 @@ class _Pair:
         return self._names[called]
 
 
-def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: tuple[float, float]) -> None:
+def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: Tolerance) -> None:
     """Runs both nodes on several feeds, until they differ."""
     fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
     executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
@@ -295,9 +296,9 @@ def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: tu
                 continue
             ran += 1
             pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
-            found = executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
+            found = executor.compare(_RESULT, _RESULT, pairs, tolerance)
             executor.drop(_RESULT)
-            wrong = [each for each in found if not agrees(each, *tolerance)]
+            wrong = [each for each in found if not agrees(each, tolerance)]
             if wrong:
                 item.shown, item.why = DIFFERENT, f"run in isolation, {_difference(wrong[0])}"
                 return

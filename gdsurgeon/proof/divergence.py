@@ -32,7 +32,7 @@ from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
     Failure,
-    Session,
+    ProofContext,
     Trial,
     nodes_of,
 )
@@ -121,16 +121,16 @@ class DivergenceSearch:
     Both graphs are loaded as written, because optimized nodes have no counterpart.
 
     Args:
-        session: the two models, in the executor that has loaded them.
+        context: the two models, in the executor that has loaded them.
         trial: of the two models.
         failure: of that trial; only tensors that the different outputs depend on are compared.
     """
 
-    def __init__(self, session: Session, trial: Trial, failure: Failure) -> None:
-        self.executor, self.change = session.executor, session.change
+    def __init__(self, context: ProofContext, trial: Trial, failure: Failure) -> None:
+        self.executor, self.change = context.executor, context.change
         self.ends, self.feeds, self.model_feeds = failure.wrong, failure.fed[EDITED], failure.fed[ORIGINAL]
         self._origin = self.change.intent.origins()
-        self.rtol, self.atol = trial.rtol, trial.atol
+        self.tolerance = trial.tolerance
         self.found = Divergence()
         self._groups = self._fetchable()
         self.pairs = list(self._groups)
@@ -284,10 +284,10 @@ class DivergenceSearch:
             raise ValidationError(text.format(self.change.called, printable(refused.text))) from refused
         self.found.compared += len(pairs)
         indices = [(places[pair], i) for i, pair in enumerate(pairs)]
-        found = executor.compare(mine, theirs, indices, rtol=self.rtol, atol=self.atol)
+        found = executor.compare(mine, theirs, indices, self.tolerance)
         executor.drop(mine)
         executor.drop(theirs)
-        return {p: c for p, c in zip(pairs, found, strict=True) if not agrees(c, self.rtol, self.atol)}
+        return {p: c for p, c in zip(pairs, found, strict=True) if not agrees(c, self.tolerance)}
 
     # -- the cause ------------------------------------------------------------------------------------------------
 
@@ -497,7 +497,7 @@ def _difference(search: DivergenceSearch, piece: Reduced) -> str:
         raise NotValidatedError(
             f"the subgraph does not run in isolation: {refused.text}", code="not-reduced"
         ) from refused
-    (comparison,) = executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol)
+    (comparison,) = executor.compare("both", "both", [(0, 1)], search.tolerance)
     executor.drop("both")
     executor.unload(PIECE)
-    return "" if agrees(comparison, search.rtol, search.atol) else difference(comparison)
+    return "" if agrees(comparison, search.tolerance) else difference(comparison)

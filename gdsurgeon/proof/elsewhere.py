@@ -35,6 +35,7 @@ from gdsurgeon.runtime.compare import Likeness, likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
 from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
 from gdsurgeon.text import counted, listed, named
+from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.write import read_chunks
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -195,7 +196,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
         await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
-        plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_draws=[])
+        plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_sampled=[])
         subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, name="TensorFlow", defaults=False)
         if not plan.fetches:
             raise nothing_to_run(subject, name)
@@ -230,12 +231,12 @@ def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: 
     with _in_engine(found, name, "load"):
         other.load_bytes(ORIGINAL, read_chunks(here.graph.chunks()))
         other.loaded(ORIGINAL)
-    for sample in range(here.calls):
-        here.executor.progress(Event("running", sample + 1, here.calls))
+    for sample in range(here.needed_samples):
+        here.executor.progress(Event("running", sample + 1, here.needed_samples))
         try:
             _run_sample(other, here, request, found, sample)
         except EditError as error:
-            if not sample or not here.hold_batch():
+            if not sample or not here.fix_batch():
                 raise
             found.notes.append(f"with a batch of two: {error.message}")
             _run_sample(other, here, request, found, sample)
@@ -252,7 +253,7 @@ def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: E
     """Runs TensorFlow and the engine on one feed, and compares the outputs."""
     there = "the engine"
     try:
-        feeds = here.start(sample, {})[0]
+        feeds = here.run(sample, {})[0]
     except ValidationError as error:
         raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
     fed = {name: here.executor.fetched(value) for name, value in feeds.items()}
@@ -368,23 +369,23 @@ def check_released(
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
     """Runs the graph in both releases. Raises ValidationError if outputs differ by more than the tolerance."""
     plan = plan_with(executor.settings, graph)
-    plan = replace(plan.only(set(plan.fetches) - plan.random), inputs_of_draws=[])
+    plan = replace(plan.only(set(plan.fetches) - plan.random), inputs_of_sampled=[])
     if not plan.fetches:
         return "loads it, but nothing can be compared"
     here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, name="here")
     here.initialize()
     there: Subject | None = None
     largest = 0.0
-    for sample in range(here.calls):
-        bound: Feeds = {name: executor.fetched(value) for name, value in here.start(sample, {})[0].items()}
+    for sample in range(here.needed_samples):
+        bound: Feeds = {name: executor.fetched(value) for name, value in here.run(sample, {})[0].items()}
         if there is None:
             there = Subject(other, EDITED, graph, plan=plan, name=RELEASED, bound=frozenset(bound))
             there.initialize()
-        there.start(sample, bound)
+        there.run(sample, bound)
         for group, names in enumerate(plan.groups):
             result, places = here.result(sample, group), range(len(names))
             executor.put(RELEASED, [other.tensor(there.result(sample, group), place) for place in places])
-            found = executor.compare(result, RELEASED, [*zip(places, places, strict=True)], rtol=RTOL, atol=ATOL)
+            found = executor.compare(result, RELEASED, [*zip(places, places, strict=True)], Tolerance(RTOL, ATOL))
             wrong: dict[str, str] = {}
             for name, compared, values in zip(names, found, executor.statistics(result), strict=True):
                 most = RTOL * max(abs(values.minimum or 0.0), abs(values.maximum or 0.0))
@@ -398,4 +399,4 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
         there.finish(sample)
     outputs = counted(len(plan.fetches), "output")
     equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
-    return f"returns the same: {outputs}, {counted(here.calls, 'input set')}, {equal}"
+    return f"returns the same: {outputs}, {counted(here.needed_samples, 'input set')}, {equal}"

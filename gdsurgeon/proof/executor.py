@@ -23,7 +23,7 @@ from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.values import Closing
+from gdsurgeon.values import EXACT, Closing, Tolerance
 from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
@@ -273,12 +273,12 @@ class Executor(Closing):
         a: str,
         b: str,
         pairs: Sequence[tuple[int, int]],
+        tolerance: Tolerance = EXACT,
         *,
-        rtol: float = 0.0,
-        atol: float = 0.0,
         channels: int | None = None,
     ) -> list[Comparison]:
         """Returns the comparisons of pairs of tensors of two results, by their indices."""
+        rtol, atol, _ = tolerance
         return self.wait(self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels))
 
     def drop(self, result: str) -> None:

@@ -29,13 +29,14 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, something_compared
 from gdsurgeon.proof.subject import Feeds, Subject
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefused, Session, Trial, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, ProofContext, RunRefused, Trial, nodes_of
 from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import and_more, named, told_apart
+from gdsurgeon.values import EXACT
 from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.write import read_chunks
 
@@ -52,37 +53,37 @@ SMALL_MARGIN = 1 << 20
 """The same in bytes, for small budgets."""
 
 
-def prove_gradients(session: Session, claim: Gradients) -> Trial:
+def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
     """Proves the outputs and the gradients of both graphs; TensorFlow adds its gradients to the original.
 
     The gradients are also compared with the request, and with finite differences of the original.
     """
-    change = session.change
+    change = context.change
     asked, original = change.result.asked, change.before
     _check_asked(asked, claim)
-    data = with_own_gradients(original, claim, session.executor.settings.timeout)
+    data = with_own_gradients(original, claim, context.executor.settings.timeout)
     before = from_bytes(data, original.source_name)
     before.serving = original.serving
-    session.executor.load_bytes(ORIGINAL, with_restoring(before, data))
-    session = session._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
+    context.executor.load_bytes(ORIGINAL, with_restoring(before, data))
+    context = context._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
     served = [node.name for node in output_nodes(original)]
     own = {*claim.names}
-    same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
-    plan, inside = same_outputs_plan(session, same)
+    same = SameOutputs(claim.tolerance, also=(*served, *claim.names))
+    plan, inside = same_outputs_plan(context, same)
     # Outputs of the original run separately: the consumers of a tensor can change the order of a sum, as in AddN.
     separate = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
     plan.groups = [names for names in separate if names]
-    trial = side_by_side(session, plan, same, inside)
-    trial.statement, trial.runs[0].blame = STATEMENT, _blame
+    trial = side_by_side(context, plan, same, inside)
+    trial.statement, trial.runs[0].on_refusal = STATEMENT, _blame
     for pair in trial.pairs:
-        pair.exact, pair.site = node_of(pair.after) not in own, False
+        pair.tolerance, pair.site = None if node_of(pair.after) in own else EXACT, False
     for sample in trial.each_sample():
         if sample == 0 and trial.failure is None:
             check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)
             if claim.budget is not None:
                 _check_memory(claim, claim.budget, read_chunks(change.after.chunks()), change.called, trial)
     something_compared(trial.proof)
-    _check_compared(claim, dict(plan_with(session.executor.settings, before, list(claim.names)).reasons), trial.proof)
+    _check_compared(claim, dict(plan_with(context.executor.settings, before, list(claim.names)).reasons), trial.proof)
     return trial
 
 
@@ -278,7 +279,7 @@ def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     subject = Subject(executor, ORIGINAL, graph, plan=plan, name="differences", defaults=False)
     if {*subject.feedable} <= fed.keys():
         return fed
-    feeds, _ = subject.start(0, {name: value for name, value in fed.items() if name in subject.feedable})
+    feeds, _ = subject.run(0, {name: value for name, value in fed.items() if name in subject.feedable})
     subject.finish(0)
     return fed | feeds
 

@@ -30,13 +30,13 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     FeedSource,
     Fetch,
+    ProofContext,
     RunRefused,
     SameFeed,
-    Session,
     Trial,
     TrialRun,
-    chance_reasons,
     nodes_of,
+    random_reasons,
 )
 from gdsurgeon.runtime.protocol import OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor
@@ -51,58 +51,58 @@ Sites = Sequence[tuple[Site, list[str]]]
 """Sites with their replaced inputs."""
 
 
-def prove_same_sites(session: Session, claim: SameSites) -> Trial:
+def prove_same_sites(context: ProofContext, claim: SameSites) -> Trial:
     """Proves sites: their inputs are replaced by numbers between -32 and 32 in both graphs.
 
     Sites with channels also get numbers that are a million times as large, so that wrong factors show.
     """
-    trial, source, found = _placed(session, claim.sites)
+    trial, source, found = _placed(context, claim.sites)
     channels = [(site, read) for site, read in found if site.channels is not None]
-    _add_runs(session, trial, source, found, "sites", "")
-    _add_runs(session, trial, source, channels, "sites", ", large numbers")
-    within = f", within {claim.of_largest:g}" if claim.of_largest else ""
+    _add_runs(context, trial, source, found, "sites", "")
+    _add_runs(context, trial, source, channels, "sites", ", large numbers")
+    within = f", within {claim.tolerance.of_largest:g}" if claim.tolerance.of_largest else ""
     numbers_used = f"random numbers from -32 to 32{' and large numbers' if channels else ''}"
     trial.statement = f"each changed site in isolation: edited == original on {numbers_used}{within}"
-    trial.of_largest = claim.of_largest
+    trial.tolerance = claim.tolerance
     return trial.run()
 
 
-def prove_same_piece(session: Session, claim: SamePiece) -> Trial:
+def prove_same_piece(context: ProofContext, claim: SamePiece) -> Trial:
     """Proves a part of the graph that was replaced: its inputs are random numbers in both graphs."""
-    trial, source, found = _placed(session, [Site(claim.inputs, claim.outputs)])
-    _add_runs(session, trial, source, found, "piece", "")
+    trial, source, found = _placed(context, [Site(claim.inputs, claim.outputs)])
+    _add_runs(context, trial, source, found, "piece", "")
     inputs = [tensor for _, read in found for tensor in read]
     given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
     trial.statement = f"{given} == original(x, same values)"
-    trial.rtol, trial.atol = claim.rtol, claim.atol
+    trial.tolerance = claim.tolerance
     return trial.run()
 
 
-def _placed(session: Session, sites: Sequence[Site]) -> tuple[Trial, Subject, Sites]:
+def _placed(context: ProofContext, sites: Sequence[Site]) -> tuple[Trial, Subject, Sites]:
     """Returns an empty trial, the original, to be run for the inputs and outputs of `sites`, and the sites that can run
     in isolation, with their replaced inputs.
 
     Only inputs that do not depend on other inputs of the site are replaced; the others are computed from them. Sites in
     loops cannot run in isolation, and are covered by the outputs of the graph.
     """
-    executor, reads = session.executor, _first_inputs(session.change.before, sites)
+    executor, reads = context.executor, _first_inputs(context.change.before, sites)
     tensors = [tensor for read in reads for tensor in read] + [old for site in sites for old, _ in site.outputs]
-    source = session.original(session.plan(ORIGINAL, nodes_of(tensors)))
+    source = context.original(context.plan(ORIGINAL, nodes_of(tensors)))
     places = source.places()
     found = [
         (site._replace(outputs=tuple(pair for pair in site.outputs if pair[0] in places)), read)
         for site, read in zip(sites, reads, strict=True)
         if read and places.keys() >= {*read}
     ]
-    trial = Trial(executor, "", [], [], session.both_load(), samples=executor.settings.samples, shown=False)
+    trial = Trial(executor, "", [], [], context.both_load(), samples=executor.settings.samples, shown=False)
     return trial, source, [(site, read) for site, read in found if site.outputs]
 
 
-def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, name: str, label: str) -> None:
+def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites, name: str, label: str) -> None:
     """Adds the runs of sites with replaced inputs in both graphs, and the pairs of outputs, to `trial`.
 
     Args:
-        session: of the claim.
+        context: of the claim.
         trial: is changed.
         source: the run of the original without replaced inputs.
         sites: the sites.
@@ -110,13 +110,13 @@ def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, nam
         label: is added to names of runs and tensors; if it is not empty, the numbers are large.
     """
     change, executor, is_piece, mine, theirs = (
-        session.change,
-        session.executor,
+        context.change,
+        context.executor,
         name == "piece",
         name + label,
         f"other {name}{label}",
     )
-    if not sites or source.plan.draws or source.plan.random:
+    if not sites or source.plan.sampled or source.plan.random:
         return
     pairs = [
         ComparedPair(
@@ -135,17 +135,17 @@ def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, nam
     made: dict[str, FeedSource] = {}  # tensors that are one tensor after the edit get the same numbers
     fed: dict[str, FeedSource] = {feed: SameFeed(ORIGINAL, feed) for feed in source.feedable}
     for tensor, least in rows.items():
-        fed[tensor] = made.setdefault(session.after(tensor), _any_numbers(tensor, least, is_piece, bool(label)))
-    fed |= {feed: made[now] for feed in source.feedable if (now := session.after(feed)) in made}
+        fed[tensor] = made.setdefault(context.after(tensor), _any_numbers(tensor, least, is_piece, bool(label)))
+    fed |= {feed: made[now] for feed in source.feedable if (now := context.after(feed)) in made}
     first = TrialRun(
         fetching(executor, ORIGINAL, change.before, [old for site, _ in sites for old, _ in site.outputs], mine),
         fed,
     )
     first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
     second = TrialRun(
-        fetching(executor, EDITED, change.after, [pair.theirs.tensor for pair in pairs], theirs),
-        {session.after(feed): SameFeed(mine, feed) for feed in fed},
-        accused=change.called,
+        fetching(executor, EDITED, change.after, [pair.actual.tensor for pair in pairs], theirs),
+        {context.after(feed): SameFeed(mine, feed) for feed in fed},
+        edited_name=change.called,
     )
     start = [] if trial.runs else [TrialRun(source, optional="end")]
     trial.runs, trial.pairs = [*trial.runs, *start, first, second], [*trial.pairs, *pairs]
@@ -160,7 +160,7 @@ def _any_numbers(tensor: str, rows: int, is_piece: bool, is_large: bool) -> Call
 
     def feed(trial: Trial, sample: int) -> Tensor | Result:
         fetch = Fetch(ORIGINAL, tensor)
-        (dtype, shape), seed = trial.given(fetch)[:2], trial.executor.settings.seed + sample
+        (dtype, shape), seed = trial.info(fetch)[:2], trial.executor.settings.seed + sample
         seed = input_seed(seed, f"piece {tensor}")
         if dtype not in (FLOAT16, FLOAT32, FLOAT64):
             return trial.result(fetch, sample)
@@ -194,25 +194,25 @@ def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:
 # -- variables ------------------------------------------------------------------------------------------------
 
 
-def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
+def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
     """Proves that two parts have separate variables.
 
     The restored graph runs, then the graph with other variables in one part, then in the other. The outputs of the part
     with unchanged variables must not change.
     """
-    graph, executor, restored_name = session.change.after, session.executor, "restored"
+    graph, executor, restored_name = context.change.after, context.executor, "restored"
     tensors = [tensor for pair in claim.outputs for tensor in pair]
-    plan = session.plan(EDITED, nodes_of(tensors)).only(tensors)
-    restored = Subject(executor, EDITED, graph, plan=plan, overrides=session.overrides, name=restored_name)
+    plan = context.plan(EDITED, nodes_of(tensors)).only(tensors)
+    restored = Subject(executor, EDITED, graph, plan=plan, overrides=context.overrides, name=restored_name)
     fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
 
     def after_assigning(refusal: RunRefused) -> GdsurgeonError:
         text = f"the result does not run after its variables are assigned: {refusal.text}"
         return ValidationError(text, code="does-not-run")
 
-    runs = [TrialRun(restored, accused=session.change.called)]
+    runs = [TrialRun(restored, edited_name=context.change.called)]
     pairs: list[ComparedPair] = []
-    reasons, places = chance_reasons(plan), restored.places()
+    reasons, places = random_reasons(plan), restored.places()
     for side, key in enumerate(("the variables of the original assigned", "the variables of the copy assigned")):
         nodes = {graph[pair[side]]: graph[pair[side]].inputs[0].node.name for pair in claim.assigned}
         assigned = [
@@ -224,14 +224,14 @@ def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
             continue
         executor.load_graph(key, graph)
         subject = Subject(executor, key, graph, plan=FetchPlan(plan.groups, assigned=assigned), name=key)
-        runs.append(TrialRun(subject, fed, blame=after_assigning))
+        runs.append(TrialRun(subject, fed, on_refusal=after_assigning))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)
                 pairs.append(ComparedPair(kept, kept, *ends, reason=reasons.get(kept, "")))
-    loads = {EDITED: f"{session.change.called} does not load"}
+    loads = {EDITED: f"{context.change.called} does not load"}
     trial = Trial(executor, claim.statement, runs if pairs else [], pairs, loads, lead=restored_name, shown=False)
-    trial.complaint = "the copy and the original share variables"
+    trial.message = "the copy and the original share variables"
     return trial.run()
 
 
@@ -254,7 +254,7 @@ def recorded(tensor: str, values: Sequence[object], called: str) -> Callable[[Tr
     return expected
 
 
-def prove_like_reference(session: Session, claim: LikeReference) -> Trial:
+def prove_like_reference(context: ProofContext, claim: LikeReference) -> Trial:
     """Proves that an added graph returns the values in the archive.
 
     Raises:
@@ -276,14 +276,14 @@ def prove_like_reference(session: Session, claim: LikeReference) -> Trial:
                 )
                 raise UsageError(line, code="no-such-tensor", name=name, file=file)
     results = [result for _, result in claim.pairs]
-    session.executor.load_source(key, claim.part)
-    plan = plan_with(session.executor.settings, claim.part, nodes_of(results)).only(results)
-    part = Subject(session.executor, key, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
+    context.executor.load_source(key, claim.part)
+    plan = plan_with(context.executor.settings, claim.part, nodes_of(results)).only(results)
+    part = Subject(context.executor, key, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
     called = printable(claim.part.source_name)
     trial = Trial(
-        session.executor,
+        context.executor,
         f"results of {called} == values in {file}",
-        [TrialRun(part, accused=called, reported_as=None)],
+        [TrialRun(part, edited_name=called, reported_as=None)],
         [
             ComparedPair(f"{file}: {name}", name, recorded(name, [s[name] for s in samples], file), Fetch(key, name))
             for name in results
@@ -291,10 +291,9 @@ def prove_like_reference(session: Session, claim: LikeReference) -> Trial:
         {key: f"TensorFlow does not load {called}"},
         lead=key,
         samples=len(samples),
-        rtol=claim.rtol,
-        atol=claim.atol,
+        tolerance=claim.tolerance,
         skipped=plan.reasons,
-        complaint=f"the results of {called} differ from those in {file} in",
+        message=f"the results of {called} differ from those in {file} in",
     )
     something_compared(trial.run().proof)
     return trial

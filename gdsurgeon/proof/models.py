@@ -36,17 +36,18 @@ from gdsurgeon.proof.trial import (
     ORIGINAL,
     ComparedPair,
     Fetch,
+    ProofContext,
     RunRefused,
-    Session,
     Trial,
     TrialRun,
-    chance_reasons,
     nodes_of,
+    random_reasons,
 )
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import first_lines, near_miss
+from gdsurgeon.values import EXACT, Tolerance
 
 HOW_TO_PAIR = "pair-names"
 
@@ -127,8 +128,7 @@ def model_trial(
     overrides: Overrides,
     outputs: Sequence[str],
     golden: Golden,
-    rtol: float,
-    atol: float,
+    tolerance: Tolerance,
 ) -> Trial:
     """Returns the trial of a model that the executor is loading as ORIGINAL; results of samples stay in the executor.
 
@@ -138,7 +138,7 @@ def model_trial(
         overrides: the user's feeds.
         outputs: tensors to fetch; empty: the outputs of the model.
         golden: the recorded outputs.
-        rtol, atol: by how much floats may differ from these.
+        tolerance: by how much floats may differ from these.
 
     Raises:
         ValidationError: other outputs were recorded.
@@ -153,22 +153,22 @@ def model_trial(
     deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
     plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
     plan = plan.only(tensors) if tensors else plan
-    inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_draws}
+    inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_sampled}
     # Recorded outputs belong to the defaults.
     subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, defaults=False)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
-    chance = _chance(subject) if golden.samples else {}
+    reasons = _random_outputs(subject) if golden.samples else {}
     pairs: list[ComparedPair] = []
     for fetch in plan.fetches:
-        pair = ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), chance.get(fetch, ""), fetch in inside)
+        pair = ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), reasons.get(fetch, ""), fetch in inside)
         if golden.samples and fetch not in golden.samples[0]:
             pair.reason = pair.reason or f"not in {golden.name}"
         elif golden.samples:
-            pair.mine = recorded(fetch, [sample[fetch] for sample in golden.samples], golden.name)
+            pair.expected = recorded(fetch, [sample[fetch] for sample in golden.samples], golden.name)
         pairs.append(pair)
 
-    def blame(refusal: RunRefused) -> GdsurgeonError:
+    def on_refusal(refusal: RunRefused) -> GdsurgeonError:
         if refusal.error is not None and refusal.error.code == "unfeedable":
             return refusal.error
         message = refusal.error.message if refusal.error is not None else f"{name} does not run: {refusal.text}"
@@ -177,15 +177,14 @@ def model_trial(
     return Trial(
         executor,
         f"model(x) == {golden.name}" if golden.samples else "",
-        [TrialRun(subject, blame=blame)],
+        [TrialRun(subject, on_refusal=on_refusal)],
         pairs,
         {ORIGINAL: f"TensorFlow does not load {name}"},
         samples=subject.samples,
-        rtol=rtol,
-        atol=atol,
+        tolerance=tolerance,
         skipped=plan.reasons,
         advice="" if any(spec.given for spec in subject.specs) else "same-feeds",
-        complaint=f"{name} differs from {golden.name} in",
+        message=f"{name} differs from {golden.name} in",
         stops=True,
         keeps=True,
     )
@@ -197,24 +196,27 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     Its outputs are compared with the outputs of the graph as written. A difference is an error only with a tolerance.
     """
     (run,) = trial.runs
-    chance, subject = _chance(run.subject), copy(run.subject)
+    reasons, subject = _random_outputs(run.subject), copy(run.subject)
     subject.key = subject.name = key
     pairs = [
         replace(
-            pair, mine=Fetch(ORIGINAL, pair.after), theirs=Fetch(key, pair.after), reason=chance.get(pair.after, "")
+            pair,
+            expected=Fetch(ORIGINAL, pair.after),
+            actual=Fetch(key, pair.after),
+            reason=reasons.get(pair.after, ""),
         )
         for pair in trial.pairs
     ]
     return replace(
         trial,
         statement="optimized(x) == model(x)",
-        complaint=f"{run.called} differs from itself when TensorFlow optimizes it, in",
+        message=f"{run.called} differs from itself when TensorFlow optimizes it, in",
         runs=[replace(run, subject=subject)],
         pairs=pairs,
         loads={key: f"TensorFlow does not load {run.called} when it optimizes it"},
         lead=key,
         skipped=[],
-        judged=bool(trial.rtol or trial.atol),
+        judged=not trial.tolerance.is_exact,
         optimized=True,
         advice="",
         earlier=[run],
@@ -255,16 +257,16 @@ def check_compared(golden: Golden, proof: Proof) -> None:
         raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
 
 
-def _chance(subject: Subject) -> dict[str, str]:
+def _random_outputs(subject: Subject) -> dict[str, str]:
     """Returns the random outputs, which differ between processes, with the reason."""
     plan = subject.plan
-    out = chance_reasons(plan)
-    drawn = nodes_of(plan.draws)
-    if drawn:
-        reached = depending_on(subject.graph, drawn)
+    out = random_reasons(plan)
+    sampled = nodes_of(plan.sampled)
+    if sampled:
+        reached = depending_on(subject.graph, sampled)
         for name in plan.fetches:
             if node_of(name) in reached:
-                out.setdefault(name, f"random: {', '.join(drawn[:3])}")
+                out.setdefault(name, f"random: {', '.join(sampled[:3])}")
     return out
 
 
@@ -272,11 +274,10 @@ def _chance(subject: Subject) -> dict[str, str]:
 
 
 def compared_models(
-    session: Session,
+    context: ProofContext,
     outputs: Sequence[str] = (),
     *,
-    rtol: float = 0.0,
-    atol: float = 0.0,
+    tolerance: Tolerance = EXACT,
     around: str = "",
     ignored: Collection[str] = (),
     judged: bool = True,
@@ -284,9 +285,9 @@ def compared_models(
     """Returns the trial of two models.
 
     Args:
-        session: the model as the original, and the other model as the edited graph. The intent pairs their names.
+        context: the model as the original, and the other model as the edited graph. The intent pairs their names.
         outputs: tensors of the model to compare; empty: the outputs of both.
-        rtol, atol: by how much floats may differ.
+        tolerance: by how much floats may differ.
         around: the equation of the composed model, such as ``post(model(x))``; '' for the model itself.
         ignored: nodes of the composed model whose outputs are not compared.
         judged: whether a difference is an error; otherwise it is only reported.
@@ -294,55 +295,55 @@ def compared_models(
     Raises:
         ValidationError: an input or output has no counterpart in the other model, or does not fit the counterpart.
     """
-    change = session.change
-    tensors = _tensors(session, outputs, ignored)
-    inside = deciding(session, nodes_of(tensors)) if not outputs else []
-    plan = _plan(session, [*nodes_of(tensors), *inside])
+    change = context.change
+    tensors = _tensors(context, outputs, ignored)
+    inside = deciding(context, nodes_of(tensors)) if not outputs else []
+    plan = _plan(context, [*nodes_of(tensors), *inside])
     if outputs:
         plan = plan.only({*tensors})
-    trial = side_by_side(session, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})
+    trial = side_by_side(context, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})
     model, other = trial.runs
-    inputs = _paired_inputs(session, model.subject)
+    inputs = _paired_inputs(context, model.subject)
     other.subject.specs = inputs.extra
     other.fed = {name: source for name, source in other.fed.items() if node_of(name) not in inputs.alone}
     for pair in trial.pairs:
         pair.reason = inputs.not_compared.get(pair.before, pair.reason)
     trial.statement = f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}"
-    trial.rtol, trial.atol, trial.judged, trial.steady = rtol, atol, judged, ORIGINAL if judged else None
+    trial.tolerance, trial.judged, trial.varying_run = tolerance, judged, ORIGINAL if judged else None
     return trial
 
 
-def _plan(session: Session, outputs: Sequence[str]) -> FetchPlan:
+def _plan(context: ProofContext, outputs: Sequence[str]) -> FetchPlan:
     """Returns the fetches of the model for the nodes `outputs` that can also run in the other model."""
-    draws = nodes_of(session.plan(ORIGINAL).draws)
-    plan = session.plan(ORIGINAL, outputs, undrawable=(name for name in draws if not session.has_after(name)))
-    barred = session.barred(plan.fetches)
+    sampled = nodes_of(context.plan(ORIGINAL).sampled)
+    plan = context.plan(ORIGINAL, outputs, not_sampled=(name for name in sampled if not context.has_after(name)))
+    barred = context.barred(plan.fetches)
     plan.skipped += [Obstacle(reason, name=name) for name, reason in barred.items()]
     return plan.only({*plan.fetches} - barred.keys())
 
 
-def _tensors(session: Session, wanted: Sequence[str], ignored: Collection[str]) -> list[str]:
+def _tensors(context: ProofContext, wanted: Sequence[str], ignored: Collection[str]) -> list[str]:
     """Returns the compared tensors by their names in the model; a node stands for all its outputs."""
-    model, other = session.change.before, session.change.after
+    model, other = context.change.before, context.change.after
     for name in wanted:
         model.tensor(name)
-        node = node_of(session.after(name.removesuffix(":0")))
+        node = node_of(context.after(name.removesuffix(":0")))
         if node not in other:
             raise ValidationError(
-                f"{session.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
+                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
                 code="no-such-node",
                 node=node,
                 advice=HOW_TO_PAIR,
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
-    intent = session.change.intent
+    intent = context.change.intent
     before = {node_of(new): old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model) if node.name not in ignored]
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
-    names = (session.change.name, mine), (printable(other.source_name), theirs)
-    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not session.has_after(name)]
+    names = (context.change.name, mine), (printable(other.source_name), theirs)
+    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not context.has_after(name)]
     lonely += [f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model]
     if lonely:
         raise ValidationError(
@@ -369,29 +370,29 @@ class _Inputs(NamedTuple):
     not_compared: dict[str, str]
 
 
-def _paired_inputs(session: Session, model: Subject) -> _Inputs:
+def _paired_inputs(context: ProofContext, model: Subject) -> _Inputs:
     """Makes both models get the same inputs, in shapes that both accept."""
-    change = session.change
-    fed = {session.after(spec.name): spec for spec in model.specs}
-    variables = {session.after(variable.name) for variable in model.variables}
-    outputs = [name for name in nodes_of(map(session.after, model.plan.fetches)) if name in change.after]
-    drawn = {*nodes_of(map(session.after, model.plan.draws))}
-    own = [node for node in nodes_of(session.plan(EDITED, outputs).draws) if node not in drawn]
-    plan = session.plan(EDITED, outputs, undrawable=own)  # the random ops of only the other model are not fed
-    chance = chance_reasons(plan)
-    not_compared = {name: chance[session.after(name)] for name in model.plan.fetches if session.after(name) in chance}
+    change = context.change
+    fed = {context.after(spec.name): spec for spec in model.specs}
+    variables = {context.after(variable.name) for variable in model.variables}
+    outputs = [name for name in nodes_of(map(context.after, model.plan.fetches)) if name in change.after]
+    sampled = {*nodes_of(map(context.after, model.plan.sampled))}
+    own = [node for node in nodes_of(context.plan(EDITED, outputs).sampled) if node not in sampled]
+    plan = context.plan(EDITED, outputs, not_sampled=own)  # the random ops of only the other model are not fed
+    reasons = random_reasons(plan)
+    not_compared = {name: reasons[context.after(name)] for name in model.plan.fetches if context.after(name) in reasons}
     extra: list[InputSpec] = []
     lonely: list[str] = []
     for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
-        spec = overridden(input_spec(change.after[name]), session.overrides)
+        spec = overridden(input_spec(change.after[name]), context.overrides)
         if name in fed:
-            _fit(session, model, fed[name], spec)
+            _fit(context, model, fed[name], spec)
         elif spec.given:
             extra.append(spec)
         else:
             lonely.append(name)
     if extra:
-        model.hold_batch()  # values for inputs of only one model have a single batch size
+        model.fix_batch()  # values for inputs of only one model have a single batch size
     lonely += [name for name in plan.variables if name not in variables]
     if lonely:
         raise _unpaired(change.called, lonely, change.name)
@@ -412,9 +413,9 @@ def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     )
 
 
-def _fit(session: Session, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
+def _fit(context: ProofContext, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
     """Makes an input use shapes that the other model also accepts."""
-    names = f"{quoted(mine.name)} of {session.change.name}", f"{quoted(theirs.name)} of {session.change.called}"
+    names = f"{quoted(mine.name)} of {context.change.name}", f"{quoted(theirs.name)} of {context.change.called}"
     if mine.dtype != theirs.dtype:
         raise ValidationError(
             f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, but {names[1]} is {dtypes.dtype_name(theirs.dtype)}",

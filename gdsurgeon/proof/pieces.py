@@ -179,13 +179,13 @@ def _relation(step: Step) -> Relation | None:
         elif isinstance(claim, SamePart):
             out.parts.append(claim)
         elif isinstance(claim, SameOutputs):
-            if not claim.judged or claim.rtol or claim.atol or claim.of_largest or claim.except_for:
+            if not (claim.judged and claim.tolerance.is_exact) or claim.except_for:
                 return None
             nodes = [step.before[name] for name in claim.also if name in step.before]
             same, also = claim, {output.name: False for node in nodes for output in node.outputs}
             out.tensors = also | out.tensors
         elif isinstance(claim, SameGiven):
-            if claim.copies or claim.fetched or claim.as_written or claim.of_largest:
+            if claim.copies or claim.fetched or claim.as_written or not claim.tolerance.is_exact:
                 return None
             out.given |= claim.given
             out.parts += claim.parts

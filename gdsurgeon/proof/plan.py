@@ -93,13 +93,13 @@ class FetchPlan:
         assigned: resource variables, which get a value first.
         defaults: PlaceholderWithDefault nodes upstream of the fetches, which can be fed; also restored variables that
             are inputs of signatures.
-        draws: outputs of random ops: they run once, and every compared graph is fed the same values.
+        sampled: outputs of random ops: they run once, and every compared graph is fed the same values.
         random: fetches that depend on other random ops, in a loop or a function; they run, but are never compared.
         random_ops: the names of the ops that `random` depends on.
         skipped: outputs that do not run.
         barred: why the model cannot be restored.
-        inputs_of_draws: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
-        chance: the names of all random ops upstream of the fetches, seeded or not.
+        inputs_of_sampled: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
+        random_nodes: the names of all random ops upstream of the fetches, seeded or not.
         enclosed: those of them in a loop or a function, which cannot run once.
         keeps_state: whether the fetches depend on state that a run can change for the next run.
     """
@@ -110,13 +110,13 @@ class FetchPlan:
     variables: list[str] = field(default_factory=list)
     initializers: list[str] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
-    draws: list[str] = field(default_factory=list)
+    sampled: list[str] = field(default_factory=list)
     random: set[str] = field(default_factory=set)
     random_ops: list[str] = field(default_factory=list)
     skipped: list[Obstacle] = field(default_factory=list)
     barred: Obstacle | None = None
-    inputs_of_draws: list[str] = field(default_factory=list)
-    chance: list[str] = field(default_factory=list)
+    inputs_of_sampled: list[str] = field(default_factory=list)
+    random_nodes: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
     keeps_state: bool = False
 
@@ -166,7 +166,7 @@ def plan_with(
     graph: Graph,
     outputs: list[str] | None = None,
     *,
-    undrawable: frozenset[str] = frozenset(),
+    not_sampled: frozenset[str] = frozenset(),
     trust_seeds: bool = True,
     idle: frozenset[str] = frozenset(),
 ) -> FetchPlan:
@@ -176,14 +176,14 @@ def plan_with(
         settings: whether ops that access files, networks or Python may run, and unknown ops.
         graph: before or after an edit.
         outputs: the nodes to fetch; by default the outputs of the graph.
-        undrawable: random nodes that are not fed; outputs that depend on them are not compared.
+        not_sampled: random nodes that are not fed; outputs that depend on them are not compared.
         trust_seeds: whether a seeded op in a loop has the same values in each graph; not if one graph runs more often.
         idle: random nodes whose values do not matter; they do not count as random.
     """
     planners, kind = graph.derived(_planners), (settings.allow_ops, bool(settings.op_libraries))
     if kind not in planners:
         planners[kind] = Planner(graph, *kind)
-    return planners[kind].plan(outputs, undrawable, trust_seeds, idle)
+    return planners[kind].plan(outputs, not_sampled, trust_seeds, idle)
 
 
 def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
@@ -207,7 +207,7 @@ class Planner:
         self.repeatable: set[int] = set()  # random ops that return the same values in equal sessions
         self.kept: list[int] = []  # what a run may change for the next one
         self.writers: list[int] = []  # those of them that change variables, which others may read in the same run
-        self._drawing = frozenset(random_nodes(graph))
+        self._random_nodes = frozenset(random_nodes(graph))
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
@@ -295,7 +295,7 @@ class Planner:
         # Outputs that depend on a call with random ops run, but are not compared, whatever their seeds. A seeded op in
         # a loop returns the same in both graphs. Outside a loop it is fed like an unseeded op, because its sequence
         # continues from run to run.
-        if number in self._drawing:
+        if number in self._random_nodes:
             self.random.append(number)
             if is_random(op) and not self.flow.runs_once(number) and is_seeded(node):
                 self.repeatable.add(number)
@@ -317,7 +317,7 @@ class Planner:
         return self.top.name(number) in self._restored or self._loads(number)
 
     def plan(
-        self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool, idle: frozenset[str]
+        self, outputs: list[str] | None, not_sampled: frozenset[str], trust_seeds: bool, idle: frozenset[str]
     ) -> FetchPlan:
         """Returns the plan for `outputs`; see `plan_with`."""
         plan = FetchPlan()
@@ -334,16 +334,16 @@ class Planner:
                 wanted.append(number)
             elif obstacle.reason:
                 plan.skipped.append(obstacle._replace(name=node.name))
-        by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
-        by_chance = [n for n in by_chance if self.top.name(n) not in idle]
-        read = self._mark_random(wanted, by_chance, undrawable, plan)
-        plan.inputs_of_draws = [name for number in read for name in self._tensors(number)]
+        random = [n for n in self.random if not trust_seeds or n not in self.repeatable]
+        random = [n for n in random if self.top.name(n) not in idle]
+        read = self._mark_random(wanted, random, not_sampled, plan)
+        plan.inputs_of_sampled = [name for number in read for name in self._tensors(number)]
         wanted += read
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
         chance = [number for number in self.random if above[number]]
-        plan.chance = [self.top.name(number) for number in chance]
-        plan.enclosed = [self.top.name(number) for number in chance if not self._is_drawable(number)]
+        plan.random_nodes = [self.top.name(number) for number in chance]
+        plan.enclosed = [self.top.name(number) for number in chance if not self._can_be_sampled(number)]
         self._add_needs(plan, above)
         plan.keeps_state = any(above[number] for number in (*self.kept, *self.repeatable))
         return plan
@@ -379,33 +379,33 @@ class Planner:
         return out
 
     def _mark_random(
-        self, wanted: list[int], by_chance: list[int], undrawable: frozenset[str], plan: FetchPlan
+        self, wanted: list[int], random: list[int], not_sampled: frozenset[str], plan: FetchPlan
     ) -> list[int]:
-        """Records which of `wanted` are random; returns the inputs of the random ops that are fed.
+        """Records which of `wanted` are random; returns the producers that the sampled random ops read.
 
-        These inputs are fetched and compared, because the random ops are fed and do not show them.
+        Their values are fetched and compared: all graphs get the same random values, which do not show wrong inputs.
         """
-        tainted = self._downstream_with_origin(by_chance)
+        tainted = self._downstream_with_origin(random)
         concerned = [number for number in wanted if number in tainted]
         if not concerned:
             return []
         above = self.top.upstream(concerned)
-        random = [number for number in by_chance if above[number]]
-        drawn = [n for n in random if self._is_drawable(n) and self.top.name(n) not in undrawable]
-        plan.draws = [name for number in drawn for name in self._tensors(number)]
-        undrawn = self._downstream_with_origin(set(random) - set(drawn))
-        plan.random = {name for number in concerned if number in undrawn for name in self._tensors(number)}
-        plan.random_ops = [self.top.name(number) for number in random if number in undrawn]
+        random = [number for number in random if above[number]]
+        sampled = [n for n in random if self._can_be_sampled(n) and self.top.name(n) not in not_sampled]
+        plan.sampled = [name for number in sampled for name in self._tensors(number)]
+        unsampled = self._downstream_with_origin(set(random) - set(sampled))
+        plan.random = {name for number in concerned if number in unsampled for name in self._tensors(number)}
+        plan.random_ops = [self.top.name(number) for number in random if number in unsampled]
         return [
             producer
-            for producer in dict.fromkeys(p for number in drawn for p in self.top.producers(number))
+            for producer in dict.fromkeys(p for number in sampled for p in self.top.producers(number))
             if producer not in tainted
             and self.top.op(producer) not in PLACEHOLDERS | {"Const", "NoOp"}
             and self._why_not(producer) is None
             and producer not in wanted
         ]
 
-    def _is_drawable(self, number: int) -> bool:
+    def _can_be_sampled(self, number: int) -> bool:
         """Returns whether a random node has one value in a run, which can be fed."""
         return self.flow.runs_once(number) and is_random(self.top.op(number))
 

@@ -13,7 +13,7 @@ from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.text import and_more, counted
-from gdsurgeon.values import Data
+from gdsurgeon.values import EXACT, Data, Tolerance, widest
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.plan import FetchPlan
@@ -39,15 +39,12 @@ class DiffersError(ValidationError):
         self.proof = proof
 
 
-def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float = 0.0) -> bool:
-    """Returns whether two tensors agree: bit for bit without a tolerance.
-
-    With `of_largest`, floats may differ by this part of the largest element of the first tensor.
-    """
-    if of_largest and not comparison.equal:
+def agrees(comparison: Comparison, tolerance: Tolerance) -> bool:
+    """Returns whether two tensors agree within `tolerance`; `comparison` was made with its rtol and atol."""
+    if tolerance.of_largest and not comparison.equal:
         found = part_of_largest(comparison)
-        return found is not None and found <= of_largest
-    return comparison.close if rtol or atol else comparison.equal
+        return found is not None and found <= tolerance.of_largest
+    return comparison.close if tolerance.rtol or tolerance.atol else comparison.equal
 
 
 def part_of_largest(comparison: Comparison) -> float | None:
@@ -211,8 +208,7 @@ class Closeness(Data):
     Attributes:
         outputs: the outputs of the last different sample, otherwise of the first sample.
         judged: whether a difference is an error; otherwise differences are only measured.
-        rtol, atol: the tolerance for floats; 0 and 0: bit for bit.
-        of_largest: the tolerance as a part of the largest element of each tensor; 0: none.
+        tolerance: by how much floats may differ.
         is_exact: whether all compared tensors are bit-identical.
         largest_difference: the largest absolute difference of all compared outputs and samples.
         largest_part: the largest difference as a part of the largest element of its tensor.
@@ -224,9 +220,7 @@ class Closeness(Data):
 
     outputs: list[OutputProof] = field(default_factory=list)
     judged: bool = True
-    rtol: float = 0.0
-    atol: float = 0.0
-    of_largest: float = 0.0
+    tolerance: Tolerance = EXACT
     is_exact: bool = True
     largest_difference: float = 0.0
     largest_part: float = 0.0
@@ -258,19 +252,19 @@ class Randomness(Data):
     """The random ops of the graphs.
 
     Attributes:
-        chance: the random ops that the outputs depend on.
+        random_nodes: the random ops that the outputs depend on.
         drawn: random ops that ran once, and whose values were fed to both graphs.
         enclosed: random ops in a loop or a function.
     """
 
-    chance: list[str] = field(default_factory=list)
+    random_nodes: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
 
-    def note_chance(self, plan: FetchPlan) -> None:
+    def note_random(self, plan: FetchPlan) -> None:
         """Records the random ops of `plan`."""
-        self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
-        self.drawn = list(dict.fromkeys(node_of(name) for name in plan.draws))
+        self.random_nodes, self.enclosed = list(plan.random_nodes), list(plan.enclosed)
+        self.drawn = list(dict.fromkeys(node_of(name) for name in plan.sampled))
 
 
 @dataclass(eq=False, repr=False)
@@ -322,6 +316,7 @@ class Proof(Measured, Randomness, Closeness, Ran):
 
     def as_json(self) -> dict[str, Json]:
         """Returns the proof for the report."""
+        rtol, atol, of_largest = self.tolerance
         return {
             "level": self.level,
             "statement": self.statement or None,
@@ -332,15 +327,15 @@ class Proof(Measured, Randomness, Closeness, Ran):
             "runtime": self.runtime or None,
             "feeds": self.feeds,
             "feed_origins": self.made,
-            "random": self.chance,
+            "random": self.random_nodes,
             "outputs": [output.as_json() for output in self.outputs],
             "compared": sum(not output.inside for output in self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
             "judged": self.judged,
-            "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
+            "tolerance": {"rtol": rtol, "atol": atol} if rtol or atol else None,
             **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
             **({"grappler": self.deployed._asdict()} if self.deployed is not None else {}),
-            **({"tolerance_of_largest": self.of_largest} if self.of_largest else {}),
+            **({"tolerance_of_largest": of_largest} if of_largest else {}),
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
@@ -370,8 +365,8 @@ class Piece(NamedTuple):
         return {"called": self.called, **{key: told[key] for key in kept}, "statement": self.shown}
 
 
-_LARGEST = ("samples", "rtol", "atol", "of_largest", "largest_part", "onednn_difference")
-_JOINED = ("equations", "parts", "skipped", "warnings", "chance", "drawn", "enclosed")
+_LARGEST = ("samples", "largest_part", "onednn_difference")
+_JOINED = ("equations", "parts", "skipped", "warnings", "random_nodes", "drawn", "enclosed")
 _BY_NAME = ("feeds", "made", "unproven", "as_graphs")
 """Fields of `Proof`: `merged` keeps the largest value, all items, or all entries."""
 
@@ -385,6 +380,7 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
     out = replace(proofs[0], outputs=[*proofs[0].outputs])
     for name in _LARGEST:
         setattr(out, name, max(getattr(proof, name) for proof in proofs))
+    out.tolerance = widest(proof.tolerance for proof in proofs)
     for name in _JOINED:
         items = [item for proof in proofs for item in getattr(proof, name)]
         setattr(out, name, items if name in ("equations", "parts") else list(dict.fromkeys(items)))

@@ -1,20 +1,24 @@
 """Proves an edit: tests each claim by execution.
 
-The way of a proof, for example of `add-preprocessing`, whose claim is a `SameGiven` with an added graph:
+A command reaches `prove` by `cli/edit.py:run_edit`, `operation/edit.py:operate`, `operation/proving.py:Proving.prove`
+and `pieces.py:prove_pieces`. The way of a proof, for example of `add-preprocessing`, whose claim is a `SameGiven` with
+an added graph:
 
-1. `prove` calls the function of each claim, here `prove_same_given` (`substituted.py`).
+1. `prove` calls `meanwhile`, which compares the graphs node by node while TensorFlow loads them; `Proving` raises its
+   faults later. Then `prove` calls the function of each claim, here `prove_same_given` (`substituted.py`).
 2. This function builds a `Trial` (`_trial`): the edited graph runs on generated feeds. The original runs on the
    preprocessed values of the edited graph. The preprocessing graph runs in isolation on the same feeds. The pairs of
    tensors that must be equal are compared.
 3. `Trial.run` (`trial.py`) loads the graphs, and runs and compares each sample. `Subject` (`subject.py`) generates the
    feeds of a graph; `plan_with` (`plan.py`) decides which outputs can run.
-4. `Trial` applies the tolerance of the claim to each pair (`rtol`, `atol`, `of_largest`), and raises `DiffersError`.
+4. `Trial` applies the tolerance of the claim to each pair (`Trial.tolerance`), and raises `DiffersError`.
    `agrees` (`proof.py`) decides whether a pair is within the tolerance.
 5. The function of the claim checks that something was compared. `merged` combines the proofs of all claims.
 
-Exact claims are tested on the graphs as they are written, with TensorFlow's default kernels. The choice of a oneDNN
-kernel depends on more than the node: whether a filter is constant, and which nodes follow. If outputs therefore differ
-by rounding, a process without oneDNN must find them bit-identical.
+Graphs run as they are written, with TensorFlow's default kernels. A claim that is `deployed`, such as those of
+simplify, has two more tests. The graphs run again after TensorFlow optimizes them. And if outputs differ by rounding, a
+process without oneDNN must find them bit-identical: the choice of a oneDNN kernel depends on more than the node, on
+whether a filter is constant, and on which nodes follow.
 """
 
 from __future__ import annotations
@@ -61,13 +65,13 @@ from gdsurgeon.proof.trial import (
     OPTIMIZED_TOLERANCE,
     ORIGINAL,
     Fetch,
-    Session,
+    ProofContext,
     Trial,
     nodes_of,
     optimized_again,
 )
 
-_PROVE: Mapping[type[Claim], Callable[[Session, Any], Trial]] = {
+_PROVE: Mapping[type[Claim], Callable[[ProofContext, Any], Trial]] = {
     Unchanged: prove_unchanged,
     SameOutputs: prove_same_outputs,
     SameShapes: prove_same_shapes,
@@ -115,7 +119,7 @@ def prove(
     """
     started = time.monotonic()
     device = executor.check_device()
-    session, claims = Session(executor, change, overrides), change.result.claims
+    context, claims = ProofContext(executor, change, overrides), change.result.claims
     with ExitStack() as at_end:
         if any(map(is_deployed, claims)):
             if not executor.is_barred(KEYS[EDITED], change.after):
@@ -130,11 +134,11 @@ def prove(
                 if trials and any(run.subject.plan.keeps_state for run in trials[-1].runs):
                     executor.load_again(ORIGINAL)
                     executor.load_again(EDITED)
-                trials.append(_proven(session, claim))
+                trials.append(_proven(context, claim))
             proof = merged([trial.proof for trial in trials])
             for claim, trial in zip(claims, trials, strict=True):
                 if is_deployed(claim) and trial.runs and trial.proof.compared:
-                    proof.deployed = worse(proof.deployed, _as_deployed(session, trial, meanwhile))
+                    proof.deployed = worse(proof.deployed, _as_deployed(context, trial, meanwhile))
         except DiffersError as differs:
             finish(differs.proof, executor, device, started)
             raise
@@ -149,19 +153,19 @@ def finish(proof: Proof, executor: Executor, device: str, started: float) -> Non
     proof.seconds = time.monotonic() - started
 
 
-def _proven(session: Session, claim: Claim) -> Trial:
+def _proven(context: ProofContext, claim: Claim) -> Trial:
     """Proves a claim; returns the trial that ran."""
     try:
-        return _PROVE[type(claim)](session, claim)
+        return _PROVE[type(claim)](context, claim)
     except NotValidatedError as error:
-        return _shown_by_graphs(session, claim, error)
+        return _shown_by_graphs(context, claim, error)
     except DiffersError as differs:
         if not is_deployed(claim):
             raise
-        return _without_onednn(session, claim, differs)
+        return _without_onednn(context, claim, differs)
 
 
-def _shown_by_graphs(session: Session, claim: Claim, error: NotValidatedError) -> Trial:
+def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedError) -> Trial:
     """Returns the proof of a claim if nothing could be compared by execution.
 
     Raises `error` if the comparison of the graphs does not show the claim, or values are random.
@@ -169,11 +173,11 @@ def _shown_by_graphs(session: Session, claim: Claim, error: NotValidatedError) -
     if error.code != "nothing-comparable" or not isinstance(claim, SameOutputs | SameGiven) or not claim.as_graphs:
         raise error
     outputs = nodes_of(new for _, new in claim.outputs) if isinstance(claim, SameGiven) else None
-    plan = session.plan(EDITED, outputs)
+    plan = context.plan(EDITED, outputs)
     if plan.random:
         raise error
     statement = claim.statement if isinstance(claim, SameGiven) else SAME
-    trial = Trial(session.executor, statement, [], [], session.both_load()).run()
+    trial = Trial(context.executor, statement, [], [], context.both_load()).run()
     trial.proof.as_graphs, trial.proof.skipped = {statement: error.message}, plan.reasons
     trial.proof.unproven = plan.unproven
     return trial
@@ -184,23 +188,22 @@ def is_deployed(claim: Claim) -> bool:
     return isinstance(claim, SameOutputs | SameGiven) and claim.deployed
 
 
-def _without_onednn(session: Session, claim: Claim, differs: DiffersError) -> Trial:
+def _without_onednn(context: ProofContext, claim: Claim, differs: DiffersError) -> Trial:
     """Proves a claim in a process without oneDNN, if the graphs differ by rounding.
 
     Raises:
         DiffersError: `differs`, if it is not rounding; or the graphs also differ without oneDNN.
     """
-    settings, proof, change = session.executor.settings, differs.proof, session.change
+    settings, proof, change = context.executor.settings, differs.proof, context.change
     found = [output.comparison for output in proof.compared]
-    is_exact = not (proof.of_largest or proof.rtol or proof.atol)
     is_rounding = all(each is None or each.equal or (each.needed or 1.0) <= OPTIMIZED_TOLERANCE for each in found)
-    if not (settings.onednn and is_exact and is_rounding):
+    if not (settings.onednn and proof.tolerance.is_exact and is_rounding):
         raise differs
     with Executor(settings._replace(onednn=False)) as other:
-        other.progress = session.executor.progress
+        other.progress = context.executor.progress
         other.load_source(ORIGINAL, change.before)
         other.load_graph(EDITED, change.after)
-        trial = _PROVE[type(claim)](session._replace(executor=other), claim)
+        trial = _PROVE[type(claim)](context._replace(executor=other), claim)
     trial.proof.onednn_difference = proof.largest_difference
     return trial
 
@@ -216,7 +219,7 @@ MANY_BYTES = 64 << 20
 """
 
 
-def _as_deployed(session: Session, trial: Trial, meanwhile: Callable[[], object]) -> Deployed:
+def _as_deployed(context: ProofContext, trial: Trial, meanwhile: Callable[[], object]) -> Deployed:
     """Compares the graphs again after TensorFlow optimizes them, on the first feed of a trial that showed them equal.
 
     The original of a large graph runs as written. If the graphs then differ, or keep state, both are optimized:
@@ -225,46 +228,48 @@ def _as_deployed(session: Session, trial: Trial, meanwhile: Callable[[], object]
     Raises:
         ValidationError: the optimized graph does not run, or they differ by more than the optimizer may cause.
     """
-    before = session.change.before
+    before = context.change.before
     is_large = before.node_count > MANY_NODES or before.source.size > MANY_BYTES
     try:
         if is_large and not any(run.subject.plan.keeps_state for run in trial.runs):
             with suppress(DiffersError):
-                return _compared(session, trial, [EDITED], meanwhile)
-        session.executor.load_source(KEYS[ORIGINAL], before, optimize=True)
-        return _compared(session, trial, [ORIGINAL, EDITED], meanwhile)
+                return _compared(context, trial, [EDITED], meanwhile)
+        context.executor.load_source(KEYS[ORIGINAL], before, optimize=True)
+        return _compared(context, trial, [ORIGINAL, EDITED], meanwhile)
     except DiffersError as differs:
         differs.code = "optimizer-differs"
         differs.message += "; without TensorFlow's optimizer they are equal, so the optimizer causes the difference"
         raise
 
 
-def _compared(session: Session, trial: Trial, optimized: Collection[str], meanwhile: Callable[[], object]) -> Deployed:
+def _compared(
+    context: ProofContext, trial: Trial, optimized: Collection[str], meanwhile: Callable[[], object]
+) -> Deployed:
     """Returns how the graphs compare if those in `optimized` are optimized. Raises ValidationError.
 
     A fetched tensor is not optimized away. Grappler also merges nodes although an inner tensor of the merged nodes is
     fetched. Sites are therefore neither compared nor fetched.
     """
-    pairs = [replace(pair, exact=False) for pair in trial.pairs if not pair.site]
-    needed: set[object] = {end for pair in pairs for end in (pair.mine, pair.theirs)}
+    pairs = [replace(pair, tolerance=None) for pair in trial.pairs if not pair.site]
+    needed: set[object] = {end for pair in pairs for end in (pair.expected, pair.actual)}
     needed |= {source for run in trial.runs for source in run.fed.values()}
     runs = []
     for run in trial.runs:
         subject, plan = copy(run.subject), run.subject.plan
-        subject.executor = session.executor
+        subject.executor = context.executor
         subject.key = KEYS[subject.key] if subject.key in optimized else subject.key
         subject.plan = plan.only({name for name in plan.fetches if Fetch(run.name, name) in needed})
         runs.append(replace(run, subject=subject))
     is_both = ORIGINAL in optimized
     again = optimized_again(trial)
-    again.executor, again.runs, again.pairs, again.samples = session.executor, runs, pairs, 1
-    again.loads = {KEYS[key]: what for key, what in session.both_load().items() if key in optimized}
-    again.steady, again.meanwhile = trial.steady if is_both else None, meanwhile
+    again.executor, again.runs, again.pairs, again.samples = context.executor, runs, pairs, 1
+    again.loads = {KEYS[key]: what for key, what in context.both_load().items() if key in optimized}
+    again.varying_run, again.meanwhile = trial.varying_run if is_both else None, meanwhile
     try:
         proof = again.run().proof
     except NotValidatedError as error:
         return Deployed(OPTIMIZED_TOLERANCE, why_not=error.message, is_both=is_both)
-    compared, is_exact, largest = len(proof.compared), proof.is_exact, proof.of_largest
+    compared, is_exact, largest = len(proof.compared), proof.is_exact, proof.tolerance.of_largest
     if largest:
         return Deployed(largest, proof.largest_part, compared, "", True, is_exact, is_both)
     return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, compared, "", False, is_exact, is_both)

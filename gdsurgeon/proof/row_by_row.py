@@ -22,21 +22,22 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     FeedSource,
     Fetch,
+    ProofContext,
     RunRefused,
     SameFeed,
-    Session,
     Trial,
     TrialRun,
-    chance_reasons,
     nodes_of,
+    random_reasons,
 )
 from gdsurgeon.runtime.protocol import OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor, joined_tensors
 from gdsurgeon.select import depends_on_feeds
+from gdsurgeon.values import Tolerance
 
 MOST_ROWS = 3
 """The number of different rows; a larger batch repeats them."""
-RTOL, ATOL = 1e-3, 1e-4
+TOLERANCE = Tolerance(1e-3, 1e-4)
 """By how much a row may differ: kernels sum in a different order in a different batch."""
 MOST_SEARCHED = 2000
 """The number of tensors in the search for the first node that mixes rows."""
@@ -44,25 +45,25 @@ SEARCHED_AT_ONCE = 100
 BATCH = "batch"
 
 
-def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
+def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     """Proves that all rows as a batch of the edited graph return the values of each row separately.
 
     Raises:
         EditError: the edited graph does not accept the batch, or mixes rows; the error names the first node that does.
     """
-    change, executor = session.change, session.executor
+    change, executor = context.change, context.executor
     key, alone = (EDITED, change.after) if claim.alone else (ORIGINAL, change.before)
-    plan, inside = same_outputs_plan(session, SameOutputs())
-    if plan.draws or claim.alone:  # each row would need its own random values
-        plan = session.plan(key, nodes_of(plan.fetches), undrawable=nodes_of(plan.draws))
-    overrides = session.overrides_before()
+    plan, inside = same_outputs_plan(context, SameOutputs())
+    if plan.sampled or claim.alone:  # each row would need its own random values
+        plan = context.plan(key, nodes_of(plan.fetches), not_sampled=nodes_of(plan.sampled))
+    overrides = context.overrides_before()
     overrides = overrides.only({*overrides.names()} - {*claim.inputs})
     overrides.archive = None if claim.inputs else overrides.archive
     names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]
     subjects = [
         # Inputs without a batch get the feeds of the first row.
-        Subject(executor, key, alone, plan=plan, overrides=overrides, name=name, salt=salt, batches=False)
-        for name, salt in zip(names, ["", *names[1:]], strict=True)
+        Subject(executor, key, alone, plan=plan, overrides=overrides, name=name, seed_suffix=seed_suffix, batches=False)
+        for name, seed_suffix in zip(names, ["", *names[1:]], strict=True)
     ]
     first, rows = subjects[0], [names[number % len(names)] for number in range(claim.rows)]
     batch = Subject(executor, EDITED, change.after, plan=FetchPlan(plan.groups), name=BATCH, batches=False)
@@ -78,28 +79,28 @@ def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
             executor, {row: trial.result(Fetch(row, tensor), sample) for row in rows}, rows, info.shape
         )
 
-    def blame(refused: RunRefused) -> GdsurgeonError:
+    def on_refusal(refused: RunRefused) -> GdsurgeonError:
         text = f"the graph does not accept a batch of {claim.rows} times its size: {refused.text}"
         return EditError(text, code="rows-mixed", advice="no-batch-check")
 
     stacked = {name: stacked_feeds(name) for name in claim.inputs if name in first.feedable}
     runs = [TrialRun(row, shared if row is not first else {}) for row in subjects]
-    runs.append(TrialRun(batch, shared | stacked, change.called, blame))
+    runs.append(TrialRun(batch, shared | stacked, change.called, on_refusal))
     topology = topology_of(change.after)
     fed = depends_on_feeds(topology)
     fixed = [name for name in plan.fetches if not fed[topology.id_of(change.after[node_of(name)])]]
-    reasons = dict.fromkeys(fixed, "depends only on shapes and constants") | chance_reasons(plan)
+    reasons = dict.fromkeys(fixed, "depends only on shapes and constants") | random_reasons(plan)
     pairs = [ComparedPair(name, name, stacked_values(name), Fetch(BATCH, name), reasons.get(name, ""),
                           inside=node_of(name) in inside) for name in plan.fetches]  # fmt: skip
     statement = f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)"
     samples = executor.settings.samples
-    trial = Trial(executor, statement, runs, pairs, session.both_load(), first.name, samples, RTOL, ATOL)
+    trial = Trial(executor, statement, runs, pairs, context.both_load(), first.name, samples, TOLERANCE)
     trial.skipped, trial.shown, trial.stops = plan.reasons, False, True
     try:
         for _ in trial.each_sample():
             trial.proof.batches = sorted({*trial.proof.batches, claim.rows})
     except DiffersError as differs:
-        node = _first_mixing(session, claim, trial, key, rows)
+        node = _first_mixing(context, claim, trial, key, rows)
         where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
         raise EditError(
             f"the rows of a batch affect each other{where}",
@@ -138,28 +139,28 @@ def _stacked(executor: Executor, places: Mapping[str, Result], names: Sequence[s
     return joined_tensors(rows, (fitting or axes)[0]) if axes else first
 
 
-def _searched(session: Session, claim: RowByRow, wrong: Sequence[str]) -> Iterator[list[str]]:
+def _searched(context: ProofContext, claim: RowByRow, wrong: Sequence[str]) -> Iterator[list[str]]:
     """Yields the fetchable floats between the inputs and the wrong outputs in topological order."""
-    graph = session.change.after
+    graph = context.change.after
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph[name]) for name in wrong], control=False)
     below = forward_walk(topology, [topology.id_of(graph[name]) for name in claim.inputs])
     between = [number for number in topological_order(topology) if above[number] and below[number]]
     nodes = [topology.node(number) for number in between]
-    nodes = [n for n in nodes if n.name in session.change.before and any(map(is_inexact, n.output_dtypes or ()))]
+    nodes = [n for n in nodes if n.name in context.change.before and any(map(is_inexact, n.output_dtypes or ()))]
     for start in range(0, min(len(nodes), MOST_SEARCHED), SEARCHED_AT_ONCE):
         part = [node.name for node in nodes[start : start + SEARCHED_AT_ONCE]]
         order = {name: place for place, name in enumerate(part)}
-        fetches = plan_with(session.executor.settings, graph, part).fetches
+        fetches = plan_with(context.executor.settings, graph, part).fetches
         tensors = [name for name in fetches if node_of(name) in order]
         yield sorted(tensors, key=lambda name: order[node_of(name)])
 
 
-def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, rows: Sequence[str]) -> Node | None:
+def _first_mixing(context: ProofContext, claim: RowByRow, trial: Trial, key: str, rows: Sequence[str]) -> Node | None:
     """Returns the first node in topological order whose floats differ between the batch and the rows."""
     assert trial.failure is not None
-    executor = session.executor
-    for tensors in _searched(session, claim, nodes_of(output.after for output in trial.failure.wrong)):
+    executor = context.executor
+    for tensors in _searched(context, claim, nodes_of(output.after for output in trial.failure.wrong)):
         try:
             for row in {*rows}:
                 executor.run(key, f"{row} searched", trial.fed[row], tensors)
@@ -173,8 +174,8 @@ def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, row
         ]
         executor.put("rows searched", expected)
         pairs = [(place, place) for place in range(len(tensors))]
-        found = executor.compare("rows searched", "batch searched", pairs, rtol=RTOL, atol=ATOL)
+        found = executor.compare("rows searched", "batch searched", pairs, TOLERANCE)
         for tensor, comparison in zip(tensors, found, strict=True):
-            if not agrees(comparison, RTOL, ATOL):
-                return session.change.after[node_of(tensor)]
+            if not agrees(comparison, TOLERANCE):
+                return context.change.after[node_of(tensor)]
     return None

@@ -37,15 +37,16 @@ from gdsurgeon.proof.trial import (
     ORIGINAL,
     ComparedPair,
     Fetch,
+    ProofContext,
     RunRefused,
     SameFeed,
-    Session,
     Trial,
     TrialRun,
-    chance_reasons,
     nodes_of,
+    random_reasons,
 )
 from gdsurgeon.text import counted, listed, named
+from gdsurgeon.values import EXACT
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
 
@@ -53,7 +54,7 @@ MOST_FETCHED = 100
 """The number of tensors of `SameOutputs.finite` that are fetched after a difference."""
 
 
-def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
+def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
     """Proves that the outputs of both graphs, and the other tensors of the claim, are equal.
 
     If the original does not run, `even_alone` proves only that the edited graph runs. If outputs depend on random ops
@@ -61,32 +62,32 @@ def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
     """
     others = [as_written()] if claim.as_written else []
     if others:
-        load_with(session, others)
-    plan, inside = same_outputs_plan(session, claim)
-    trial = side_by_side(session, plan, claim, inside)
+        load_with(context, others)
+    plan, inside = same_outputs_plan(context, claim)
+    trial = side_by_side(context, plan, claim, inside)
     if not claim.judged:
-        trial.judged, trial.steady = False, None
+        trial.judged, trial.varying_run = False, None
         return trial.run()
-    seeds = _with_one_seed(session.change.after) if plan.random else []
+    seeds = _with_one_seed(context.change.after) if plan.random else []
     try:
         if seeds or claim.even_alone:
-            session.executor.loaded(ORIGINAL)
+            context.executor.loaded(ORIGINAL)
         return _judged(trial.run(), claim)
     except DiffersError as differs:
-        raise _outside_domain(session, claim, trial, differs) if claim.finite else differs from differs.__cause__
+        raise _outside_domain(context, claim, trial, differs) if claim.finite else differs from differs.__cause__
     except (Refused, NotValidatedError) as error:
         if not (seeds or claim.even_alone):
             raise
         why = trial.reason(error)
     if not seeds:
-        return prove_alone(session, why)
+        return prove_alone(context, why)
     # Random ops in functions cannot be fed. Graphs that differ may have sampled in a different order.
-    load_with(session, [*others, *seeds])
-    plan, inside = same_outputs_plan(session, claim)
+    load_with(context, [*others, *seeds])
+    plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
-    plan = replace(plan, random=set(), draws=[], chance=[], enclosed=[])
-    again = side_by_side(session, plan, claim, inside)
-    again.warnings, again.steady = [f"{names}: random; both graphs run with the same seed"], None
+    plan = replace(plan, random=set(), sampled=[], random_nodes=[], enclosed=[])
+    again = side_by_side(context, plan, claim, inside)
+    again.warnings, again.varying_run = [f"{names}: random; both graphs run with the same seed"], None
     try:
         return _judged(again.run(), claim)
     except DiffersError as differs:
@@ -94,17 +95,17 @@ def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
 
 
 def _judged(trial: Trial, claim: SameOutputs) -> Trial:
-    if not any(pair.excuse for pair in trial.pairs):
+    if not any(pair.accepted_because for pair in trial.pairs):
         something_compared(trial.proof, by_sites=not claim.may_differ)
     return trial
 
 
-def _outside_domain(session: Session, claim: SameOutputs, trial: Trial, differs: DiffersError) -> GdsurgeonError:
+def _outside_domain(context: ProofContext, claim: SameOutputs, trial: Trial, differs: DiffersError) -> GdsurgeonError:
     """Returns the error for outputs that differ; nothing is shown if `claim` does not hold for the fed values.
 
     Tensors inside loops cannot be fetched; the tensors that they are computed from are fetched instead.
     """
-    executor, names = session.executor, _fetchable(session.change.before, claim.finite)
+    executor, names = context.executor, _fetchable(context.change.before, claim.finite)
     result = "values that must be finite"
     executor.run(ORIGINAL, result, trial.fed[ORIGINAL], names)
     bad = [n for n, found in zip(names, executor.statistics(result), strict=True) if found.nan or found.infinite]
@@ -132,11 +133,11 @@ def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
     return found[:MOST_FETCHED]
 
 
-def prove_alone(session: Session, why: str) -> Trial:
+def prove_alone(context: ProofContext, why: str) -> Trial:
     """Proves that the edited graph runs, because the original does not run here, for the reason `why`."""
-    trial = _unchanged(session, is_measured=False)
+    trial = _unchanged(context, is_measured=False)
     trial.runs, trial.loads = [replace(trial.runs[-1], fed={})], {EDITED: "the result does not load"}
-    trial.warnings = [f"{session.change.name} does not run here, so nothing can be compared: {printable(why)}"]
+    trial.warnings = [f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"]
     for pair in trial.pairs:
         pair.reason = "the original does not run here"
     return trial.run()
@@ -145,31 +146,31 @@ def prove_alone(session: Session, why: str) -> Trial:
 # -- both graphs on the same feeds ----------------------------------------------------------------------------
 
 
-def deciding(session: Session, outputs: Iterable[str]) -> list[str]:
+def deciding(context: ProofContext, outputs: Iterable[str]) -> list[str]:
     """Returns the nodes of the original by which `outputs` are decided, if they exist after the edit."""
-    nodes = deciding_nodes(session.change.before[name] for name in dict.fromkeys(outputs))
-    return [node.name for node in nodes if session.has_after(node.name)]
+    nodes = deciding_nodes(context.change.before[name] for name in dict.fromkeys(outputs))
+    return [node.name for node in nodes if context.has_after(node.name)]
 
 
-def same_outputs_plan(session: Session, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
+def same_outputs_plan(context: ProofContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
     """Returns the plan of the original, and its nodes that are not outputs."""
-    change = session.change
+    change = context.change
     intent, after = change.intent, change.after
     served = dict.fromkeys(node.name for node in output_nodes(change.before))
-    inside = deciding(session, served)
+    inside = deciding(context, served)
     if claim.may_differ:  # folds are sites; tensors that outputs are chosen from, and that no fold changed, decide
         sites = [site for each in change.result.claims if isinstance(each, SameSites) for site in each.sites]
         changed = nodes_of(old for site in sites for old, _ in site.outputs)
         inside += {*chosen_from(change.before, picks=True)} & {*claim.also} - {*changed}
     plan = plan_with(
-        session.executor.settings,
+        context.executor.settings,
         change.before,
         list(dict.fromkeys([*served, *claim.also, *inside])),
-        undrawable=frozenset(intent.removed),
+        not_sampled=frozenset(intent.removed),
         idle=frozenset(claim.idle),
     )
-    barred = barred_counterparts(session, plan) | {
-        name: why for name, why in claim.except_for.items() if name in plan.fetches and not session.has_after(name)
+    barred = barred_counterparts(context, plan) | {
+        name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
     }
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
     plan.skipped = skipped + [Obstacle(reason, name=name) for name, reason in barred.items()]
@@ -187,80 +188,78 @@ def same_outputs_plan(session: Session, claim: SameOutputs) -> tuple[FetchPlan, 
     return plan.only(kept), {name for name in inside if name not in served}
 
 
-def barred_counterparts(session: Session, plan: FetchPlan) -> dict[str, str]:
+def barred_counterparts(context: ProofContext, plan: FetchPlan) -> dict[str, str]:
     """Returns the counterparts that must not run, if the edit may have added dependencies on ops."""
-    intent = session.change.intent
+    intent = context.change.intent
     is_safe = not (intent.added or intent.changed or intent.functions.added or intent.functions.changed)
-    return {} if is_safe else session.barred(plan.fetches)
+    return {} if is_safe else context.barred(plan.fetches)
 
 
-def side_by_side(session: Session, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = ()) -> Trial:
+def side_by_side(context: ProofContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = ()) -> Trial:
     """Returns the trial of the fetches of `plan`, a plan of the original; `inside` are nodes that are not outputs.
 
     The edited graph runs on the feeds of the original. The report has the names of the inputs after the edit.
     """
-    change, after = session.change, session.after
-    original = session.original(plan)
+    change, after = context.change, context.after
+    original = context.original(plan)
     sites = {*claim.also} - {*inside} - {node.name for node in output_nodes(change.before)}
-    reasons = chance_reasons(plan) | ({} if claim.may_differ else dict(claim.except_for))
+    reasons = random_reasons(plan) | ({} if claim.may_differ else dict(claim.except_for))
     pairs: list[ComparedPair] = []
     for name in plan.fetches:
         node = node_of(name)
         pair = ComparedPair(name, after(name), Fetch(ORIGINAL, name), Fetch(EDITED, after(name)), reasons.get(name, ""))
-        pair.inside, pair.site = node in inside or name in plan.inputs_of_draws, node in sites
-        pair.excuse = claim.except_for.get(name, "") if claim.may_differ else ""
+        pair.inside, pair.site = node in inside or name in plan.inputs_of_sampled, node in sites
+        pair.accepted_because = claim.except_for.get(name, "") if claim.may_differ else ""
         pairs.append(pair)
-    edited = Subject(session.executor, EDITED, change.after, plan=_edited_plan(session, plan))
+    edited = Subject(context.executor, EDITED, change.after, plan=_edited_plan(context, plan))
     fed = {after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
     intent = change.intent
     trial = Trial(
-        session.executor,
+        context.executor,
         f"edited(x) == original(x){' under the new names' if intent.renamed or intent.moved else ''}",
         [
             TrialRun(original, reported_as={spec.name: after(spec.name) for spec in original.specs}),
-            TrialRun(edited, fed, accused=change.called, alongside=ORIGINAL),
+            TrialRun(edited, fed, edited_name=change.called, alongside=ORIGINAL),
         ],
         pairs,
-        session.both_load(),
-        samples=original.calls,
-        rtol=claim.rtol,
-        atol=claim.atol,
-        of_largest=claim.of_largest,
+        context.both_load(),
+        samples=original.needed_samples,
+        tolerance=claim.tolerance,
         skipped=plan.reasons,
-        steady=ORIGINAL,
+        varying_run=ORIGINAL,
     )
-    only_downstream(session, trial)
+    only_downstream(context, trial)
     return trial
 
 
-def _edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
+def _edited_plan(context: ProofContext, original: FetchPlan) -> FetchPlan:
     """Returns the plan of the edited graph: the counterparts of the plan of the original."""
-    groups = [[session.after(name) for name in names] for names in original.groups]
+    groups = [[context.after(name) for name in names] for names in original.groups]
     assigned: list[Assigned] = []
     if original.assigned:
         nodes = nodes_of(tensor for names in groups for tensor in names)
-        seeds = {session.after(found.variable): found.seed for found in original.assigned}
-        own = session.plan(EDITED, (name for name in nodes if name in session.change.after)).assigned
+        seeds = {context.after(found.variable): found.seed for found in original.assigned}
+        own = context.plan(EDITED, (name for name in nodes if name in context.change.after)).assigned
         assigned = [found._replace(seed=seeds.get(found.variable, found.seed)) for found in own]
-    initializers = [session.after(name) for name in original.initializers if session.has_after(name)]
+    initializers = [context.after(name) for name in original.initializers if context.has_after(name)]
     return FetchPlan(groups, initializers=initializers, assigned=assigned)
 
 
-def only_downstream(session: Session, trial: Trial) -> None:
+def only_downstream(context: ProofContext, trial: Trial) -> None:
     """Requires exact equality of tensors that do not depend on the edit."""
-    if trial.rtol or trial.atol or trial.of_largest:
-        reached = reached_after(session)
+    if not trial.tolerance.is_exact:
+        reached = reached_after(context)
         for pair in trial.pairs:
-            pair.exact = node_of(pair.after) not in reached
+            pair.tolerance = None if node_of(pair.after) in reached else EXACT
 
 
-def reached_after(session: Session) -> AbstractSet[str]:
+def reached_after(context: ProofContext) -> AbstractSet[str]:
     """Returns the nodes of the edited graph that the edit added or changed, and the nodes that depend on them."""
-    intent = session.change.intent
+    intent = context.change.intent
     names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
     others = [*intent.functions.added, *intent.functions.changed]
-    names += [node.name for node in calling(session.change.after, others)] if others else []
-    return depending_on(session.change.after, names)
+    names += [node.name for node in calling(context.change.after, others)] if others else []
+    return depending_on(context.change.after, names)
 
 
 def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
@@ -268,7 +267,7 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
 
     Inner tensors at sites count if `by_sites` is true; None: unless differences are parts of the largest element.
     """
-    sites = not proof.of_largest if by_sites is None else by_sites
+    sites = not proof.tolerance.of_largest if by_sites is None else by_sites
     if not any(not o.inside or (o.site and sites) for o in proof.compared):
         found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
         reasons = joined("; ", found or ["no output has a counterpart that can be run"])
@@ -297,38 +296,38 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
 # -- no claim about values that the edit changes --------------------------------------------------------------
 
 
-def prove_unchanged(session: Session, claim: Unchanged) -> Trial:
+def prove_unchanged(context: ProofContext, claim: Unchanged) -> Trial:
     """Proves an edit that changes values on purpose: the other outputs are the same; differences can be measured."""
-    trial = _unchanged(session, is_measured=claim.measured)
+    trial = _unchanged(context, is_measured=claim.measured)
     if not claim.measured:
         return trial.run()
     try:
-        session.executor.loaded(EDITED)
+        context.executor.loaded(EDITED)
         return trial.run()
     except (Refused, NotValidatedError) as error:
-        return prove_alone(session, trial.reason(error))
+        return prove_alone(context, trial.reason(error))
 
 
-def _unchanged(session: Session, *, is_measured: bool) -> Trial:
+def _unchanged(context: ProofContext, *, is_measured: bool) -> Trial:
     """Returns the trial; the edited graph has its own plan, because it may need other inputs and other ops."""
-    change = session.change
+    change = context.change
     before, after, intent = change.before, change.after, change.intent
     served = [node.name for node in output_nodes(before)]
-    inside = [name for name in deciding(session, served) if name not in served] if is_measured else []
+    inside = [name for name in deciding(context, served) if name not in served] if is_measured else []
     # The edit may have fixed the batch of one input.
-    original = session.original(session.plan(ORIGINAL, [*served, *inside]), batches=False)
-    names = [*map(session.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
-    plan = session.plan(EDITED, (name for name in names if name in after))
-    overrides = session.overrides_before()
-    edited = Subject(session.executor, EDITED, after, plan=plan, overrides=overrides, batches=False)
+    original = context.original(context.plan(ORIGINAL, [*served, *inside]), batches=False)
+    names = [*map(context.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
+    plan = context.plan(EDITED, (name for name in names if name in after))
+    overrides = context.overrides_before()
+    edited = Subject(context.executor, EDITED, after, plan=plan, overrides=overrides, batches=False)
     touched = [*(slot.node for slot in intent.rewired), *intent.changed]
     if intent.functions.changed:
         touched += [node.name for node in calling(before, intent.functions.changed)]
     changed = {name for name in touched if before.find(name) is not None}
-    reached = depending_on(before, changed) | reached_after(session)
-    decided = {session.after(name) for name in inside}
-    reasons = chance_reasons(plan) | chance_reasons(original.plan)
-    old_names = {session.after(name): name for name in original.plan.fetches}
+    reached = depending_on(before, changed) | reached_after(context)
+    decided = {context.after(name) for name in inside}
+    reasons = random_reasons(plan) | random_reasons(original.plan)
+    old_names = {context.after(name): name for name in original.plan.fetches}
     pairs: list[ComparedPair] = []
     for name in plan.fetches:
         node, old = node_of(name), old_names.get(name)
@@ -337,23 +336,23 @@ def _unchanged(session: Session, *, is_measured: bool) -> Trial:
             pair.reason, pair.measured = "downstream of the edit", is_measured and old is not None
         elif not pair.reason and old is None:
             pair.reason = "not an output before"
-        pair.mine = Fetch(ORIGINAL, pair.before) if pair.measured or not pair.reason else None
+        pair.expected = Fetch(ORIGINAL, pair.before) if pair.measured or not pair.reason else None
         pairs.append(pair)
 
-    def blame(refused: RunRefused) -> GdsurgeonError:
+    def on_refusal(refused: RunRefused) -> GdsurgeonError:
         """Returns the error for an edited graph that does not run; the edit is wrong if the original runs."""
-        if refused.error is None or run.fed or session.original_runs():
+        if refused.error is None or run.fed or context.original_runs():
             return ValidationError(f"the result does not run: {refused.text}", code="does-not-run")
         return refused.error
 
-    run = TrialRun(edited, accused=change.called, blame=blame)
+    run = TrialRun(edited, edited_name=change.called, on_refusal=on_refusal)
     runs = [run]
-    if any(pair.mine is not None for pair in pairs):
+    if any(pair.expected is not None for pair in pairs):
         # The edit may have changed the shape of an input, so a changed input gets a feed of its own.
         run.fed = {n: SameFeed(ORIGINAL, n) for n in original.feedable if node_of(n) not in changed}
         runs = [TrialRun(original), run]
     statement = "outputs not downstream of the edit == original(x)"
-    trial = Trial(session.executor, statement, runs, pairs, session.both_load(), EDITED, edited.calls)
+    trial = Trial(context.executor, statement, runs, pairs, context.both_load(), EDITED, edited.needed_samples)
     trial.skipped = plan.reasons
     return trial
 
@@ -368,24 +367,24 @@ _SHAPED_BY_VALUES = re.compile(
 """Ops whose output shapes can depend on the values of their inputs."""
 
 
-def prove_same_shapes(session: Session, claim: SameShapes) -> Trial:
+def prove_same_shapes(context: ProofContext, claim: SameShapes) -> Trial:
     """Proves that the outputs have the dtypes and shapes of the original on the same feeds."""
     del claim  # it has no fields
-    plan, inside = same_outputs_plan(session, SameOutputs())
-    trial = side_by_side(session, plan.only({*plan.fetches} - inside), SameOutputs())
+    plan, inside = same_outputs_plan(context, SameOutputs())
+    trial = side_by_side(context, plan.only({*plan.fetches} - inside), SameOutputs())
     trial.statement = "dtypes and shapes of edited(x) == dtypes and shapes of original(x)"
-    trial.steady, trial.runs[1].blame = None, _without_weights
+    trial.varying_run, trial.runs[1].on_refusal = None, _without_weights
     for pair in trial.pairs:
         pair.reason = SAME_SHAPE
-    graph = session.change.before
+    graph = context.change.before
     shaping = [op for op in op_counts(graph) if _SHAPED_BY_VALUES.search(op) or op in graph.functions]
     by_values = depending_on(graph, [node.name for node in graph.nodes() if node.op in shaping])
     try:
-        session.executor.loaded(ORIGINAL)
+        context.executor.loaded(ORIGINAL)
         for sample in trial.each_sample():
             _compare_shapes(trial, by_values, sample)
     except (Refused, NotValidatedError) as error:
-        return prove_alone(session, trial.reason(error))
+        return prove_alone(context, trial.reason(error))
     return trial
 
 
@@ -393,8 +392,8 @@ def _compare_shapes(trial: Trial, by_values: AbstractSet[str], sample: int) -> N
     """Raises DiffersError if an output does not have the dtype and shape of the original."""
     wrong = []
     for pair, output in zip(trial.pairs, trial.proof.outputs, strict=True):
-        assert isinstance(pair.mine, Fetch)
-        old, new = trial.given(pair.mine), trial.given(pair.theirs)
+        assert isinstance(pair.expected, Fetch)
+        old, new = trial.info(pair.expected), trial.info(pair.actual)
         if (old.dtype, len(old.shape)) == (new.dtype, len(new.shape)) and node_of(pair.before) in by_values:
             output.reason = SAME_SHAPE if old.shape == new.shape else "its size depends on values"
         elif (old.dtype, old.shape) != (new.dtype, new.shape):
@@ -425,7 +424,7 @@ Attrs = tuple[Collection[str], Mapping[str, AttrValue]]
 def as_written() -> Attrs:
     """Returns the attributes of function calls that are not optimized separately.
 
-    By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
+    By default, a call optimizes its function in its first run, even if the context does not optimize. The results are
     then rounded differently from the same nodes outside a function.
     """
     return CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}
@@ -442,19 +441,19 @@ def _with_one_seed(graph: Graph) -> list[Attrs]:
     return out
 
 
-def load_with(session: Session, others: Sequence[Attrs]) -> None:
+def load_with(context: ProofContext, others: Sequence[Attrs]) -> None:
     """Loads both graphs again with other attributes, under the same keys. The edited graph must have loaded.
 
     Raises:
         ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.
     """
-    change, executor = session.change, session.executor
+    change, executor = context.change, context.executor
     for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
         plain = from_bytes(read_chunks(graph.chunks()), graph.source_name)
         for ops, values in others:
             _set_attrs(plain, ops, values)
         if plain.is_edited or plain.functions.is_changed:
-            await_loaded(executor, key, session.both_load()[key])
+            await_loaded(executor, key, context.both_load()[key])
             executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
 
 

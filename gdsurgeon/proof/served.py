@@ -44,11 +44,11 @@ from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import named
-from gdsurgeon.values import Closing
+from gdsurgeon.values import Closing, Tolerance
 from gdsurgeon.wire.protos import AttrValue, SavedConcreteFunction, SignatureDef
 from gdsurgeon.wire.write import read_chunks
 
-RTOL, ATOL = 1e-4, 1e-5
+_TOLERANCE = Tolerance(1e-4, 1e-5)
 """By how much floats may differ: functions are compiled and placed separately."""
 LOADER = "tf.saved_model.load"
 
@@ -253,21 +253,21 @@ def _run(
     assert serving is not None
     served = serving.signatures[key]
     plan = plan_with(executor.settings, graph, nodes_of((*served.outputs.values(), *more)))
-    plan = replace(plan, groups=[[*served.tensors, *more]], inputs_of_draws=[])
+    plan = replace(plan, groups=[[*served.tensors, *more]], inputs_of_sampled=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(executor, loaded, graph, plan=plan, overrides=overrides, name=f"{LOADER} {key}")
-    subject.leave(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
+    subject.keep_defaults(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
     executor.load_again(loaded)
     subject.initialize()
-    subject.start(0, {})
+    subject.run(0, {})
     results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(plan.groups[0])}
     inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
     outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
     others = {tensor: results[tensor] for tensor in more}
-    return _Run(SignatureCall(key, inputs), outputs, others, bool(plan.chance), plan.keeps_state)
+    return _Run(SignatureCall(key, inputs), outputs, others, bool(plan.random_nodes), plan.keeps_state)
 
 
 def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
@@ -300,7 +300,7 @@ def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[s
         return []
     source, other = run.outputs[names[0]].result_id, found[names[0]].result_id
     pairs = [(run.outputs[name].index, found[name].index) for name in names]
-    comparisons = executor.compare(source, other, pairs, rtol=RTOL, atol=ATOL)
+    comparisons = executor.compare(source, other, pairs, _TOLERANCE)
     return [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
 
 

@@ -76,7 +76,7 @@ class Subject:
         name: of its runs; '': `key`.
         bound: placeholders that other code feeds.
         picture: height and width of images for string inputs; None: any.
-        salt: changes the values, compared with inputs of the same name.
+        seed_suffix: changes the values, compared with inputs of the same name.
         batches: whether every other sample is a batch of two if the shapes allow it.
         defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
             keep their default in all samples, unless the user gives values.
@@ -93,7 +93,7 @@ class Subject:
         name: str = "",
         bound: frozenset[str] = frozenset(),
         picture: tuple[int, int] | None = None,
-        salt: str = "",
+        seed_suffix: str = "",
         batches: bool = True,
         defaults: bool = True,
     ) -> None:
@@ -103,7 +103,7 @@ class Subject:
         self.name = name or key
         self.graph = graph
         self.plan = plan if plan is not None else plan_with(executor.settings, graph)
-        self._picture, self._salt = picture, salt
+        self._picture, self._seed_suffix = picture, seed_suffix
         given = set(overrides.names())
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
@@ -124,7 +124,7 @@ class Subject:
         self.variables = [found for name in self.plan.variables if (found := variable_spec(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # the message if TensorFlow refused all feeds
-        self.culprit = ""  # the node in this message
+        self.failing_node = ""  # the node in this message
         self.batch = 1  # of the last sample
         self.unfed: Collection[str] = ()  # inputs that keep their defaults, as in other runs of the trial
         self._wide = True  # whether floats are of either sign on every second sample
@@ -134,7 +134,7 @@ class Subject:
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
-    def leave(self, names: Collection[str]) -> None:
+    def keep_defaults(self, names: Collection[str]) -> None:
         """Leaves inputs with a default at this default in all samples, unless the user gave values."""
         self.specs = [spec for spec in self.specs if spec.name not in self.optional or spec.name not in names]
         self.optional -= {*names}
@@ -143,7 +143,7 @@ class Subject:
     def feedable(self) -> list[str]:
         """The tensors that are fed: inputs, variables, and outputs of random ops."""
         names = [spec.name for spec in self.specs] + [variable.name for variable in self.variables]
-        return [*names, *self.paths, *self.plan.draws]
+        return [*names, *self.paths, *self.plan.sampled]
 
     @property
     def samples(self) -> int:
@@ -156,7 +156,7 @@ class Subject:
     @property
     def _fed_samples(self) -> int:
         """The number of samples that feed all inputs."""
-        if not (self.variables or self.plan.draws) and all(len(spec.given) == 1 for spec in self.specs):
+        if not (self.variables or self.plan.sampled) and all(len(spec.given) == 1 for spec in self.specs):
             return 1  # a second sample would be the same
         given = [len(spec.given) for spec in self.specs if spec.name not in self.optional]
         if self.optional:
@@ -164,17 +164,17 @@ class Subject:
         return max(given) if given and all(given) else self.executor.settings.samples
 
     @property
-    def calls(self) -> int:
+    def needed_samples(self) -> int:
         """The number of useful samples for comparing two graphs: state of a graph shows in the second run."""
         return max(self.samples, 2) if self.plan.keeps_state else self.samples
 
-    def hold_batch(self) -> bool:
+    def fix_batch(self) -> bool:
         """Makes all further samples batches of one; returns False if they are anyway."""
         varied, self._varies_batch = self._varies_batch, False
         self._ways = {sample: way for sample, way in self._ways.items() if way.batch == 1}
         return varied
 
-    def settle_anew(self) -> bool:
+    def try_other_shapes(self) -> bool:
         """Searches for shapes that a consumer of the results accepts; returns False if no shapes are left."""
         self._settled = self._settled and not self._untried
         self._ways = self._ways if self._settled else {}
@@ -201,11 +201,11 @@ class Subject:
                 self.executor.initialize(self.key, [found.node], {found.value: value})
 
     def begin(self, sample: int, bound: Feeds) -> Started:
-        """Begins the runs of a sample in the likeliest shapes, without waiting; see `start`."""
+        """Begins the runs of a sample in the likeliest shapes, without waiting; see `run`."""
         self.shapes = {spec.name: spec.shapes[0] for spec in self.specs}
         return self._begin(sample, self.shapes, bound)
 
-    def start(
+    def run(
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
     ) -> tuple[Feeds, list[RunSummary]]:
         """Does the runs of a sample, one for each group of fetches; the first sample finds shapes that fit.
@@ -271,11 +271,11 @@ class Subject:
 
     def _begin(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Started:
         feeds = self._feeds(sample, shapes, bound) | bound
-        draws = [name for name in self.plan.draws if name not in feeds]
-        if draws:  # random ops run once; their values are then fed to every compared graph
-            result = f"{self.name} {sample} draws"
-            self.executor.run(self.key, result, feeds, draws)
-            feeds |= {name: Result(result, i) for i, name in enumerate(draws)}
+        sampled = [name for name in self.plan.sampled if name not in feeds]
+        if sampled:  # random ops run once; their values are then fed to every compared graph
+            result = f"{self.name} {sample} sampled"
+            self.executor.run(self.key, result, feeds, sampled)
+            feeds |= {name: Result(result, i) for i, name in enumerate(sampled)}
         runs = [
             self.executor.begin(self.key, self.result(sample, group), feeds, names)
             for group, names in enumerate(self.plan.groups)
@@ -325,7 +325,7 @@ class Subject:
                     at = f" (at {quoted(refused.node)})" if refused.node else ""
                     self.problem, facts = printable(refused.text), {"node": refused.node}
                     raise NotValidatedError(what + at, code="does-not-run", facts=facts, advice=DO_WITHOUT) from refused
-                problem, self.culprit = problem or refused.text, self.culprit or refused.node
+                problem, self.failing_node = problem or refused.text, self.failing_node or refused.node
                 is_last = not self._untried or tried == MOST_TRIALS
                 if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._give_way(refused.text, sample):
                     self._untried = deque(islice(_combinations(self.specs), FEW_TRIALS))
@@ -337,7 +337,7 @@ class Subject:
             f"{printable(self.graph.source_name)} does not run on generated "
             f"feeds{f' ({printable(names)})' if names else ''}: {printable(problem)}",
             code="unfeedable",
-            node=self.culprit,
+            node=self.failing_node,
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 
@@ -355,7 +355,7 @@ class Subject:
             self._wide = False
             return True
         if self.optional:
-            self.leave({*self.optional})
+            self.keep_defaults({*self.optional})
             return True
         return any(self._narrow(most) for most in (2, 1) if not self._most or most < self._most)
 
@@ -390,7 +390,7 @@ class Subject:
         return out
 
     def _seed(self, sample: int, name: str) -> int:
-        return input_seed(self.executor.settings.seed + sample, name + self._salt)
+        return input_seed(self.executor.settings.seed + sample, name + self._seed_suffix)
 
 
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:

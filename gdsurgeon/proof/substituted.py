@@ -1,7 +1,12 @@
 """The claim that replaced values are the only difference between two graphs.
 
-The edited graph runs first. Then the original runs on the same feeds, and on the values with which the edit replaces
-tensors. An added graph runs in the same way: in isolation, on the values that it gets in the edited graph.
+Usually each sample has these runs: the edited graph on generated feeds; the original on the same feeds, and on the
+values that the edited graph computed for the replaced tensors; each added graph in isolation, on the values that its
+copy read in the edited graph. Equal pairs of tensors show the claim. For add-preprocessing, the original gets the
+preprocessed value of the edited graph, and the preprocessing graph must return the same value for the same raw input.
+
+Three functions handle special cases, and otherwise return their arguments: `_rewired` if a replaced tensor can be
+neither fetched nor fed, `_cut` if it is also compared, and `_observe` if no generated feed may fit a new input.
 """
 
 from __future__ import annotations
@@ -62,13 +67,13 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     FeedSource,
     Fetch,
+    ProofContext,
     RunRefused,
     SameFeed,
-    Session,
     Trial,
     TrialRun,
-    chance_reasons,
     nodes_of,
+    random_reasons,
 )
 from gdsurgeon.wire.write import read_chunks
 
@@ -93,12 +98,12 @@ class _Reference(NamedTuple):
     part: SamePart | None = None
 
 
-def prove_same_given(session: Session, claim: SameGiven) -> Trial:
+def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
     """Proves that the edited graph returns the values of the original with replaced values of some tensors."""
-    change = session.change
+    change = context.change
     before, intent = change.before, change.intent
     if claim.as_written:
-        load_with(session, [as_written()])
+        load_with(context, [as_written()])
     for name, value in claim.constants.items():
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
@@ -109,14 +114,14 @@ def prove_same_given(session: Session, claim: SameGiven) -> Trial:
     if not claim.copies:
         removed = {*intent.removed}
         kept = [node for node in output_nodes(before) if node.name not in removed]
-        whole = replace(whole, outputs=(*claim.outputs, *_unlisted(session, whole, kept)))
+        whole = replace(whole, outputs=(*claim.outputs, *_unlisted(context, whole, kept)))
         nodes = deciding_nodes(before[node_of(tensor)] for tensor, _ in whole.outputs)
-        deciding = [pair for pair in _unlisted(session, whole, nodes) if node_of(pair[1]) in change.after]
-    trial = _trial(session, whole, deciding)
-    trial.of_largest = claim.of_largest
-    only_downstream(session, trial)
+        deciding = [pair for pair in _unlisted(context, whole, nodes) if node_of(pair[1]) in change.after]
+    trial = _trial(context, whole, deciding)
+    trial.tolerance = claim.tolerance
+    only_downstream(context, trial)
     for pair in trial.pairs:
-        pair.excuse = claim.except_for.get(pair.before, "")
+        pair.accepted_because = claim.except_for.get(pair.before, "")
     trial.run()
     if not claim.except_for:
         something_compared(trial.proof)
@@ -126,11 +131,11 @@ def prove_same_given(session: Session, claim: SameGiven) -> Trial:
     return trial
 
 
-def _unlisted(session: Session, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
+def _unlisted(context: ProofContext, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
     """Returns the outputs of `nodes` that the claim does not list, with their names in the edited graph."""
     listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
     names = [output.name for node in nodes for output in node.outputs]
-    return [(name, session.after(name)) for name in names if name not in listed]
+    return [(name, context.after(name)) for name in names if name not in listed]
 
 
 def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart, proof: Proof) -> None:
@@ -149,18 +154,18 @@ def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart,
             raise NotValidatedError(line, code="nothing-comparable", node=name, advice=DO_WITHOUT)
 
 
-def prove_same_tensors(session: Session, claim: SameTensors) -> Trial:
+def prove_same_tensors(context: ProofContext, claim: SameTensors) -> Trial:
     """Proves that tensors have the values that they had; tensors that cannot be fetched are left out.
 
     The proof of the tensors that depend on these covers them.
     """
     if claim.given:
-        pairs = tuple((tensor, session.after(tensor)) for tensor in claim.tensors)
-        trial = _trial(session, SameGiven(claim.given, pairs, "", copies=session.change.intent.renamed))
+        pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
+        trial = _trial(context, SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed))
     else:
-        plan = session.plan(ORIGINAL, nodes_of(claim.tensors))
-        plan = replace(plan.only({*claim.tensors} - barred_counterparts(session, plan).keys()), skipped=[])
-        trial = side_by_side(session, plan, SameOutputs())
+        plan = context.plan(ORIGINAL, nodes_of(claim.tensors))
+        plan = replace(plan.only({*claim.tensors} - barred_counterparts(context, plan).keys()), skipped=[])
+        trial = side_by_side(context, plan, SameOutputs())
     trial.runs = trial.runs if trial.pairs else []
     return trial.run()
 
@@ -168,30 +173,30 @@ def prove_same_tensors(session: Session, claim: SameTensors) -> Trial:
 # -- added graphs ---------------------------------------------------------------------------------------------
 
 
-def prove_same_part(session: Session, claim: SamePart) -> Trial:
+def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
     """Proves that an added graph computes the same in the edited graph as in isolation."""
     if not claim.outputs:
-        return Trial(session.executor, "", [], [], session.both_load()).run()
+        return Trial(context.executor, "", [], [], context.both_load()).run()
     whole = SameGiven({}, (), "", parts=(claim,))
     warnings: list[str] = []
     if not claim.inputs or claim.in_place:
-        trial = _trial(session, whole, with_original=False)
+        trial = _trial(context, whole, with_original=False)
         something_compared(trial.run().proof)
         if claim.role:
             _check_part_compared(claim.part, {}, claim, trial.proof)
         return trial
-    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(session, whole).places().keys():
-        trial = _trial(session, whole, with_original=False)
-        trial.runs[0].blame = lambda refused: NotValidatedError(refused.text, code="does-not-run")
+    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(context, whole).places().keys():
+        trial = _trial(context, whole, with_original=False)
+        trial.runs[0].on_refusal = lambda refused: NotValidatedError(refused.text, code="does-not-run")
         try:
-            session.executor.loaded(EDITED)
+            context.executor.loaded(EDITED)
             something_compared(trial.run().proof)
             return trial
         except (Refused, NotValidatedError) as error:
             names, name = ", ".join(map(quoted, claim.inputs.values())), _file_name(claim.part)
             text = f"{name} cannot run on the values of {names} from these feeds ({printable(trial.reason(error))})"
             warnings = [f"{text}, so it was run separately"]
-    trial = _isolated_trial(session, claim)
+    trial = _isolated_trial(context, claim)
     trial.warnings = warnings
     something_compared(trial.run().proof)
     return trial
@@ -201,7 +206,7 @@ def _file_name(graph: Graph) -> str:
     return printable(os.path.basename(graph.source_name))
 
 
-def _of_part(session: Session, claim: SamePart, key: str) -> _Reference:
+def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
     """Returns the added graph of `claim`, as `key` in the executor, on the values of the edited graph.
 
     Raises:
@@ -211,8 +216,8 @@ def _of_part(session: Session, claim: SamePart, key: str) -> _Reference:
     if claim.role:
 
         def is_random(tensor: str) -> bool:
-            plan = plan_with(session.executor.settings, claim.part, nodes_of([tensor]))
-            return bool(plan.random or plan.draws)
+            plan = plan_with(context.executor.settings, claim.part, nodes_of([tensor]))
+            return bool(plan.random or plan.sampled)
 
         results = outputs[: len(claim.inputs)]
         if any(is_random(tensor) for tensor, _ in results):
@@ -222,9 +227,9 @@ def _of_part(session: Session, claim: SamePart, key: str) -> _Reference:
     return _Reference(key, claim.part, SameGiven(claim.inputs, outputs, "", copies=claim.copies), part=claim)
 
 
-def _load_part(session: Session, key: str, part: Graph) -> dict[str, str]:
+def _load_part(context: ProofContext, key: str, part: Graph) -> dict[str, str]:
     """Begins to load an added graph; returns the message for a graph that does not load."""
-    session.executor.load_source(key, part)
+    context.executor.load_source(key, part)
     return {key: f"TensorFlow does not load {printable(part.source_name)}"}
 
 
@@ -239,47 +244,47 @@ def _check_computed(part: SamePart, edited: Subject) -> None:
             raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
-def _isolated_trial(session: Session, claim: SamePart) -> Trial:
+def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     """Returns the trial of an added graph on generated values, which the edited graph gets at the same place.
 
     This is possible if the values of the edited graph cannot be fetched, as in a branch, or the added graph refuses
     them.
     """
-    executor = session.executor
+    executor = context.executor
     plan = plan_with(executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
-    part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(session, claim))
-    places, chance = part.places(), chance_reasons(plan)
+    part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(context, claim))
+    places, random = part.places(), random_reasons(plan)
     outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
     initializers = [claim.copies.get(name, name) for name in plan.initializers]
     placed_plan = FetchPlan([[after for _, after in outputs]], initializers=initializers)
-    placed = Subject(executor, EDITED, session.change.after, plan=placed_plan, name="the part in the result")
+    placed = Subject(executor, EDITED, context.change.after, plan=placed_plan, name="the part in the result")
     copy = Intent(renamed={**claim.copies}).counterpart
     fed = {claim.inputs.get(node_of(name)) or copy(name): SameFeed(part.name, name) for name in part.feedable}
     return Trial(
         executor,
         f"{stated([], [_file_name(claim.part)])} on any inputs",
-        [TrialRun(part), TrialRun(placed, fed, accused=session.change.called)],
-        [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
-        session.both_load() | _load_part(session, PART, claim.part),
+        [TrialRun(part), TrialRun(placed, fed, edited_name=context.change.called)],
+        [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), random.get(t, "")) for t, a in outputs],
+        context.both_load() | _load_part(context, PART, claim.part),
         lead=part.name,
-        samples=part.calls,
+        samples=part.needed_samples,
         skipped=plan.reasons,
         shown=False,
     )
 
 
-def _shapes(session: Session, claim: SamePart) -> Overrides:
+def _shapes(context: ProofContext, claim: SamePart) -> Overrides:
     """Returns the shapes of the tensors that the added graph reads; an unknown dimension is 1.
 
     TensorFlow may infer more dimensions, and refuses feeds with other shapes.
     """
-    tensors = {name: session.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
-    known = known_shapes(session.change.after, tensors.values())
+    tensors = {name: context.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
+    known = known_shapes(context.change.after, tensors.values())
     shapes = {name: known[tensor] for name, tensor in tensors.items()}
     unknown = [name for name, shape in shapes.items() if shape is None]
     if unknown:
-        await_loaded(session.executor, EDITED, session.both_load()[EDITED])
-        specs = session.executor.signature(EDITED, [tensors[name].name for name in unknown])
+        await_loaded(context.executor, EDITED, context.both_load()[EDITED])
+        specs = context.executor.signature(EDITED, [tensors[name].name for name in unknown])
         shapes |= {name: spec.shape for name, spec in zip(unknown, specs, strict=True)}
     return Overrides(
         shapes={n: tuple(max(dim, 1) for dim in shape) for n, shape in shapes.items() if shape is not None}
@@ -290,32 +295,34 @@ def _shapes(session: Session, claim: SamePart) -> Overrides:
 
 
 def _trial(
-    session: Session, claim: SameGiven, deciding: Sequence[tuple[str, str]] = (), *, with_original: bool = True
+    context: ProofContext, claim: SameGiven, deciding: Sequence[tuple[str, str]] = (), *, with_original: bool = True
 ) -> Trial:
-    """Returns the trial in which the edited graph runs first, and its values are fed to the other graphs.
+    """Returns the trial: the runs are `observed` (seldom), the edited graph, the original, and each added graph.
+
+    The values of the edited graph are fed to the later runs.
 
     Args:
-        session: of the claim.
+        context: of the claim.
         claim: the replaced and the compared tensors, and the added graphs.
         deciding: further pairs by which outputs are decided; they are compared if possible.
         with_original: whether the original runs; otherwise only the added graphs run.
     """
-    change, edited = session.change, _edited(session, claim, deciding)
+    change, edited = context.change, _edited(context, claim, deciding)
     references: list[_Reference] = []
     if with_original:
-        original, edited = _rewired(session, _Reference(ORIGINAL, change.before, claim, deciding), edited)
-        references = [_cut(session, original, edited)]
+        original, edited = _rewired(context, _Reference(ORIGINAL, change.before, claim, deciding), edited)
+        references = [_cut(context, original, edited)]
     for number, added in enumerate(claim.parts):
-        references.append(_of_part(session, added, f"{PART} {number}" if with_original else PART))
+        references.append(_of_part(context, added, f"{PART} {number}" if with_original else PART))
     first = references[0]
     used = {first.key, edited.key} & {REWIRED, CUT}
-    loads = session.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
+    loads = context.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
-    run = TrialRun(edited, accused=change.called, turned=True)
-    observed = _observe(session, first, edited, new_inputs, run)
+    run = TrialRun(edited, edited_name=change.called, reverses_feeds=True)
+    observed = _observe(context, first, edited, new_inputs, run)
 
-    def blame_edit(refused: RunRefused) -> GdsurgeonError:
+    def on_edit_refusal(refused: RunRefused) -> GdsurgeonError:
         is_added = refused.node in change.intent.copied.values()
         if is_added and refused.error is not None and with_original and any(p.role == "pre" for p in claim.parts):
             return refused.error  # no feed fits the preprocessing
@@ -323,17 +330,17 @@ def _trial(
             names = ", ".join(map(quoted, first.claim.given))
             what = f"the new node {quoted(refused.node)} cannot run on the values of {names}"
             return EditError(f"{what}: {refused.text}", code="part-refuses", advice="give-others")
-        if refused.error is None or (not new_inputs and session.original_runs()):
+        if refused.error is None or (not new_inputs and context.original_runs()):
             text = f"the result does not run: {refused.text}"
             return ValidationError(text, code="does-not-run", reason=refused.text)
         return refused.error
 
-    def blame_reference(refused: RunRefused) -> GdsurgeonError:
+    def on_reference_refusal(refused: RunRefused) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refused.omitted) else ValidationError
         text = f"does not run with the inputs that the result computes: {refused.text}"
         return kind(f"{printable(refused.run.subject.graph.source_name)} {text}", advice=DO_WITHOUT)
 
-    run.blame = blame_edit
+    run.on_refusal = on_edit_refusal
     runs = [TrialRun(observed, reported_as=None, optional="omit"), run] if observed is not None else [run]
     pairs: list[ComparedPair] = []
     skipped: list[tuple[str, str]] = []
@@ -341,11 +348,11 @@ def _trial(
     for reference in references:
         part = reference.part
         if part is not None:
-            loads |= _load_part(session, reference.key, part.part)
+            loads |= _load_part(context, reference.key, part.part)
             if part.role and with_original:
                 _check_computed(part, edited)
-        other, found, left = _reference_run(session, reference, run)
-        other.blame = blame_reference
+        other, found, left = _reference_run(context, reference, run)
+        other.on_refusal = on_reference_refusal
         other.alongside = other.alongside if observed is None or part is not None else None
         runs.append(other)
         if part is not None and part.role and f"{part.role}(" in claim.statement:
@@ -356,21 +363,21 @@ def _trial(
             pairs += found
             names += [_file_name(part.part)] if part is not None else []
         skipped += left
-    samples = max(edited.calls, session.executor.settings.samples if observed is not None else 1)
-    trial = Trial(session.executor, first.claim.statement, runs, pairs, loads, EDITED, samples)
-    trial.skipped, trial.steady, trial.parts = skipped, None if used else first.key, names
+    samples = max(edited.needed_samples, context.executor.settings.samples if observed is not None else 1)
+    trial = Trial(context.executor, first.claim.statement, runs, pairs, loads, EDITED, samples)
+    trial.skipped, trial.varying_run, trial.parts = skipped, None if used else first.key, names
     return trial
 
 
 def _edited(
-    session: Session,
+    context: ProofContext,
     claim: SameGiven,
     deciding: Sequence[tuple[str, str]] = (),
     key: str = EDITED,
     graph: Graph | None = None,
 ) -> Subject:
     """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
-    change = session.change
+    change = context.change
     graph = change.after if graph is None else graph
     tensors = [edited for _, edited in (*claim.outputs, *deciding)]
     tensors += [edited for part in claim.parts for _, edited in part.outputs]
@@ -380,10 +387,10 @@ def _edited(
         raise ValidationError(text, code="differs", node=lost[0])
     tensors += [*claim.given.values(), *claim.fetched]
     tensors += [edited for part in claim.parts for edited in part.inputs.values()]
-    plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
+    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
-    plan = plan.only({*tensors, *plan.inputs_of_draws})
-    replaced = {session.after(name): (change.before.find(name), after) for name, after in claim.given.items()}
+    plan = plan.only({*tensors, *plan.inputs_of_sampled})
+    replaced = {context.after(name): (change.before.find(name), after) for name, after in claim.given.items()}
     own = {
         name: (input_spec(node), after)
         for name, (node, after) in replaced.items()
@@ -391,11 +398,11 @@ def _edited(
     }
     sides = [side for spec, _ in own.values() if (side := _image_sides(spec.stated)) is not None]
     subject = Subject(
-        session.executor,
+        context.executor,
         key,
         graph,
         plan=plan,
-        overrides=_overrides(session),
+        overrides=_overrides(context),
         name=EDITED,
         picture=sides[0] if sides else None,
     )
@@ -435,13 +442,13 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
     return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
 
 
-def _overrides(session: Session) -> Overrides:
+def _overrides(context: ProofContext) -> Overrides:
     """Returns the overrides of the inputs of the edited graph; the original gets the same feeds."""
-    known = [node.name for node in input_nodes(session.change.after)]
-    renamed = {old: new for old, new in session.change.intent.renamed.items() if new in known and old not in known}
-    overrides = session.overrides.renamed(renamed)
+    known = [node.name for node in input_nodes(context.change.after)]
+    renamed = {old: new for old, new in context.change.intent.renamed.items() if new in known and old not in known}
+    overrides = context.overrides.renamed(renamed)
     for name in overrides.names():
-        if name not in known and name in session.change.before:
+        if name not in known and name in context.change.before:
             listed = ", ".join(map(quoted, known[:8])) or "nothing"
             raise UsageError(
                 f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs "
@@ -454,14 +461,14 @@ def _overrides(session: Session) -> Overrides:
 
 
 def _observe(
-    session: Session, reference: _Reference, edited: Subject, new_inputs: list[str], run: TrialRun
+    context: ProofContext, reference: _Reference, edited: Subject, new_inputs: list[str], run: TrialRun
 ) -> Subject | None:
-    """Returns the original, to be run for the tensors that new inputs replace, and feeds these tensors to `run`.
+    """Returns the original, to be run first for the tensors that new inputs replace; `run` gets their values as feeds.
 
-    No generated feed may fit such an input, for example an index, but the value of the original fits. None if the user
-    gives the values, or the tensors cannot be fetched.
+    No generated feed may fit such an input, for example an index, but the value of the original fits. None if the edit
+    adds no input, the user gives the values, or the tensors cannot be fetched.
     """
-    overrides = _overrides(session)
+    overrides = _overrides(context)
     tensors = {after: tensor for tensor, after in reference.claim.given.items()}
     by_user = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
     replaced = {name: tensors[name] for name in new_inputs if name in tensors and name not in by_user}
@@ -469,8 +476,8 @@ def _observe(
         return None
 
     def original(*wanted: str) -> Subject:
-        plan = session.plan(ORIGINAL, nodes_of(wanted))
-        return Subject(session.executor, ORIGINAL, reference.graph, plan=plan, name=_OBSERVED, defaults=False)
+        plan = context.plan(ORIGINAL, nodes_of(wanted))
+        return Subject(context.executor, ORIGINAL, reference.graph, plan=plan, name=_OBSERVED, defaults=False)
 
     observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
@@ -479,8 +486,8 @@ def _observe(
     if not observed.places().keys() >= {*replaced.values()}:
         return None
     fed: dict[str, FeedSource] = {name: Fetch(_OBSERVED, tensor) for name, tensor in replaced.items()}
-    if not (session.overrides.names() or session.overrides.shapes):
-        own, after = {spec.name for spec in edited.specs}, {session.after(s.name): s.name for s in observed.specs}
+    if not (context.overrides.names() or context.overrides.shapes):
+        own, after = {spec.name for spec in edited.specs}, {context.after(s.name): s.name for s in observed.specs}
         fed = {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own} | fed
     run.fed = fed
     return observed
@@ -520,14 +527,14 @@ def _with_other_inputs(graph: Graph, places: Mapping[str, str], constants: Mappi
     return out
 
 
-def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[_Reference, Subject]:
+def _rewired(context: ProofContext, reference: _Reference, edited: Subject) -> tuple[_Reference, Subject]:
     """Returns the original and the edited graph, one of them rewired if a replaced tensor cannot be fetched or fed.
 
-    In the rewired original, the consumers of the tensor read its replacement, also in loops and branches. If the
-    replacement was added, it does not exist in the original. Then the consumers in the edited graph read the tensor
-    itself, and the edited graph must return the values of the original.
+    Otherwise returns the arguments. In the rewired original, the consumers of the tensor read its replacement, also in
+    loops and branches. If the replacement was added, it does not exist in the original. Then the consumers in the
+    edited graph read the tensor itself, and the edited graph must return the values of the original.
     """
-    change, claim, executor = session.change, reference.claim, session.executor
+    change, claim, executor = context.change, reference.claim, context.executor
     places = edited.places()
 
     def is_fed(tensor: str, after: str) -> bool:
@@ -540,10 +547,10 @@ def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[
     missing = {tensor: after for tensor, after in claim.given.items() if not is_fed(tensor, after)}
     nodes = {*nodes_of(missing)}
     constants = {name: value for name, value in claim.constants.items() if name in nodes}
-    moved = {tensor: after for tensor, after in missing.items() if after != session.after(tensor)}
+    moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
     rest = {t: a for t, a in claim.given.items() if t not in moved and node_of(t) not in constants}
     if moved and {*nodes_of(moved.values())} <= {*change.intent.added}:
-        again = {after: session.after(tensor) for tensor, after in moved.items()}
+        again = {after: context.after(tensor) for tensor, after in moved.items()}
         graph = _with_other_inputs(change.after, again, {})
         if graph is not None:
             shown = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
@@ -551,7 +558,7 @@ def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
             reference = reference._replace(claim=replace(claim, given=rest, statement=statement))
             executor.load_graph(REWIRED, graph)
-            return reference, _edited(session, reference.claim, reference.deciding, REWIRED, graph)
+            return reference, _edited(context, reference.claim, reference.deciding, REWIRED, graph)
     elif moved or constants:
         origin = change.intent.origins()
         graph = _with_other_inputs(reference.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
@@ -561,8 +568,8 @@ def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[
     return reference, edited
 
 
-def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference:
-    """Returns `reference` with placeholders for tensors that are both replaced and compared.
+def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Reference:
+    """Returns `reference`; if tensors are both replaced and compared, their consumers read placeholders.
 
     A fed tensor does not have its own value, so its consumers read a placeholder instead.
     """
@@ -580,7 +587,7 @@ def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference
         stand_in = add_placeholder(graph, unique(f"{tensor.node.name}/given"), tensor.dtype, shape, after=tensor.node)
         graph.reroute(uses, stand_in.output)
         given[stand_in.name] = after
-    session.executor.load_graph(CUT, graph)
+    context.executor.load_graph(CUT, graph)
     return reference._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
 
 
@@ -588,15 +595,15 @@ def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference
 
 
 def _reference_run(
-    session: Session, reference: _Reference, edited: TrialRun
+    context: ProofContext, reference: _Reference, edited: TrialRun
 ) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
     """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared."""
     claim, graph, places = reference.claim, reference.graph, edited.subject.places()
     copy = Intent(renamed={**claim.copies}).counterpart
     tensors = [tensor for tensor, after in (*claim.outputs, *reference.deciding) if after in places]
-    plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
-    given = _fetched(session, reference, edited.subject)
-    read = [name for name in plan.inputs_of_draws if copy(name) in places and name not in {*given, *tensors}]
+    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
+    given = _fetched(context, reference, edited.subject)
+    read = [name for name in plan.inputs_of_sampled if copy(name) in places and name not in {*given, *tensors}]
     reference = reference._replace(deciding=[*reference.deciding, *((name, copy(name)) for name in read)])
     tensors += read
     topology = topology_of(graph)
@@ -605,24 +612,24 @@ def _reference_run(
         given={topology.code(graph.tensor(name)) for name in given},
     )
     needed = frozenset(map(topology.name, members(flags)))  # the nodes that run if the given tensors are fed
-    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if node_of(draw) in needed])
+    plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in needed])
     plan.assigned = [a._replace(seed=claim.copies.get(a.variable, a.variable)) for a in plan.assigned]
     bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
-    subject = Subject(session.executor, reference.key, graph, plan=plan, bound=bound, salt="reference")
+    subject = Subject(context.executor, reference.key, graph, plan=plan, bound=bound, seed_suffix="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
     feeds = {*edited.subject.feedable, *edited.fed}
     fed: dict[str, FeedSource] = {
         name: SameFeed(edited.name, after) for name in subject.feedable if (after := copy(name)) in feeds
     }
     fed |= {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
-    subject.leave(subject.optional - fed.keys())
+    subject.keep_defaults(subject.optional - fed.keys())
     run = TrialRun(subject, fed)
     # Otherwise the shapes of the other inputs must be found by trial.
     run.alongside = EDITED if all(name in fed for name in subject.feedable) else None
     return run, *_pairs(reference, edited.subject, subject)
 
 
-def _fetched(session: Session, reference: _Reference, edited: Subject) -> dict[str, str]:
+def _fetched(context: ProofContext, reference: _Reference, edited: Subject) -> dict[str, str]:
     """Returns the replaced tensors whose values can be fetched.
 
     A tensor that keeps its value is computed again, unless it depends on a replaced tensor.
@@ -630,7 +637,7 @@ def _fetched(session: Session, reference: _Reference, edited: Subject) -> dict[s
     places, given = edited.places(), reference.claim.given
     missing = [tensor for tensor, after in given.items() if after not in places]
     if missing:
-        moved = [tensor for tensor, after in given.items() if after != session.after(tensor)]
+        moved = [tensor for tensor, after in given.items() if after != context.after(tensor)]
         reached, reasons = depending_on(reference.graph, nodes_of(moved)), dict(edited.plan.reasons)
         for after in (given[tensor] for tensor in missing if node_of(tensor) in reached):
             why = reasons.get(node_of(after), "its value cannot be fetched")
@@ -646,7 +653,7 @@ def _pairs(
     skipped: list[tuple[str, str]] = []
     out: list[ComparedPair] = []
     reasons = {**dict(subject.plan.reasons), **dict(edited.plan.reasons)}
-    chance, mine, theirs = chance_reasons(edited.plan), subject.places(), edited.places()
+    random, mine, theirs = random_reasons(edited.plan), subject.places(), edited.places()
     claim, role = reference.claim, reference.part.role if reference.part is not None else ""
     results = dict(claim.outputs[: len(claim.given)])
     for inside, pairs in ((False, claim.outputs), (True, reference.deciding)):
@@ -655,7 +662,7 @@ def _pairs(
             before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
             if after in theirs and tensor in mine:
                 pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))
-                pair.reason, pair.inside, pair.site = chance.get(after, ""), inside or is_site, is_site
+                pair.reason, pair.inside, pair.site = random.get(after, ""), inside or is_site, is_site
                 out.append(pair)
             elif not (inside or is_site):
                 reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))

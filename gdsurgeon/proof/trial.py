@@ -40,6 +40,7 @@ from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor, reversed_elements
 from gdsurgeon.text import first_lines
+from gdsurgeon.values import EXACT, Tolerance
 
 REPEATS = 16
 """The number of repetitions of a sample whose outputs differ, if the original differs from itself, until they agree."""
@@ -59,7 +60,7 @@ MOST_LISTED = 20
 _EXPECTED = "expected"
 
 
-class Session(NamedTuple):
+class ProofContext(NamedTuple):
     """The arguments of a function that proves a claim.
 
     Attributes:
@@ -80,11 +81,11 @@ class Session(NamedTuple):
         """Returns whether the edited graph has the counterpart of the node of `tensor`."""
         return node_of(self.after(tensor)) in self.change.after
 
-    def plan(self, key: str, nodes: Iterable[str] | None = None, *, undrawable: Iterable[str] = ()) -> FetchPlan:
+    def plan(self, key: str, nodes: Iterable[str] | None = None, *, not_sampled: Iterable[str] = ()) -> FetchPlan:
         """Returns the plan of ORIGINAL or EDITED for `nodes`; see `plan_with`."""
         graph = self.change.before if key == ORIGINAL else self.change.after
         outputs = None if nodes is None else list(dict.fromkeys(nodes))
-        return plan_with(self.executor.settings, graph, outputs, undrawable=frozenset(undrawable))
+        return plan_with(self.executor.settings, graph, outputs, not_sampled=frozenset(not_sampled))
 
     def overrides_before(self) -> Overrides:
         """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
@@ -100,7 +101,7 @@ class Session(NamedTuple):
         subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, batches=batches)
         partners = {name: after.find(node_of(self.after(name))) for name in subject.optional}
         given = PLACEHOLDERS | VARIABLES
-        subject.leave([name for name, node in partners.items() if node is None or node.op not in given])
+        subject.keep_defaults([name for name, node in partners.items() if node is None or node.op not in given])
         subject.optional -= {n for n, node in partners.items() if node is not None and node.op in UNSET_PLACEHOLDERS}
         return subject
 
@@ -109,7 +110,7 @@ class Session(NamedTuple):
         subject = Subject(self.executor, ORIGINAL, self.change.before)
         try:
             subject.initialize()
-            return bool(subject.start(0, {})[1])
+            return bool(subject.run(0, {})[1])
         except (GdsurgeonError, Refused):
             return False
         finally:
@@ -171,7 +172,7 @@ class RunRefused(Exception):
         if isinstance(cause, Refused):
             self.text, self.node, self.error = printable(cause.text), cause.node, None
         else:
-            self.text, self.node, self.error = run.subject.problem, run.subject.culprit, cause
+            self.text, self.node, self.error = run.subject.problem, run.subject.failing_node, cause
         super().__init__(self.text)
 
 
@@ -182,24 +183,25 @@ class TrialRun:
     Attributes:
         subject: the graph and its fetches; it generates the feeds that are not in `fed`.
         fed: further feeds.
-        accused: for the edited graph, its name in messages: if it does not run, the edit is wrong. '' for other graphs.
-        blame: returns the error if TensorFlow refuses the run; None: the default error.
-        alongside: a run that starts at the same time, because the first run of a graph is slow. An edited graph must
-            accept the batch size of that run.
+        edited_name: the name of the edited graph in messages; '' for other graphs. If an edited graph does not run, the
+            edit is wrong.
+        on_refusal: returns the error if TensorFlow refuses the run; None: the default error.
+        alongside: a run after which this run is queued without waiting for its result, because the first run of a graph
+            is slow. An edited graph must accept the batch size of that run.
         reported_as: names of inputs in the report, if they differ; None: the inputs are not reported.
-        turned: whether every other sample first reverses the elements of feeds from other runs. They then differ from
-            the values that the graph would compute itself.
+        reverses_feeds: whether every other sample first reverses the elements of feeds from other runs, so that they
+            differ from the values that the graph would compute itself. Without such feeds it has no effect.
         optional: the result of a refusal: '' raises an error, 'omit' continues without this run, 'end' ends the
             samples.
     """
 
     subject: Subject
     fed: Mapping[str, FeedSource] = field(default_factory=dict)
-    accused: str = ""
-    blame: Callable[[RunRefused], GdsurgeonError] | None = None
+    edited_name: str = ""
+    on_refusal: Callable[[RunRefused], GdsurgeonError] | None = None
     alongside: str | None = None
     reported_as: Mapping[str, str] | None = field(default_factory=dict)
-    turned: bool = False
+    reverses_feeds: bool = False
     optional: str = ""
 
     @property
@@ -210,14 +212,14 @@ class TrialRun:
     @property
     def called(self) -> str:
         """The name of the graph in messages."""
-        return self.accused or printable(self.subject.graph.source_name)
+        return self.edited_name or printable(self.subject.graph.source_name)
 
     def error_of(self, refusal: RunRefused) -> GdsurgeonError:
         """Returns the error for a refused run."""
-        if self.blame is not None:
-            return self.blame(refusal)
+        if self.on_refusal is not None:
+            return self.on_refusal(refusal)
         text = f"{self.called} does not run: {refusal.text}"
-        if self.accused:
+        if self.edited_name:
             return ValidationError(text, code="does-not-run", reason=refusal.text)
         return refusal.error or NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
 
@@ -228,29 +230,29 @@ class ComparedPair:
 
     Attributes:
         before, after: their names in the report.
-        mine: the expected tensor, or a function that returns it for the trial, the number of the sample, and the actual
-            dtype and shape; None if the other tensor is only run.
-        theirs: the tensor that must be equal.
+        expected: the expected tensor, or a function that returns it for the trial, the number of the sample, and the
+            actual dtype and shape; None if the actual tensor is only run.
+        actual: the tensor that must agree with it.
         reason: why they are not compared; '' if they are.
         inside: whether the tensor is not an output, but an output was decided by it.
         site: whether the tensor is an inner tensor at which the edit changed the computation.
-        exact: whether no tolerance is allowed.
+        tolerance: by how much floats may differ; None: the tolerance of the trial.
         channels: the axis of channels that are each compared with their own largest element; None: the whole tensor.
-        excuse: why a difference is accepted; a different pair counts as not compared.
+        accepted_because: why a difference is accepted; a different pair counts as not compared.
         measured: whether the difference is only measured.
         hidden: whether the report lists the pair only if it differs, because the statement names this value.
     """
 
     before: str
     after: str
-    mine: Fetch | Callable[[Trial, int, OutputInfo], Tensor] | None
-    theirs: Fetch
+    expected: Fetch | Callable[[Trial, int, OutputInfo], Tensor] | None
+    actual: Fetch
     reason: str = ""
     inside: bool = False
     site: bool = False
-    exact: bool = False
+    tolerance: Tolerance | None = None
     channels: int | None = None
-    excuse: str = ""
+    accepted_because: str = ""
     measured: bool = False
     hidden: bool = False
 
@@ -283,15 +285,15 @@ class Trial:
         loads: for the key of each graph, the message if TensorFlow does not load the graph.
         lead: the run that must have something to fetch.
         samples: the number of samples.
-        rtol, atol: by how much floats may differ.
-        of_largest: the tolerance as a part of the largest element of each tensor.
+        tolerance: by how much floats may differ.
         skipped: (output, reason) for outputs that are not run.
         warnings: are always reported.
-        steady: a run whose own variation on equal feeds excuses a difference, if no repetition agrees; None: no excuse.
+        varying_run: a run that is repeated if outputs differ; a difference is accepted if the run differs as much from
+            itself. None: every difference counts.
         judged: whether a difference is an error; otherwise differences are only reported.
         shown: whether the report contains the inputs, and a few values.
         optimized: whether TensorFlow optimizes the graphs.
-        complaint: the beginning of the error message for a difference, if it is not the default.
+        message: the beginning of the error message for a difference, if it is not the default.
         advice: for the error; '': none.
         meanwhile: is called while TensorFlow runs.
         stops: whether the first different sample is the last one.
@@ -310,16 +312,14 @@ class Trial:
     loads: Mapping[str, str]
     lead: str = ORIGINAL
     samples: int = 1
-    rtol: float = 0.0
-    atol: float = 0.0
-    of_largest: float = 0.0
+    tolerance: Tolerance = EXACT
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warnings: Sequence[str] = ()
-    steady: str | None = None
+    varying_run: str | None = None
     judged: bool = True
     shown: bool = True
     optimized: bool = False
-    complaint: str = ""
+    message: str = ""
     advice: str = ""
     meanwhile: Callable[[], object] | None = None
     stops: bool = False
@@ -383,8 +383,8 @@ class Trial:
         """Returns the graph of `run`."""
         return self._runs[run].subject
 
-    def given(self, fetch: Fetch) -> OutputInfo:
-        """Returns the dtype and the shape of a fetched tensor in the last sample."""
+    def info(self, fetch: Fetch) -> OutputInfo:
+        """Returns the dtype and the shape of the value of `fetch` in the last sample."""
         group, place = self._places[fetch.run][fetch.tensor]
         return self._summaries[fetch.run][group].outputs[place]
 
@@ -410,14 +410,12 @@ class Trial:
             unproven={name: plan[name] for plan in plans for name, _ in self.skipped if name in plan},
             warnings=[*self.warnings],
             judged=self.judged,
-            rtol=self.rtol,
-            atol=self.atol,
-            of_largest=self.of_largest,
+            tolerance=self.tolerance,
         )
         self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
         self._places = {name: run.subject.places() for name, run in self._runs.items()}
         if self.runs:
-            proof.note_chance(self.subject(self.lead).plan)
+            proof.note_random(self.subject(self.lead).plan)
 
     def _check_something_to_run(self) -> None:
         lead = self.subject(self.lead)
@@ -442,7 +440,7 @@ class Trial:
                     self._omitted.add(run.name)
                     continue
                 text = f"{run.called} cannot be initialized: {printable(refused.text)}"
-                if run.accused:
+                if run.edited_name:
                     raise ValidationError(text, code="does-not-run") from refused
                 raise NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT) from refused
 
@@ -454,8 +452,8 @@ class Trial:
         self._run_all(sample)
         self.executor.progress(Event("comparing", sample + 1, self.samples))
         outputs = self._outputs(sample)
-        if self.steady is not None and self.failure is None and self._wrong(outputs):
-            self._repeat_or_excuse(outputs, sample, self._runs[self.steady])
+        if self.varying_run is not None and self.failure is None and self._wrong(outputs):
+            self._repeat_or_excuse(outputs, sample, self._runs[self.varying_run])
         proof = self.proof
         proof.note(outputs)
         for output in outputs:
@@ -487,8 +485,8 @@ class Trial:
                     self._carry_out(run, sample)
         except RunRefused as refused:
             run = refused.run
-            must_accept = run.alongside and run.accused
-            held = [r.subject.hold_batch() for r in self.runs] if sample and not must_accept else []
+            must_accept = run.alongside and run.edited_name
+            held = [r.subject.fix_batch() for r in self.runs] if sample and not must_accept else []
             if any(held):
                 self._run_all(sample)
             elif run.optional == "omit":
@@ -510,7 +508,7 @@ class Trial:
             GdsurgeonError: `error`, if they cannot, or TensorFlow refuses all shapes.
         """
         givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
-        if sample or run.accused or not any(self.subject(giver).settle_anew() for giver in givers):
+        if sample or run.edited_name or not any(self.subject(giver).try_other_shapes() for giver in givers):
             raise error from cause
         try:
             self._run_all(sample)
@@ -531,10 +529,10 @@ class Trial:
             if not self._repeat:
                 begin()
 
-        for turned in [True, False] if run.turned and sample % 2 == 0 and run.fed else [False]:
+        for turned in [True, False] if run.reverses_feeds and sample % 2 == 0 and run.fed else [False]:
             try:
-                bound = self._bound(run, sample, turned=turned)
-                _, self._summaries[run.name] = run.subject.start(sample, bound, alongside)
+                bound = self._bound(run, sample, reverses_feeds=turned)
+                _, self._summaries[run.name] = run.subject.run(sample, bound, alongside)
                 break
             except (Refused, NotValidatedError) as error:
                 cause = error
@@ -542,7 +540,7 @@ class Trial:
             raise RunRefused(run, cause, bool(self._omitted)) from cause
         if self._repeat:
             # The order of runs, and whether they overlap, can change the rounding.
-            for names in run.subject.plan.groups if self._repeat % 2 and not run.subject.plan.chance else ():
+            for names in run.subject.plan.groups if self._repeat % 2 and not run.subject.plan.random_nodes else ():
                 self.executor.run(run.subject.key, f"{run.name} aside", self.fed[run.name], names)
                 self.executor.drop(f"{run.name} aside")
             begin()
@@ -554,7 +552,7 @@ class Trial:
             except Refused as refused:
                 raise RunRefused(other, refused, bool(self._omitted)) from refused
 
-    def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
+    def _bound(self, run: TrialRun, sample: int, *, reverses_feeds: bool = False) -> Feeds:
         """Returns the feeds of `run` that the trial determines; runs that were left out determine none."""
         out: Feeds = {}
         unfed: set[str] = set()
@@ -568,7 +566,7 @@ class Trial:
             else:
                 value = source(self, sample)
             if value is not None:
-                out[name] = reversed_elements(self.executor.fetched(value)) if turned else value
+                out[name] = reversed_elements(self.executor.fetched(value)) if reverses_feeds else value
         run.subject.unfed = unfed
         return out
 
@@ -577,48 +575,51 @@ class Trial:
     def _outputs(self, sample: int) -> list[OutputProof]:
         """Compares each pair."""
         outputs: list[OutputProof] = []
-        pending: dict[tuple[str, str, int | None], list[tuple[OutputProof, tuple[int, int]]]] = {}
+        pending: dict[tuple[str, str, int | None, Tolerance], list[tuple[OutputProof, tuple[int, int]]]] = {}
         expected: list[Tensor] = []
         for pair in self.pairs:
-            info, reason = self.given(pair.theirs), pair.reason or self._excused.get(pair.before, "")
+            info, reason = self.info(pair.actual), pair.reason or self._excused.get(pair.before, "")
             inside = pair.inside or pair.site
             output = OutputProof(
                 pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=inside, site=pair.site
             )
             outputs.append(output)
-            if pair.mine is None or (reason and not pair.measured):
+            if pair.expected is None or (reason and not pair.measured):
                 continue
-            if isinstance(pair.mine, Fetch):
-                mine = self.result(pair.mine, sample)
+            if isinstance(pair.expected, Fetch):
+                mine = self.result(pair.expected, sample)
             else:
                 mine = Result(f"{_EXPECTED} {sample}", len(expected))
-                expected.append(pair.mine(self, sample, info))
-            theirs = self.result(pair.theirs, sample)
-            group = pending.setdefault((mine.result_id, theirs.result_id, pair.channels), [])
+                expected.append(pair.expected(self, sample, info))
+            theirs = self.result(pair.actual, sample)
+            group = pending.setdefault((mine.result_id, theirs.result_id, pair.channels, self._tolerance(pair)), [])
             group.append((output, (mine.index, theirs.index)))
         if expected:
             self.executor.put(f"{_EXPECTED} {sample}", expected)
-        for (a, b, axis), group in pending.items():
+        for (a, b, axis, tolerance), group in pending.items():
             places = [at for _, at in group]
-            found = self.executor.compare(a, b, places, rtol=self.rtol, atol=self.atol, channels=axis)
+            found = self.executor.compare(a, b, places, tolerance, channels=axis)
             for (output, _), comparison in zip(group, found, strict=True):
                 output.comparison = comparison
         for pair, output in zip(self.pairs, outputs, strict=True):
             if pair.measured:
                 output.moved, output.comparison = output.comparison, None
-            if pair.excuse and self._differs(output, pair):
-                output.comparison, output.reason = None, pair.excuse
+            if pair.accepted_because and self._differs(output, pair):
+                output.comparison, output.reason = None, pair.accepted_because
         return outputs
 
     def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
         """Returns the outputs that differ by more than the tolerance."""
         return [output for output, pair in zip(outputs, self.pairs, strict=True) if self._differs(output, pair)]
 
+    def _tolerance(self, pair: ComparedPair) -> Tolerance:
+        return self.tolerance if pair.tolerance is None else pair.tolerance
+
     def _differs(self, output: OutputProof, pair: ComparedPair) -> bool:
         found = output.comparison
         if found is None:
             return False
-        return not (found.equal if pair.exact else agrees(found, self.rtol, self.atol, self.of_largest))
+        return not agrees(found, self._tolerance(pair))
 
     def _repeat_or_excuse(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
         """Repeats a sample until different outputs agree; otherwise compares them with the variation of `run` itself.
@@ -659,7 +660,7 @@ class Trial:
                 self.proof.made[names.get(name, name)] = made[name]
         for pair, output in shown[:MOST_SHOWN] if self.shown else ():
             if output.elements * 8 <= MOST_SHOWN_BYTES:
-                output.value = shown_value(self.executor.fetched(self.result(pair.theirs, 0)))
+                output.value = shown_value(self.executor.fetched(self.result(pair.actual, 0)))
 
     def _raise_failure(self) -> None:
         """Raises DiffersError if a sample differed."""
@@ -670,16 +671,16 @@ class Trial:
         self.proof.samples = max(self.proof.samples, sample + 1)
         compared = self.proof.compared
         what = "tensors" if any(output.inside for output in compared) else "outputs"
-        before = {output.after: output.before for output in outputs} if self.of_largest else {}
+        before = {output.after: output.before for output in outputs} if self.tolerance.of_largest else {}
         lines = []
         for name, found in self._worst.items():
             old = before.get(name, name)
             label = printable(name) if old == name else f"{printable(old)} (now {printable(name)})"
-            lines.append(f"{label}: {difference(found, of_largest=bool(self.of_largest))}")
-        accused = next((run.accused for run in self.runs if run.accused), "")
-        complaint = self.complaint or f"{accused} differs: {stated([self.statement], self.parts)} does not hold for"
+            lines.append(f"{label}: {difference(found, of_largest=bool(self.tolerance.of_largest))}")
+        edited_name = next((run.edited_name for run in self.runs if run.edited_name), "")
+        message = self.message or f"{edited_name} differs: {stated([self.statement], self.parts)} does not hold for"
         raise DiffersError(
-            f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
+            f"{message} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
             facts={"sample": sample + 1, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
             details=first_lines(lines, MOST_LISTED, f"other {what}"),
@@ -689,8 +690,9 @@ class Trial:
 
 def optimized_again(trial: Trial) -> Trial:
     """Returns the trial for the graphs that are loaded then, which TensorFlow optimizes."""
-    rtol, atol = (trial.rtol, trial.atol) if trial.rtol or trial.atol else (OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE)
-    return replace(trial, rtol=rtol, atol=atol, optimized=True)
+    given = trial.tolerance
+    wider = given if given.rtol or given.atol else given._replace(rtol=OPTIMIZED_TOLERANCE, atol=OPTIMIZED_TOLERANCE)
+    return replace(trial, tolerance=wider, optimized=True)
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:
@@ -714,7 +716,7 @@ def spread(
     ops and variables continue from run to run, so graphs with these only run in new sessions.
     """
     out: dict[str, float] = {}
-    begins_anew = bool(subject.plan.chance) or subject.plan.keeps_state
+    begins_anew = bool(subject.plan.random_nodes) or subject.plan.keeps_state
     try:
         for turn in range(2 * CONTROLS):
             if not turn or begins_anew:
@@ -754,7 +756,7 @@ def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str)
 # -- for the functions that prove claims ----------------------------------------------------------------------
 
 
-def chance_reasons(plan: FetchPlan) -> dict[str, str]:
+def random_reasons(plan: FetchPlan) -> dict[str, str]:
     """Returns the fetches that are never compared because they are random, with the reason."""
     return dict.fromkeys(plan.random, f"random: {', '.join(plan.random_ops[:3])}")
 

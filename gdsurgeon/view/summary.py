@@ -143,7 +143,7 @@ def proof_entries(proof: Proof) -> Iterator[Entry]:
         yield Entry("fed", "", [f"{name} {text}" for name, text in last.feeds.items()])
     yield from _outputs(proof.pieces[:-1], last)
     yield from left_out(proof)
-    if proof.chance:
+    if proof.random_nodes:
         yield Entry("random", chance(proof))
     if proof.memory is not None:
         yield Entry("measured", f"{size(proof.memory.edited)} at most, of a budget of {size(proof.memory.budget)}")
@@ -216,8 +216,8 @@ def left_out(proof: Proof) -> Iterator[Entry]:
 
 def chance(proof: Proof, *, two: bool = True) -> str:
     """Returns how the values of random ops were chosen in a run of one graph, or of two."""
-    sampled = [name for name in proof.chance if name in proof.drawn]
-    others = [name for name in proof.chance if name not in proof.drawn]
+    sampled = [name for name in proof.random_nodes if name in proof.drawn]
+    others = [name for name in proof.random_nodes if name not in proof.drawn]
     inside = [name for name in others if name in proof.enclosed]
     single = [name for name in others if name not in proof.enclosed]
     what = "sampled once and fed to both graphs" if two else "sampled in each run"
@@ -254,14 +254,14 @@ def equality(proof: Proof) -> str:
     """Returns how closely the outputs agree."""
     if proof.onednn_difference:
         return f"bit-identical without oneDNN, {largest(proof.onednn_difference)} with oneDNN"
-    if proof.of_largest and proof.largest_difference:
-        return of_largest(proof.of_largest, proof.largest_part)
-    if not proof.rtol and not proof.atol:
-        return "equal except for signs of zeros" if proof.of_largest and not proof.is_exact else "bit-identical"
-    bounds = {"rtol": proof.rtol, "atol": proof.atol}
-    allowed = ", ".join(f"{name} {bound:g}" for name, bound in bounds.items() if bound)
-    if proof.rtol == proof.atol:
-        allowed = f"rtol and atol {proof.rtol:g}"
+    rtol, atol, part = proof.tolerance
+    if part and proof.largest_difference:
+        return of_largest(part, proof.largest_part)
+    if not rtol and not atol:
+        return "equal except for signs of zeros" if part and not proof.is_exact else "bit-identical"
+    allowed = ", ".join(f"{name} {bound:g}" for name, bound in (("rtol", rtol), ("atol", atol)) if bound)
+    if rtol == atol:
+        allowed = f"rtol and atol {rtol:g}"
     if not proof.largest_difference:
         return f"equal (allowed: {allowed})"
     return f"within {allowed} ({largest(proof.largest_difference)})"

@@ -106,7 +106,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
     for output in proof.outputs:
         yield Entry(output_label(output), _returned(output, verdict.statistics.get(output.after)))
     yield from left_out(proof)
-    if proof.chance:
+    if proof.random_nodes:
         two = verdict.request.other is not None or bool(verdict.request.devices)
         yield Entry("random", chance(proof, two=two))
     yield _conclusion(verdict, proof, error)
@@ -125,7 +125,7 @@ def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) ->
     if isinstance(error, DiffersError) and verdict.optimized is None:
         by = f", {largest(proof.largest_difference)}" if proof.largest_difference else ""
         return Entry("differs", f"{counts}{by} {where}")
-    if verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
+    if verdict.request.devices and proof.largest_difference and proof.tolerance.is_exact:
         return Entry("drift", f"{counts}, {_closeness(proof)} {where}")
     return Entry("proven", f"{counts}, {equality(proof)} {where}")
 

@@ -301,7 +301,7 @@ def test_gradients_that_cannot_be_compared_are_not_called_proven(lab: Lab, tmp_p
 
 def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
     done = operated(tmp_path, lab.built(chain), lab.adding(["y"], ["x"], rtol=1e-6))
-    assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0
+    assert done.proof.tolerance == (1e-6, 0.0, 0.0)
 
 
 CHAINS = [chain, residual, skipping, dropping, stateless]

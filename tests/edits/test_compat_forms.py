@@ -412,9 +412,9 @@ def test_convolutions_give_the_same_but_for_rounding() -> None:
         now, before = (run(which, "c", "d", x=fed) for which in (found, graphs.graph_bytes(*convolved())))
         for one, other in zip(now, before, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    assert [(claim.rtol, claim.atol) for claim in result.claims if isinstance(claim, SameOutputs)] == [(1e-5, 1e-5)]
+    assert [claim.tolerance for claim in result.claims if isinstance(claim, SameOutputs)] == [(1e-5, 1e-5, 0.0)]
     exact = compat(graph(*convolved()), "1.4", rtol=0.0, atol=0.0).claims[0]
-    assert isinstance(exact, SameOutputs) and exact.rtol == exact.atol == 0.0
+    assert isinstance(exact, SameOutputs) and exact.tolerance.is_exact
 
 
 # -- groups of channels ---------------------------------------------------------------------------------------

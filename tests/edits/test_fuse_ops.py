@@ -77,7 +77,9 @@ def test_under_xla_the_call_says_so() -> None:
         found = graph(*chain())
         (claim,) = fused(found, "neg|mul", xla=True, **given).claims
         assert graphs.attrs(found, "call")["_XlaMustCompile"].b
-        assert isinstance(claim, SameOutputs) and (claim.rtol > 0) == (claim.atol > 0) == (not given)
+        assert isinstance(claim, SameOutputs) and all(claim.tolerance[:2]) == (not claim.tolerance.is_exact) == (
+            not given
+        )
 
 
 # -- several outputs ---------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_a_fold_by_hand() -> None:
     assert isinstance(sites, SameSites)
     assert sites.sites == (Site(("x",), (("n", "n"),), -1, any_rows=True),)
     assert outputs.also == ("n",)
-    assert (sites.of_largest, outputs.of_largest) == (1e-4, 1e-3)
+    assert (sites.tolerance.of_largest, outputs.tolerance.of_largest) == (1e-4, 1e-3)
 
 
 FORMS: dict[str, tuple[list[bytes], str, str]] = {

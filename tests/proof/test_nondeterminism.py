@@ -45,11 +45,11 @@ def test_a_graph_is_held_against_itself(executor: Executor) -> None:
     graph = noise().graph()
     executor.load_source("original", graph)
     subject = Subject(executor, "original", graph, overrides=Overrides())
-    feeds, _ = subject.start(0, {})
+    feeds, _ = subject.run(0, {})
     steady = spread(executor, subject, 0, feeds)
     assert steady == {}  # what was drawn is fed; and a random op excuses nothing
-    assert subject.plan.chance == ["chance"]
-    subject.plan.chance.clear()  # not known to be random
+    assert subject.plan.random_nodes == ["chance"]
+    subject.plan.random_nodes.clear()  # not known to be random
     feeds = {name: value for name, value in feeds.items() if name == "x"}
     for group, names in enumerate(subject.plan.groups):
         executor.run("original", subject.result(0, group), feeds, names)

@@ -147,8 +147,8 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
 }  # fmt: skip
 
 
-def plan_of(records: list[bytes], *, allow_ops: bool = False, undrawable: frozenset[str] = frozenset()) -> FetchPlan:
-    return plan_with(Settings(allow_ops=allow_ops), graph(*records), undrawable=undrawable)
+def plan_of(records: list[bytes], *, allow_ops: bool = False, not_sampled: frozenset[str] = frozenset()) -> FetchPlan:
+    return plan_with(Settings(allow_ops=allow_ops), graph(*records), not_sampled=not_sampled)
 
 
 @pytest.mark.parametrize(("records", "outputs", "groups", "reasons"), PLANS.values(), ids=PLANS)
@@ -169,7 +169,7 @@ def test_what_is_fetched_runs(executor: Executor, records: list[bytes], shapes: 
     executor.loaded("planned")
     subject = Subject(executor, "planned", found, overrides=Overrides())
     subject.initialize()
-    _, runs = subject.start(0, {})
+    _, runs = subject.run(0, {})
     pairs = zip(subject.plan.groups, runs, strict=True)
     outputs = {name: each for names, run in pairs for name, each in zip(names, run.outputs, strict=True)}
     assert {name: outputs[name].shape for name in shapes} == shapes
@@ -228,9 +228,9 @@ def test_tables_that_are_needed_are_initialised() -> None:
 
 def test_random_ops_are_drawn_once_unless_they_cannot_be() -> None:
     plan = plan_of([*DRAWN[:-1], neg("y", "d")])
-    assert (plan.fetches, plan.draws, plan.random) == (["y"], ["d"], set())
-    plan = plan_of([*DRAWN, add("y", "d", "e")], undrawable=frozenset("e"))
-    assert (plan.draws, plan.chance, plan.enclosed) == (["d"], ["d", "e"], [])
+    assert (plan.fetches, plan.sampled, plan.random) == (["y"], ["d"], set())
+    plan = plan_of([*DRAWN, add("y", "d", "e")], not_sampled=frozenset("e"))
+    assert (plan.sampled, plan.random_nodes, plan.enclosed) == (["d"], ["d", "e"], [])
 
 
 def test_a_random_op_in_a_loop_is_reported() -> None:
@@ -240,8 +240,8 @@ def test_a_random_op_in_a_loop_is_reported() -> None:
     m.node("number", "Cast", ["draw"], SrcT="float32", DstT="int32")
     next(n for n in m.graph_def.node if n.name == "added").input[1] = "number"
     plan = plan_of([m.bytes()])
-    assert (plan.fetches, plan.draws, plan.random, plan.random_ops) == (["y"], [], {"y"}, ["draw"])
-    assert (plan.chance, plan.enclosed) == (["draw"], ["draw"])
+    assert (plan.fetches, plan.sampled, plan.random, plan.random_ops) == (["y"], [], {"y"}, ["draw"])
+    assert (plan.random_nodes, plan.enclosed) == (["draw"], ["draw"])
 
 
 def test_only_the_placeholders_that_are_needed_are_fed() -> None:

@@ -15,6 +15,7 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
+from gdsurgeon.values import Tolerance
 from support.graphs import Builder, body_node, const, func, node, placeholder, tensor, typed
 from support.spoiling import (
     Edit,
@@ -107,9 +108,13 @@ def model_for(name: str) -> Builder:
 def claiming(edit: Edit, **changes: Any) -> Edit:
     """EDIT, with CHANGES to what it claims."""
 
+    tolerance = Tolerance(changes.pop("rtol", 0.0), changes.pop("atol", 0.0))
+
     def claimed(graph: Graph) -> EditResult:
         result = edit(graph)
-        result.claims = tuple(replace(c, **changes) if isinstance(c, SameOutputs) else c for c in result.claims)
+        result.claims = tuple(
+            replace(c, tolerance=tolerance, **changes) if isinstance(c, SameOutputs) else c for c in result.claims
+        )
         return result
 
     return claimed

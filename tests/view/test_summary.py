@@ -25,6 +25,7 @@ from gdsurgeon.proof.proof import Deployed, OutputProof, Proof, merged
 from gdsurgeon.runtime.compare import Comparison, compare
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.text import Entry, change, listed, size
+from gdsurgeon.values import Tolerance
 from gdsurgeon.view.summary import chance, equality, proof_entries, summary, tensor_entries
 from gdsurgeon.view.verdict import verdict_summary
 
@@ -141,7 +142,7 @@ def many_outputs(count: int) -> Proof:
     equation = f"edited(x, {', '.join(f'{LONG}{i} := {LONG}' for i in range(3))}, ...) == original(x)"
     proof = Proof("run", [equation, *(f"{LONG}{i}(x) == y(x)" for i in range(9))], samples=2, device="CPU", seconds=9.0)
     proof.feeds = {f"{LONG}{i}": "float32 [1,2,3]" for i in range(count)}
-    proof.chance = proof.drawn = [f"{LONG}r{i}" for i in range(count)]
+    proof.random_nodes = proof.drawn = [f"{LONG}r{i}" for i in range(count)]
     for i in range(count):
         found = EQUAL if i % 3 else None
         proof.outputs.append(
@@ -378,7 +379,7 @@ def test_changes_and_lists() -> None:
 
 def test_random_ops_are_named() -> None:
     names = ["noise", "w/chance", "mask"]
-    proof = Proof("run", chance=names, drawn=["noise", "mask"], enclosed=["w/chance"])
+    proof = Proof("run", random_nodes=names, drawn=["noise", "mask"], enclosed=["w/chance"])
     assert re.fullmatch("noise, mask: .*both graphs; w/chance: .*", chance(proof))
     assert "both" not in chance(proof, two=False)
     assert ("random", chance(proof)) in entries(proof)
@@ -394,7 +395,7 @@ def test_the_time_of_a_validation_is_that_of_all_of_it() -> None:
 @pytest.mark.parametrize(("zero", "text"), [(0.0, "bit-identical"), (-0.0, "equal except for signs of zeros")])
 def test_a_zero_of_another_sign_is_not_bit_identical(zero: float, text: str) -> None:
     """Within a part of the largest element it may have one; 0 is the difference of the two."""
-    proof = Proof("run", of_largest=1e-4)
+    proof = Proof("run", tolerance=Tolerance(of_largest=1e-4))
     one, other = (from_numpy(np.array([value, 1.0], np.float32)) for value in (0.0, zero))
     proof.note([OutputProof("y", "y", 1, (2,), comparison=compare(one, other))])
     assert equality(proof) == equality(merged([Proof("run"), proof])) == text

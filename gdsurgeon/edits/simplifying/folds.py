@@ -19,6 +19,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, first_lines
+from gdsurgeon.values import Tolerance
 
 FOLD_BN = "fold-bn"
 """The name of the folds as a pass."""
@@ -98,12 +99,12 @@ def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
 
 def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:
     """Returns the claims about the outputs, up to rounding, and about each fold."""
-    before = graph.pristine()
+    before, allowed = graph.pristine(), Tolerance(of_largest=tolerance)
     for claim in claims:
         if isinstance(claim, SameOutputs):
             also = tuple(dict.fromkeys([*claim.also, *chosen_from(before, picks=True), *nodes_of_sites(found)]))
             aside = {**claim.except_for, **reordered(before, also, picks=True)}
-            yield replace(claim, of_largest=tolerance, may_differ=True, also=also, except_for=aside)
+            yield replace(claim, tolerance=allowed, may_differ=True, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
             pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
             ends = {old for old, _ in claim.outputs} - {*claim.sites}
@@ -113,10 +114,10 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
             inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
             aside = reordered(before, (parse_tensor(old).node for old, _ in pairs), picks=True)
             pairs = list(dict.fromkeys(pairs))
-            yield replace(claim, of_largest=tolerance, outputs=tuple(pairs), sites=inside, except_for=aside)
+            yield replace(claim, tolerance=allowed, outputs=tuple(pairs), sites=inside, except_for=aside)
         else:
             yield claim
-    yield from claims_apart(found, tolerance / ISOLATED)
+    yield from claims_apart(found, Tolerance(of_largest=tolerance / ISOLATED))
 
 
 # -- the summary ----------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError
 from gdsurgeon.select import Selection
+from gdsurgeon.values import Tolerance
 
 SITE = Site(("scaled",), (("clipped", "clipped"),))
 
@@ -51,7 +52,7 @@ def model() -> Graph:
 
 def another_op(graph: Graph) -> EditResult:
     graph.set_op(graph["clipped"], "Relu")
-    return EditResult(Intent(changed=["clipped"]), site_claims([SITE], 1e-4))
+    return EditResult(Intent(changed=["clipped"]), site_claims([SITE], Tolerance(of_largest=1e-4)))
 
 
 def a_percent_more(graph: Graph) -> EditResult:
@@ -62,7 +63,7 @@ def a_percent_more(graph: Graph) -> EditResult:
     graph.reroute([use for use in graph.uses(node.output) if use.node is not more], more.output)
     slots = [Rewired(use.node.name, use.slot, "clipped", "more") for use in graph.uses(more.output)]
     intent = Intent(added=["by", "more"], rewired=slots, moved={"clipped": "more"})
-    return EditResult(intent, site_claims([Site(("scaled",), (("clipped", "more"),))], 1e-4))
+    return EditResult(intent, site_claims([Site(("scaled",), (("clipped", "more"),))], Tolerance(of_largest=1e-4)))
 
 
 @pytest.mark.tensorflow
@@ -87,17 +88,19 @@ def test_the_same_is_told_with_what_it_was_compared_on() -> None:
     high = graph.add("six", "Const", attrs={"dtype": type_value(1).SerializeToString(), "value": six})
     graph.set_op(graph["clipped"], "Minimum")
     graph.set_inputs(graph["clipped"], [low.output, high.output])
-    result = EditResult(Intent(added=["low", "six"], changed=["clipped"]), site_claims([SITE], 1e-4))
+    result = EditResult(
+        Intent(added=["low", "six"], changed=["clipped"]), site_claims([SITE], Tolerance(of_largest=1e-4))
+    )
     proof = gds.prove(graph.pristine(), graph, result)
     assert "each changed site in isolation: " in proof.statement
     assert proof.largest_difference == 0
-    assert proof.of_largest == 1e-4
+    assert proof.tolerance.of_largest == 1e-4
     assert {output.after for output in proof.compared} == {"y", "clipped"}
 
 
 def test_no_site_of_a_group_reads_what_another_gives() -> None:
     chain = [Site((f"n{i}",), ((f"n{i + 1}", f"n{i + 1}"),)) for i in range(2 * AT_ONCE)]
-    first, *groups = site_claims(chain, 0.5)
+    first, *groups = site_claims(chain, Tolerance(of_largest=0.5))
     assert isinstance(first, SameOutputs)
     assert first.also == tuple(f"n{i + 1}" for i in range(2 * AT_ONCE))
     for group in groups:
@@ -106,7 +109,7 @@ def test_no_site_of_a_group_reads_what_another_gives() -> None:
         read = {name for site in group.sites for name in site.inputs}
         assert read.isdisjoint(name for site in group.sites for pair in site.outputs for name in pair)
     assert sum(len(group.sites) for group in groups if isinstance(group, SameSites)) == len(chain)
-    many = site_claims([Site((f"a{i}",), ((f"b{i}", f"b{i}"),)) for i in range(1000)], 0.5)
+    many = site_claims([Site((f"a{i}",), ((f"b{i}", f"b{i}"),)) for i in range(1000)], Tolerance(of_largest=0.5))
     assert len(many) == 1 + MOST_GROUPS
 
 

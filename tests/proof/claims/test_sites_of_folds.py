@@ -36,6 +36,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.runtime.compare import compare
 from gdsurgeon.runtime.tensor import from_numpy
+from gdsurgeon.values import Tolerance
 from gdsurgeon.view.summary import proof_entries
 
 SMALL = const("n/gamma", [1.0, 1e-6, 1.0, 1e-3], FLOAT)
@@ -210,5 +211,5 @@ def test_each_channel_is_held_against_its_own_largest() -> None:
     assert part_of_largest(compare(one, one, channels=-1)) == 0.0
     for odd in (np.inf, np.nan):
         found = compare(one, from_numpy(np.full_like(a, odd)), channels=-1)
-        assert not agrees(found, 0.0, 0.0, 1.0)
+        assert not agrees(found, Tolerance(of_largest=1.0))
     assert compare(from_numpy(a[0]), from_numpy(b[1]), channels=1).channel_part is None
