@@ -34,7 +34,7 @@ class Call(NamedTuple):
     Attributes:
         caller: the node that calls it.
         body: the function.
-        first: the data input of the node that is the first argument.
+        first: the data input of the node that is the first argument; -1 if the arguments are unknown.
         returns: whether the outputs of the function are the outputs of the node.
         depth: the number of enclosing calls.
     """
@@ -52,7 +52,7 @@ class Consumer:
     Attributes:
         node: the node.
         call: the call; None in a graph.
-        slot: the data input through which the search reaches the node; -1 at the start.
+        slot: the data input through which the search reaches the node; -1 if it is unknown.
         before: the previous node of the search; None at the start.
         op: its op.
         name: its name, in the graph or in the function.
@@ -90,7 +90,7 @@ class Consumer:
     def source(self, slot: int) -> tuple[Consumer, int] | None:
         """Returns the tensor that a data input reads, as a node and the number of its output.
 
-        For an argument of a function this is the tensor of the call.
+        For an argument of a function this is the tensor of the call; None if it is unknown.
         """
         if not 0 <= slot < len(self.node.inputs):
             return None
@@ -98,7 +98,7 @@ class Consumer:
         if not read.node.exists:
             return None
         if call is not None and read.node in call.body.arguments:
-            return call.caller.source(call.first + call.body.arguments.index(read.node))
+            return call.caller.source(call.first + call.body.arguments.index(read.node)) if call.first >= 0 else None
         return Consumer(read.node, call), read.index
 
     def origin(self, slot: int) -> tuple[Consumer, int] | None:
@@ -161,12 +161,13 @@ def following(
 ) -> Iterator[Consumer]:
     """Yields the consumers of an output of `start`, and of the results of its consumers; nearest first.
 
-    The search continues in the functions that a node calls, and at the results of the ops `passing` that it reaches
-    through these data inputs. Without `passing` it continues at all nodes whose outputs can be, or contain, texts.
+    The search continues at the results of the ops `passing` that it reaches through these data inputs. Without
+    `passing` it continues at all nodes whose outputs can be, or contain, texts, and in functions whose calls are
+    unknown.
     """
     graph = graph_of(start.node)
     queue: list[tuple[Iterator[Consumer], Consumer | None]] = [(start.readers(port), None)]
-    calls: dict[tuple[Hashable, str], Call] = {}
+    calls: dict[tuple[Hashable | None, str], Call] = {}
     seen: set[tuple[Hashable, int | None]] = set()
     walked: set[tuple[Hashable, int | None]] = set()
     for readers, before in queue:  # grows during the search
@@ -176,7 +177,7 @@ def following(
             seen.add((user.key, user.slot))
             user.before = before
             yield user
-            queue += [(inside, user) for inside in _in_functions(graph, user, calls)]
+            queue += [(inside, user) for inside in _in_functions(graph, user, calls, everywhere=passing is None)]
             for index in _outputs(user, passing):
                 if (user.key, index) not in walked:
                     walked.add((user.key, index))
@@ -187,7 +188,8 @@ def _outputs(user: Consumer, passing: Mapping[str, Container[int]] | None) -> tu
     """Returns the outputs at which a search continues; None stands for all of them."""
     if passing is None:
         types = user.node.output_dtypes
-        carries_texts = not types or any(base_dtype(dtype) in (0, STRING, RESOURCE, VARIANT) for dtype in types)
+        texts = (0, STRING, RESOURCE, VARIANT)
+        carries_texts = not types or any(base_dtype(dtype) in texts for dtype in types)
         return (None,) if carries_texts or user.op.startswith("TensorArray") else ()
     if user.slot not in passing.get(user.op, ()):
         return ()
@@ -195,10 +197,15 @@ def _outputs(user: Consumer, passing: Mapping[str, Container[int]] | None) -> tu
 
 
 def _in_functions(
-    graph: Graph, user: Consumer, calls: dict[tuple[Hashable, str], Call]
+    graph: Graph, user: Consumer, calls: dict[tuple[Hashable | None, str], Call], *, everywhere: bool
 ) -> Iterator[Iterator[Consumer]]:
-    """Yields the consumers in the functions that a node calls, at the argument that it passes."""
+    """Yields the consumers in the functions that a node calls, at the argument that it passes.
+
+    `everywhere`: in functions that a node only names, such as the map of a data set, yields all nodes.
+    """
     depth = user.call.depth + 1 if user.call is not None else 1
+    if depth > MOST_CALLS:
+        return
     keys, first = CALLED.get(user.op, ((), 0))
     functions: list[tuple[str, Mapping[str, AttrValue], bool]] = [
         (func.name, func.attr, key != "cond")
@@ -209,12 +216,21 @@ def _in_functions(
     if user.op in graph.functions:
         functions = [(user.op, dict(user.node.attrs()), True)]
     argument = user.slot - first
-    for name, values, returns in functions if argument >= 0 and depth <= MOST_CALLS else ():
+    for name, values, returns in functions if argument >= 0 else ():
         call = calls.get((user.key, name))
         body = call.body if call is not None else _body(graph, name, values)
         if body is not None and argument < len(body.arguments):
             call = calls.setdefault((user.key, name), call or Call(user, body, first, returns, depth))
             yield Consumer(body.arguments[argument], call).readers(0)
+    definition = user.node.op_def
+    if not everywhere or (functions and user.slot >= 0) or (definition is not None and not definition.takes_functions):
+        return
+    for _, value in user.node.attrs():
+        for func in functions_in(value):
+            if (None, func.name) not in calls and (body := _body(graph, func.name, func.attr)) is not None:
+                call = calls[None, func.name] = Call(user, body, -1, False, depth)
+                ends = body.graph.ends
+                yield iter([Consumer(node, call) for node in body.graph.nodes() if node not in ends])
 
 
 def _body(graph: Graph, name: str, values: Mapping[str, AttrValue]) -> Body | None:
@@ -229,6 +245,7 @@ def _body(graph: Graph, name: str, values: Mapping[str, AttrValue]) -> Body | No
     return known[key]
 
 
-def _bodies(_graph: Graph) -> dict[Hashable, Body | None]:
-    """Returns the cache of the functions of a graph that searches have read; empty at first."""
+def _bodies(graph: Graph) -> dict[Hashable, Body | None]:
+    """Returns the cache of the functions of `graph` that searches have read; empty at first."""
+    del graph
     return {}

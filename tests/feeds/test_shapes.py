@@ -28,7 +28,7 @@ def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
     executor.load_bytes("shaped", m.bytes())
     executor.loaded("shaped")
     subject = Subject(executor, "shaped", m.graph(), overrides=Overrides())
-    subject.start(0, {})
+    subject.run(0, {})
     return subject.shapes
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import CALL, feed_of, made, returned, spec_of
-from support.graphs import Builder, body_node, func, tensor
+from support.graphs import Builder, body_node, func, ops, tensor
 from support.inferring_texts import (
     LINES,
     inside,
@@ -28,6 +28,7 @@ from support.inferring_texts import (
 from support.paths import ROOT, TESTS
 
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.edits.parts import add_preprocessing
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import input_seed, make_feed, overridden
 from gdsurgeon.feeds.overrides import Overrides
@@ -35,6 +36,7 @@ from gdsurgeon.feeds.texts import wrapped
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.steps.build import preprocessing
 
 # -- bytes -------------------------------------------------------------------------------------------------
 
@@ -368,6 +370,18 @@ def test_features_inside_a_function_are_what_they_are_used_for_there(executor: E
     assert made_for["b"] == "indices below 2, for GatherV2 'dense'"
     assert made_for["s"] == "indices below 2, for GatherV2 'sparse'"
     assert made_for["a"].startswith("numbers from 0 to 1")
+
+
+def test_a_text_is_an_image_that_a_mapped_function_decodes() -> None:
+    """MapDefun is no call: it passes one row of its inputs at a time."""
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 8, 8, 3))
+    m.typed("Neg", "y", "x")
+    graph = m.graph()
+    add_preprocessing(graph, preprocessing("decode-image | resize(8, 8, like=pillow) | cast(float32)", graph))
+    assert "MapDefun" in ops(graph).values()
+    (text,) = make_feed(spec_of(graph), (1,), seed=0).data
+    assert text[:3] in (b"\x89PN", b"\xff\xd8\xff", b"GIF")
 
 
 def test_only_the_first_keys_are_listed() -> None:

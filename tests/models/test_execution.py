@@ -68,7 +68,7 @@ def original_run(executor: Executor, name: str, kept: dict[str, Run]) -> Run:
         subject = Subject(executor, name, graph, overrides=Overrides())
         executor.loaded(name)
         subject.initialize()
-        feeds, _ = subject.start(0, {})
+        feeds, _ = subject.run(0, {})
         # What was drawn by chance lies over there; the other graphs are fed it too.
         fed = {
             key: executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value

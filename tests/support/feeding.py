@@ -44,7 +44,7 @@ def returned(executor: Executor, m: Builder, overrides: Overrides | None = None,
     executor.loaded("fed")
     subject = Subject(executor, "fed", m.graph(), overrides=overrides or Overrides())
     subject.initialize()
-    subject.start(sample, {})
+    subject.run(sample, {})
     return {
         name: executor.tensor(subject.result(sample, group), i)
         for group, names in enumerate(subject.plan.groups)
