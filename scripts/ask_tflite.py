@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -96,54 +96,44 @@ def renamed(graph_def: Any) -> Iterator[Any]:
 
 
 def of_graph(graph_def: Any) -> set[str]:
-    """The ops of a frozen graph, where the converter takes it; none where it does not."""
+    """Returns the ops of a graph if the converter accepts it; else nothing."""
     read = {name.lstrip("^").partition(":")[0] for node in graph_def.node for name in node.input}
-    given = [node.name for node in graph_def.node if node.op == "Placeholder"]
     results = [node.name for node in graph_def.node if node.name not in read and node.op not in ("NoOp", "Const")]
     try:
-        graph = imported(graph_def)
-        inputs = [graph.get_tensor_by_name(f"{name}:0") for name in given]
-        outputs = [graph.get_tensor_by_name(f"{name}:0") for name in results]
-        if not convert(graph_def, inputs, outputs):
+        if not convert(*imported(graph_def, lambda op: op.name in results)):
             return set()
     except Exception:
         return set()
     kept = tf.compat.v1.graph_util.extract_sub_graph(graph_def, results)
-    bodies = (node for function in kept.library.function for node in function.node_def)
-    return {node.op for node in [*kept.node, *bodies]}
+    return {node.op for nodes in (kept.node, *(f.node_def for f in kept.library.function)) for node in nodes}
 
 
 def answer(op: str, seed: str) -> str:
     """Returns the answer of the converter for `op`."""
-    definition = op_def_registry.get(op)
-    if definition is None:
-        return "no"
-    tried = []
-    for graph_def in drawn(definition, random.Random(seed)):
+    definition, tried = op_def_registry.get(op), []
+    for graph_def in drawn(definition, random.Random(seed)) if definition is not None else ():
         try:
-            graph = imported(graph_def)
+            tried.append(imported(graph_def, lambda op: op.name.startswith("z")))
         except Exception:
             continue
-        inputs = [o.outputs[0] for o in graph.get_operations() if o.type == "Placeholder"]
-        outputs = [o.outputs[0] for o in graph.get_operations() if o.name.startswith("z")]
-        if convert(graph_def, inputs, outputs):
+        if convert(*tried[-1]):
             return "yes"
-        tried.append((graph_def, inputs, outputs))
         if len(tried) == MOST_CONVERTED:
             break
     return "select" if any(convert(*each, select=True) for each in tried[:3]) else "no"
 
 
-def imported(graph_def: Any) -> Any:
-    """The graph of a GraphDef. Raises what TensorFlow says against it."""
-    graph = tf.Graph()
-    with graph.as_default():
+def imported(graph_def: Any, is_output: Callable[[Any], bool]) -> tuple[Any, list[Any], list[Any]]:
+    """Returns a graph with its inputs and outputs. Raises the error of TensorFlow's import."""
+    with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
-    return graph
+    ops = graph.get_operations()
+    inputs = [op.outputs[0] for op in ops if op.type == "Placeholder"]
+    return graph_def, inputs, [op.outputs[0] for op in ops if is_output(op)]
 
 
 def convert(graph_def: Any, inputs: list[Any], outputs: list[Any], *, select: bool = False) -> bool:
-    """Whether the converter takes it."""
+    """Returns whether the converter accepts a graph; with `select`, also with ops of TensorFlow."""
     converter = tf.compat.v1.lite.TFLiteConverter(graph_def, inputs, outputs)
     if select:
         converter.target_spec.supported_ops = [tf.lite.OpsSet.SELECT_TF_OPS]
@@ -175,33 +165,27 @@ def drawn(definition: Any, dice: random.Random) -> Iterator[Any]:
 
 
 def draw_inputs(dice: random.Random, definition: Any, graph_def: Any, node: Any) -> None:
-    """Adds what the node reads."""
-    manner = dice.choice(["same", "vectors", "any"])
-    base = dice.choice(SHAPES)
-    inputs = [(arg, number) for arg in definition.input_arg for number in range(count_of(arg, node))]
-    for place, (arg, number) in enumerate(inputs):
-        shape = base
-        if manner == "any" or (manner == "vectors" and place):
-            shape = dice.choice(SHAPES) if manner == "any" else base[-1:]
-        dtype = type_of(arg, node, number)
-        chance = 0.8 if dtype in (INT32, INT64) else 0.3
-        if arg.name in SCALARS and dice.random() < 0.8:
+    """Adds the inputs of the node."""
+    manner, base = dice.choice(["same", "vectors", "any"]), dice.choice(SHAPES)
+    inputs = [(arg.name, dtype) for arg in definition.input_arg for dtype in types_of(arg, node)]
+    for place, (name, dtype) in enumerate(inputs):
+        shape = dice.choice(SHAPES) if manner == "any" else base[-1:] if manner == "vectors" and place else base
+        is_integer, values = dtype in (INT32, INT64), None
+        chance = 0.8 if is_integer else 0.3
+        if name in SCALARS and dice.random() < 0.8:
             shape, chance = (), 1.0
         pairs = dice.choice([2, max(len(base), 1)])
-        shape = (pairs, 2) if arg.name in ("paddings", "crops") else (pairs,) if arg.name == "block_shape" else shape
-        shape = {"boxes": (2, 4), "scores": (2,)}.get(arg.name, shape)
-        values = None
-        is_shape = "size" in arg.name or "shape" in arg.name
-        if dtype in (INT32, INT64) and is_shape and arg.name not in SCALARS and dice.random() < 0.5:
+        fixed = {"paddings": (pairs, 2), "crops": (pairs, 2), "block_shape": (pairs,), "boxes": (2, 4), "scores": (2,)}
+        shape = fixed.get(name, shape)
+        if is_integer and ("size" in name or "shape" in name) and name not in SCALARS and dice.random() < 0.5:
             values, shape, chance = base, (len(base),), 1.0
-        is_constant = len(inputs) > 1 and dice.random() < chance
-        add_input(dice, graph_def, place, dtype, shape, is_constant, values)
+        add_input(dice, graph_def, place, dtype, shape, len(inputs) > 1 and dice.random() < chance, values)
         node.input.append(f"x{place}")
 
 
 def add_readers(definition: Any, graph_def: Any, node: Any, most: int) -> bool:
     """Adds consumers of the first `most` outputs of `node`, or a control edge; returns False if neither is possible."""
-    types = [type_of(arg, node, number) for arg in definition.output_arg for number in range(count_of(arg, node))]
+    types = [dtype for arg in definition.output_arg for dtype in types_of(arg, node)]
     readable = [(index, dtype) for index, dtype in enumerate(types[:most]) if dtype not in (RESOURCE, VARIANT)]
     for index, dtype in readable:
         graph_def.node.add(name=f"z{index}", op="Identity", input=[f"y:{index}"]).attr["T"].type = dtype
@@ -244,18 +228,12 @@ def draw_attr(dice: random.Random, attr: Any, value: Any) -> None:
         value.list.shape.add()
 
 
-def count_of(arg: Any, node: Any) -> int:
-    """How many tensors an argument is."""
-    if arg.number_attr:
-        return int(node.attr[arg.number_attr].i)
-    return len(node.attr[arg.type_list_attr].list.type) if arg.type_list_attr else 1
-
-
-def type_of(arg: Any, node: Any, number: int) -> int:
-    """The DataType of tensor NUMBER of an argument."""
-    if arg.type_attr:
-        return int(node.attr[arg.type_attr].type)
-    return int(node.attr[arg.type_list_attr].list.type[number]) if arg.type_list_attr else int(arg.type)
+def types_of(arg: Any, node: Any) -> list[int]:
+    """Returns the DataType of each tensor of an argument."""
+    if arg.type_list_attr:
+        return list(node.attr[arg.type_list_attr].list.type)
+    dtype = int(node.attr[arg.type_attr].type) if arg.type_attr else int(arg.type)
+    return [dtype] * (int(node.attr[arg.number_attr].i) if arg.number_attr else 1)
 
 
 def add_input(
