@@ -30,10 +30,11 @@ import argparse
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data" / "reach.txt"
+from make_tensorflow_tables import DATA, installed_ops
+
+TABLE = DATA / "reach.txt"
 
 WORLDLY = frozenset(
     """
@@ -71,17 +72,13 @@ LOOKED_AT: dict[str, str] = {
 }
 
 
-def lines_of(ops: Any, version: str, known: dict[str, str]) -> list[str]:
-    """The lines of the table for OPS; KNOWN has what follows the name of each op that was looked at."""
-    return [f"#\t{version}", *(f"{name}\t{known.get(name, 'unknown')}" for name in sorted(op.name for op in ops))]
-
-
 def complaints(ops: Any, known: dict[str, str]) -> list[str]:
     """Returns the problems that a person must review."""
     out = []
-    for op in sorted(ops, key=lambda op: op.name):
+    for op in ops:
         row = known.get(op.name, "unknown").split("\t")
-        words = {word for name in names_of(op) for word in words_in(name)} & WORLDLY
+        names = [op.name, *(arg.name for arg in op.input_arg), *(attr.name for attr in op.attr)]
+        words = {word for name in names for word in words_in(name)} & WORLDLY
         if row[0] == "unknown":
             out.append(f"{op.name}: not reviewed")
         elif row[0] == "none" and words and not any(re.fullmatch(pattern, op.name) for pattern in LOOKED_AT):
@@ -89,11 +86,6 @@ def complaints(ops: Any, known: dict[str, str]) -> list[str]:
         if len(row) > 1 and row[1] not in {attr.name for attr in op.attr}:
             out.append(f"{op.name}: has no attr {row[1]}")
     return out
-
-
-def names_of(op: Any) -> list[str]:
-    """The names of an op, its inputs and its attrs."""
-    return [op.name, *(arg.name for arg in op.input_arg), *(attr.name for attr in op.attr)]
 
 
 def words_in(name: str) -> list[str]:
@@ -107,13 +99,10 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
-    from tensorflow.core.framework import op_def_pb2
-    from tensorflow.python.client import pywrap_tf_session
 
-    ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())).op
+    ops = installed_ops()
     known = dict(line.split("\t", 1) for line in TABLE.read_text().splitlines()[1:])
-    lines = lines_of(ops, tf.version.VERSION, known)
-    text = "\n".join(lines) + "\n"
+    text = "\n".join([f"#\t{tf.version.VERSION}", *(f"{op.name}\t{known.get(op.name, 'unknown')}" for op in ops), ""])
     differs = text != TABLE.read_text()
     if not arguments.check:
         TABLE.write_text(text)

@@ -30,10 +30,11 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from make_tensorflow_tables import DATA, op_row, plain_value
+from make_tensorflow_tables import DATA, installed_ops, op_row, plain_value
 
 TABLE = DATA / "releases.z"
 Rows = dict[str, dict[str, Any]]
@@ -72,8 +73,7 @@ def main() -> int:
             name, release = of_wheel(wheel)
             print(f"{wheel.name}: {name}, {len(release[1])} ops", flush=True)
             known[name] = release
-        name, release = of_installed()
-        known[name] = release
+        known |= [of_installed()]
         TABLE.write_bytes(written(known))
     for name, ((version, last), rows) in read(TABLE.read_bytes()).items():
         print(f"{name}: GraphDefs of version {version}, {len(rows)} ops, DataTypes to {last}")
@@ -87,6 +87,8 @@ Release = tuple[tuple[int, int], Rows]
 
 def of_wheel(wheel: Path) -> tuple[str, Release]:
     """Returns the release of a wheel, and its entry of the table."""
+    from tensorflow.core.framework import op_def_pb2
+
     wanted = re.compile(
         r"(_pywrap_tensorflow_internal\.so|libtensorflow_framework\.so[.0-9]*|libtensorflow_cc\.so[.0-9]*"
         r"|include/tensorflow/core/public/version\.h|include/tensorflow/core/framework/types\.pb\.h)$"
@@ -104,19 +106,18 @@ def of_wheel(wheel: Path) -> tuple[str, Release]:
         header = next(root.rglob("version.h")).read_text()
         number = re.search(r"#define TF_GRAPH_DEF_VERSION\s+\(?(\d+)", header)
         assert number is not None, f"{wheel}: no version of GraphDefs in version.h"
+        ops = op_def_pb2.OpList.FromString(out.read_bytes()).op
         types = re.findall(r"\bDT_[A-Z0-9_]+ = (\d+)", next(root.rglob("types.pb.h")).read_text())
-        return minor(version), ((int(number[1]), max(int(t) for t in types if int(t) < 100)), rows_of(out.read_bytes()))
+        return minor(version), ((int(number[1]), max(int(t) for t in types if int(t) < 100)), rows_of(ops))
 
 
 def of_installed() -> tuple[str, Release]:
     """The same of the TensorFlow that is installed."""
     import tensorflow as tf
     from tensorflow.core.framework import types_pb2
-    from tensorflow.python.client import pywrap_tf_session
 
-    data = pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
     last = max(number for number in types_pb2.DataType.values() if number < 100)
-    return minor(tf.version.VERSION), ((tf.version.GRAPH_DEF_VERSION, last), rows_of(data))
+    return minor(tf.version.VERSION), ((tf.version.GRAPH_DEF_VERSION, last), rows_of(installed_ops()))
 
 
 def minor(version: str) -> str:
@@ -124,19 +125,13 @@ def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def rows_of(data: bytes) -> Rows:
-    """The rows of a serialised OpList."""
-    from tensorflow.core.framework import op_def_pb2
-
-    return {op.name: row_of(op) for op in op_def_pb2.OpList.FromString(data).op}
-
-
-def row_of(op: Any) -> dict[str, Any]:
-    """Returns the entry of an op; the order of allowed values is ignored."""
-    row = op_row(op, default)
-    if "t" in row:
-        row["t"] = {name: sorted(values) for name, values in row["t"].items()}
-    return row
+def rows_of(ops: Iterable[Any]) -> Rows:
+    """Returns the entries of ops; the order of allowed values is ignored."""
+    rows = {op.name: op_row(op, default) for op in ops}
+    for row in rows.values():
+        if "t" in row:
+            row["t"] = {name: sorted(values) for name, values in row["t"].items()}
+    return rows
 
 
 def default(value: Any) -> Any:

@@ -64,28 +64,20 @@ def model_descriptors() -> list[Any]:
     return [file for file in files([module.DESCRIPTOR for module in modules]) if file.name not in known]
 
 
-def files(wanted: list[Any]) -> list[Any]:
-    """The files WANTED and what they import, without comments and options."""
+def files(wanted: list[Any], known: dict[str, Any] | None = None) -> list[Any]:
+    """Returns the files `wanted` and their imports, imports first, without comments and options."""
     from google.protobuf import descriptor_pb2
 
-    out: list[Any] = []
-    seen: set[str] = set()
-
-    def add(file: Any) -> None:
-        if file.name in seen:
-            return
-        seen.add(file.name)
-        for dependency in file.dependencies:
-            add(dependency)
-        proto = descriptor_pb2.FileDescriptorProto()
-        file.CopyToProto(proto)
-        proto.ClearField("source_code_info")
-        proto.ClearField("options")
-        out.append(proto)
-
+    out = known if known is not None else {}
     for file in wanted:
-        add(file)
-    return out
+        if file.name not in out:
+            files(list(file.dependencies), out)
+            proto = descriptor_pb2.FileDescriptorProto()
+            file.CopyToProto(proto)
+            proto.ClearField("source_code_info")
+            proto.ClearField("options")
+            out[file.name] = proto
+    return list(out.values())
 
 
 def descriptor_set(wanted: list[Any]) -> bytes:
@@ -111,40 +103,36 @@ def flattened_views() -> Any:
     return file
 
 
-def op_table() -> bytes:
-    """The text of ops.txt."""
-    import tensorflow as tf
+def installed_ops() -> list[Any]:
+    """Returns the OpDefs of the installed TensorFlow, sorted by name."""
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session
 
-    ops = op_def_pb2.OpList()
-    ops.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    lines = [f"#\t{tf.version.VERSION}\t{tf.version.GRAPH_DEF_VERSION}"]
-    for op in sorted(ops.op, key=lambda op: op.name):
-        row = op_row(op, plain_value)
-        lines.append(f"{op.name}\t{json.dumps(row, separators=(',', ':'))}")
-    return ("\n".join(lines) + "\n").encode()
+    data = pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+    return sorted(op_def_pb2.OpList.FromString(data).op, key=lambda op: op.name)
+
+
+def op_table() -> bytes:
+    """Returns the text of ops.txt."""
+    import tensorflow as tf
+
+    rows = (f"{op.name}\t{json.dumps(op_row(op, plain_value), separators=(',', ':'))}" for op in installed_ops())
+    head = f"#\t{tf.version.VERSION}\t{tf.version.GRAPH_DEF_VERSION}"
+    return ("\n".join([head, *rows]) + "\n").encode()
 
 
 def op_row(op: Any, default: Callable[[Any], Any]) -> dict[str, Any]:
-    """Returns the entry of an op in a table; `default` converts a default to text."""
-    row: dict[str, Any] = {}
-    for key, args in (("i", op.input_arg), ("o", op.output_arg)):
-        if args:
-            row[key] = [arg_row(arg) for arg in args]
-    if op.attr:
-        row["a"] = [attr_row(attr, default) for attr in op.attr]
-    allowed = {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")}
-    if allowed:
-        row["t"] = allowed
-    minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
-    if minima:
-        row["m"] = minima
-    if op.HasField("deprecation"):
-        row["d"] = op.deprecation.version
-    if op.is_stateful:
-        row["s"] = 1
-    return row
+    """Returns the entry of an op in a table, without empty fields; `default` converts a default to JSON."""
+    row = {
+        "i": [arg_row(arg) for arg in op.input_arg],
+        "o": [arg_row(arg) for arg in op.output_arg],
+        "a": [[a.name, a.type, *([default(a.default_value)] if a.HasField("default_value") else [])] for a in op.attr],
+        "t": {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")},
+        "m": {attr.name: attr.minimum for attr in op.attr if attr.has_minimum},
+        "d": op.deprecation.version if op.HasField("deprecation") else None,
+        "s": int(op.is_stateful),
+    }
+    return {key: value for key, value in row.items() if value or (key == "d" and value is not None)}
 
 
 def arg_row(arg: Any) -> list[Any]:
@@ -158,10 +146,6 @@ def arg_row(arg: Any) -> list[Any]:
 def allowed_values(attr: Any) -> list[Any]:
     values = attr.allowed_values.list
     return [text.decode() for text in values.s] or list(values.type)
-
-
-def attr_row(attr: Any, default: Callable[[Any], Any]) -> list[Any]:
-    return [attr.name, attr.type, *([default(attr.default_value)] if attr.HasField("default_value") else [])]
 
 
 def plain_value(value: Any) -> Any:

@@ -147,7 +147,7 @@ def test_groups_that_wait_for_each_other_are_dissolved() -> None:
     assert not any(scope.is_group for scope in outlines(*records).main.root.walk())
 
 
-def test_blocks_without_calledare_found_between_cut_tensors() -> None:
+def test_blocks_without_names_are_found_between_cut_tensors() -> None:
     records, source, number = [IMAGE], "x", 0
     for _ in range(12):
         start = source
@@ -215,7 +215,7 @@ def kinds_of(*parts: list[bytes]) -> list[int]:
     return [by_path[f"s{number}"].kind for number in range(len(parts))]
 
 
-def test_a_kind_is_the_structure_without_calledweights_and_shapes() -> None:
+def test_a_kind_is_the_structure_without_names_weights_and_shapes() -> None:
     a, b = kinds_of(layer("s0", "x"), layer("s1", "s0/act", size=4))
     assert a == b >= 0
 
