@@ -160,7 +160,7 @@ def _of_names(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
 
 
 def _original(graph: Graph, copy: Node) -> Node | None:
-    """Returns the node of the model of which `copy` is a copy, by its name."""
+    """Returns the original of a copy in the model, found by its name."""
     name = "t/" + copy.name[2:] if copy.name.startswith("u/") else copy.name.removesuffix("_1")
     found = graph.find(name) if copy.base_name is None and name != copy.name else None
     return found if found is not None and found.op == copy.op else None
