@@ -407,7 +407,7 @@ class Table:
             odd = [at for at in self.odd_edges if self.edges[at] >> bits == row]
             return sorted({self.reader(at) for at in (*places(self.edges, row << bits), *odd)})
         offsets, users = self._users
-        return users[offsets[row] : offsets[row + 1]]
+        return memoryview(users)[offsets[row] : offsets[row + 1]]  # no copy: a node can have very many
 
     @cached_property
     def _users(self) -> tuple[array[int], array[int]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from gdsurgeon.arguments import public
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -232,11 +233,15 @@ class Topology:
 
         This is for a few nodes; for all nodes, use `consumers`.
         """
-        found = list(self.table.users(number)) if number < self.rows else []
-        if self._codes or self.gone:
-            found = [n for n in found if n not in self._codes and n not in self.gone]
-            found += self._new_users.get(number, ())
-        return found
+        return list(self.each_user(number))
+
+    def each_user(self, number: int) -> Iterator[int]:
+        """Yields the same one by one, for callers that stop at the first ones."""
+        found = self.table.users(number) if number < self.rows else ()
+        if not (self._codes or self.gone):
+            return iter(found)
+        known, gone = self._codes, self.gone
+        return chain((n for n in found if n not in known and n not in gone), self._new_users.get(number, ()))
 
     @cached_property
     def _new_users(self) -> dict[int, dict[int, None]]:

@@ -113,7 +113,7 @@ class RewriteContext:
             if number in self.named:
                 text = f"{quoted(name)} is an output, or its name is used by the model"
                 return Remark(text, "is-output", node=name)
-            outside = next((user for user in top.users(number) if user not in changing), None)
+            outside = next((user for user in top.each_user(number) if user not in changing), None)
             if outside is not None:
                 text = f"{quoted(name)} is used by {quoted(top.name(outside))}, outside the match"
                 return Remark(text, "outside-uses", node=name, user=top.name(outside))

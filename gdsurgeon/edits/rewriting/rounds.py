@@ -211,12 +211,17 @@ class RewriteLog:
     def remove_loose(self, nodes: Iterable[Node], named: Collection[Node]) -> None:
         """Removes those of `nodes` that are unused, and all upstream nodes that only they needed."""
         pending = list(dict.fromkeys(nodes))
+        used: dict[Node, int] = {}  # counted once for each node, which can have very many users
         while pending:
             node = pending.pop()
             if self.graph.find(node.name) is not node or node in named or not only_computes(node):
                 continue
-            if not self.graph.users(node) and not self.graph.colocated_with(node):
-                pending += [*(read.node for read in node.inputs), *node.controls]
+            if node not in used:
+                used[node] = len(self.graph.users(node))
+            if not used[node] and not self.graph.colocated_with(node):
+                producers = dict.fromkeys([*(read.node for read in node.inputs), *node.controls])
+                used.update((each, used[each] - 1) for each in producers if each in used)
+                pending += producers
                 self.remove([node])
 
     # -- results ------------------------------------------------------------------------------------------
