@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.arguments import Selection
@@ -88,20 +88,23 @@ def function_violations(after: Graph, name: str, inside: Inside, attrs: Mapping[
 
 def _differences(old: Node, new: Node, given: Mapping[str, str], inside: Inside) -> Iterator[str]:
     members = frozenset(inside.nodes)
-    if inside.functions.get(old.op, old.op) != new.op:
-        yield f"is a {new.op}"
-    if old.device != new.device:
-        yield f"has the device {quoted(new.device)}"
-    reads = [given.get(r.name, "") if r.node.name not in members else r.name for r in old.inputs]
-    if [read.name for read in new.inputs] != reads:
-        yield f"has the inputs {[read.name for read in new.inputs]}"
-    if {c.name for c in new.controls} != {c.name for c in old.controls} & members:
-        yield f"has the control inputs {sorted(c.name for c in new.controls)}"
-    if {c.name for c in new.colocated} != {c.name for c in old.colocated} & members:
-        yield f"is colocated with {sorted(c.name for c in new.colocated)}"
+    reads = [given.get(read.name, "") if read.node.name not in members else read.name for read in old.inputs]
+    expected = inside.functions.get(old.op, old.op), old.device, reads, *_names(old, members)
+    found = new.op, new.device, [read.name for read in new.inputs], *_names(new)
+    for what, wanted, has in zip(
+        ("op", "device", "inputs", "control inputs", "colocation"), expected, found, strict=True
+    ):
+        if wanted != has:
+            yield f"has the {what} {has}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key != COLOCATION_ATTR and not is_copied_attr(old, new, key, inside.functions):
             yield f"has a different {quoted(key)}"
+
+
+def _names(node: Node, among: Container[str] | None = None) -> Iterator[list[str]]:
+    """Yields the names of the control inputs and of the colocated nodes of a node, those `among` names only."""
+    for others in (node.controls, node.colocated):
+        yield sorted({other.name for other in others if among is None or other.name in among})
 
 
 XLA = "_XlaMustCompile"

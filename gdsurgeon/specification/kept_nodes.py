@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
@@ -21,11 +20,6 @@ from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_table, is_variable
 from gdsurgeon.specification.nodes import Rows, Tensor, assignments, calling_nodes, named_by_node, used_functions
 from gdsurgeon.specification.surroundings import Expected, add_saver, expect_saver, file_serving, restored_variables
-
-if TYPE_CHECKING:
-    from gdsurgeon.container.surroundings import Surroundings
-    from gdsurgeon.specification.surroundings import Expected
-
 
 # -- extract ---------------------------------------------------------------------------------------------
 

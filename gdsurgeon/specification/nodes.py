@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.comparison import Comparison
@@ -32,7 +31,7 @@ from gdsurgeon.ops.kinds import (
     may_have,
 )
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.protos import FunctionDef, NameAttrList, NodeDef
+from gdsurgeon.wire.protos import NameAttrList, NodeDef
 
 Tensor = tuple[int, int]
 """A row, and the index of its output; `CONTROL` for a control edge."""
@@ -301,19 +300,8 @@ def assignments(table: Table, rows: Iterable[int]) -> Iterator[int]:
                     holders.append(user)
 
 
-class _Holder(NamedTuple):
-    """A copied node that has shared state.
-
-    Attributes:
-        copy: the name of the copy.
-        old, new: the shared names of the original and of the copy.
-        is_own: whether the shared names are names of nodes.
-    """
-
-    copy: str
-    old: str
-    new: str
-    is_own: bool = False
+_Holder = tuple[str, str, str, bool]
+"""The name of a copied node, the shared names of the original and of the copy, and whether these are names of nodes."""
 
 
 def sharing_faults(
@@ -328,63 +316,51 @@ def sharing_faults(
         common: the shared names that the copies have in common with other nodes.
     """
     holders = [*_nodes(copies, comparison.after), *_bodies(copies.originals, comparison.after, functions)]
-    if not holders:
-        return
-    used = names_in_use(comparison.before)
+    used = names_in_use(comparison.before) if holders else ()
     given: dict[str, str] = {}
-    for holder in holders:
-        if holder.old and not holder.is_own and holder.old in common:
-            if holder.new != holder.old:
-                yield (f"{quoted(holder.copy)} has the shared name {quoted(holder.new)}, not {quoted(holder.old)}")
-        elif given.setdefault(holder.old, holder.new) != holder.new and not holder.is_own:
-            yield (
-                f"{quoted(holder.copy)} has the shared name {quoted(holder.new)}, but others have "
-                f"{quoted(given[holder.old])}"
-            )
-        elif holder.new in used:
-            yield f"{quoted(holder.copy)} has the shared name {quoted(holder.new)} of an existing node"
+    for copy, old, new, is_own in holders:
+        what = f"{quoted(copy)} has the shared name {quoted(new)}"
+        if old and not is_own and old in common:
+            if new != old:
+                yield f"{what}, not {quoted(old)}"
+        elif given.setdefault(old, new) != new and not is_own:
+            yield f"{what}, but others have {quoted(given[old])}"
+        elif new in used:
+            yield f"{what} of an existing node"
     if len(set(given.values())) < len(given):
         yield "one state in the copy belongs to two states of the original"
-
-
-def _shares(graph: Graph, op: str) -> bool:
-    definition = graph.op_def(op)
-    return definition is not None and SHARED_NAME in definition.attrs
 
 
 def _sharing(graph: Graph) -> set[str]:
     """Returns the nodes whose state other nodes may share by a name."""
 
     def shares(op: str) -> bool:
-        return _shares(graph, op) or op in TEMPORARY
+        definition = graph.op_def(op)
+        return op in TEMPORARY or (definition is not None and SHARED_NAME in definition.attrs)
 
     if graph.is_edited:
         return {node.name for node in graph.nodes() if shares(node.op)}
-    table = graph.store.table
-    wanted = {number for number, op in enumerate(table.op_names) if shares(op)}
-    rows = (row for row, number in enumerate(table.ops) if number in wanted) if wanted else ()
-    return {table.names[row] for row in rows}
+    rows = Rows(graph)
+    return {rows.names[row] for row in rows.of_op(set(filter(shares, rows.table.op_names)))}
+
+
+def _shared_name(node: Node) -> str:
+    """Returns the name by which nodes share the state of a node; ``^name`` if it is a temporary variable."""
+    if node.op in TEMPORARY:
+        return "^" + (node.text_attr(VAR_NAME) or node.name)
+    return node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
 
 
 def _nodes(copies: Copies, after: Graph) -> Iterator[_Holder]:
     sharing = _sharing(copies.originals)
     for name, copied in copies.names.items() if sharing else ():
         old, new = (copies.originals.find(name), after.find(copied)) if name in sharing else (None, None)
-        if old is None or new is None:
+        if old is None or new is None or (old.op in TEMPORARY and not copies.is_own):
             continue
-        if old.op in TEMPORARY:
-            if copies.is_own:
-                yield _Holder(copied, _temporary(old), _temporary(new))
-        elif old.text_attr(SHARED_NAME):
-            yield _Holder(copied, old.text_attr(SHARED_NAME), new.text_attr(SHARED_NAME))
-        elif old.plain_attr(BY_NODE_NAME):
-            yield _Holder(copied, old.name, new.text_attr(SHARED_NAME) or new.name, is_own=True)
-        elif old.op == "VarHandleOp" or new.text_attr(SHARED_NAME):  # variables without a name are one
-            yield _Holder(copied, "", new.text_attr(SHARED_NAME))
-
-
-def _temporary(node: Node) -> str:
-    return "^" + (node.text_attr(VAR_NAME) or node.name)
+        was, now = _shared_name(old), _shared_name(new)
+        is_own = bool(was) and old.op not in TEMPORARY and not old.text_attr(SHARED_NAME)
+        if was or now or old.op == "VarHandleOp":  # variables without a name are one
+            yield copied, was, now or (new.name if is_own else ""), is_own
 
 
 def _bodies(originals: Graph, after: Graph, functions: Mapping[str, str]) -> Iterator[_Holder]:
@@ -394,11 +370,7 @@ def _bodies(originals: Graph, after: Graph, functions: Mapping[str, str]) -> Ite
             theirs = {node.name: _text(node) for node in new.node_def}
             for node in old.node_def:
                 if _text(node):
-                    yield _Holder(f"{copied}/{node.name}", _text(node), theirs.get(node.name, ""))
-
-
-def _text(node: NodeDef) -> str:
-    return node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
+                    yield f"{copied}/{node.name}", _text(node), theirs.get(node.name, ""), False
 
 
 def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, functions: bool = True) -> set[str]:
@@ -411,18 +383,15 @@ def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, func
         without: nodes that are left out.
         functions: whether the nodes of functions count.
     """
-    out: set[str] = set()
-    for node in (graph[name] for name in _sharing(graph) if without is None or name not in without):
-        name = node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
-        if node.op in TEMPORARY:
-            out.add(_temporary(node))
-        elif name or node.op == "VarHandleOp":
-            out.add(name)
-    return out | (_in_functions(graph.functions) if functions else set())
+    nodes = (graph[name] for name in _sharing(graph) if without is None or name not in without)
+    out = {name for node in nodes if (name := _shared_name(node)) or node.op == "VarHandleOp"}
+    if functions:
+        out |= {text for function in graph.functions for node in function.node_def if (text := _text(node))}
+    return out
 
 
-def _in_functions(functions: Iterable[FunctionDef]) -> set[str]:
-    return {text for function in functions for node in function.node_def if (text := _text(node))}
+def _text(node: NodeDef) -> str:
+    return node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
 
 
 def unread(before: Graph, names: Sequence[str]) -> list[str]:

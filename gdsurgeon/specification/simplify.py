@@ -14,7 +14,8 @@ from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.constants import constant, constant_header, constant_in
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
@@ -261,16 +262,12 @@ def _hands_on(graph: Graph, node: Node) -> bool:
     inside = (each.op for name in graph.functions.reachable([called]) for each in graph.functions[name].node_def)
     if any((found := graph.op_def(op)) is None or found.is_stateful or hides_state(op) for op in inside):
         return False
-    nodes = {inner.name: inner for inner in function.node_def}
-    text = function.ret[function.signature.output_arg[0].name]
-    while True:
-        inner = nodes.get(text.partition(":")[0])
-        if inner is None or inner.op not in ("Const", "Identity") or len(inner.input) != (inner.op == "Identity"):
-            return False
-        if inner.op == "Const":
-            held = constant_in(inner.attr["value"].SerializeToString())
-            return held is not None and held.shape == () and len(held.values) == 1 and not held.values[0]
-        text = inner.input[0]
+    (read,) = Body(graph, called).results[0].inputs
+    node = read.node
+    while node.op == "Identity" and not node.controls:
+        node = node.inputs[0].node
+    value = constant(node) if not node.controls else None
+    return value is not None and value.shape == () and not any(value.values)
 
 
 def _function(node: Node) -> bytes:
