@@ -6,7 +6,6 @@ offset is the result for zeros; the factor is the difference."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
@@ -39,32 +38,6 @@ class NotFolded(Exception):
     """A node is not a convolution followed by factors and sums; the message gives the reason."""
 
 
-class Form(NamedTuple):
-    """The computation of a tensor.
-
-    Attributes:
-        conv: the convolution.
-        source: its data input, before paddings and SpaceToBatchND.
-        weights: the weights with the factors of the channels, in float64.
-        rounding: the largest error of each weight, because a factor is a difference.
-        offset: the offset of each channel.
-        peak: the largest intermediate number.
-        pads: the padding before the convolution, or None.
-        gaps: the dilations that SpaceToBatchND causes, or None.
-        path: the nodes in between, which must have no other consumers.
-    """
-
-    conv: Node
-    source: Output
-    weights: Array
-    rounding: Array
-    offset: Array
-    peak: float
-    pads: Pads | None
-    gaps: tuple[int, int] | None
-    path: list[Node]
-
-
 class Fold:
     """A node that is computed by a convolution with other weights, paddings or dilations.
 
@@ -79,18 +52,37 @@ class Fold:
     def __init__(self, comparison: Comparison, name: str) -> None:
         self._before, self._after = comparison.before, comparison.after
         self._old, self._new = comparison.before[name], comparison.after[name]
-        self._was = _form(self._old)
+        self._path, self._links = [self._old], list[tuple[Node, int]]()
+        shuffled: Node | None = None
+        while (at := self._path[-1]).op not in FILTERED:
+            if len(self._path) > _LONGEST:
+                raise NotFolded("the path to a convolution is too long")
+            slot = 0
+            if at.op == "BatchToSpaceND" and shuffled is None:
+                shuffled = at
+            else:
+                slot = _varying(at)
+                if shuffled is not None:
+                    raise NotFolded("a node is between the convolution and BatchToSpaceND")
+                self._links.insert(0, (at, slot))
+            self._path.append(at.inputs[slot].node)
+        self._was = self._path[-1]
+        filters = _array(self._was.inputs[1])
+        if filters is None:
+            raise NotFolded("its weights are not a constant")
+        self._filters = filters
+        self._source, self._pads, self._gaps = _around(self._was, shuffled, self._path)
         self._sum = [read.node for read in self._new.inputs[1:]] if self._new.op == "BiasAdd" else []
         self._conv = self._new.inputs[0].node if self._sum else self._new
-        is_same_op = self._conv.op == self._was.conv.op and len(self._conv.inputs) == len(self._was.conv.inputs)
+        is_same_op = self._conv.op == self._was.op and len(self._conv.inputs) == len(self._was.inputs)
         if not is_same_op or (self._sum and self._conv.name in self._before):
             raise NotFolded("it is computed by more than a new convolution and a sum")
 
     def declare(self, intent: Intent) -> None:
         """Adds the changes to `intent`: how the node and the new nodes must be."""
-        old, new, was, conv = self._old, self._new, self._was.conv, self._conv
+        old, new, was, conv = self._old, self._new, self._was, self._conv
         inputs = [read.name for read in was.inputs]
-        inputs[FILTERED[was.op]] = self._was.source.name
+        inputs[FILTERED[was.op]] = self._source.name
         if conv.inputs[1].name not in self._before:
             inputs[1] = conv.inputs[1].name
         keys = {*was.attr_keys, *conv.attr_keys} - ASIDE - _WHERE
@@ -117,41 +109,63 @@ class Fold:
 
     def going(self) -> Iterator[str]:
         """Yields the nodes that this node does not need any more."""
-        yield from (node.name for node in self._was.path if node is not self._old)
-        parts = [read for node in self._was.path for read in node.inputs]
+        yield from (node.name for node in self._path if node is not self._old)
+        parts = [read for node in self._path for read in node.inputs]
         for read in parts:  # grows while it is walked
-            if read.node not in self._was.path and (_array(read) is not None or read.node.op == "Const"):
+            if read.node not in self._path and (_array(read) is not None or read.node.op == "Const"):
                 yield read.node.name
                 parts += read.node.inputs
 
     def faults(self) -> Iterator[str]:
-        """Yields the faults, a line each."""
-        was, name = self._was, quoted(self._new.name)
-        if len({node.device for node in was.path}) > 1:
+        """Yields the faults, a line each. Raises NotFolded."""
+        conv, was, name = self._conv, self._was, quoted(self._new.name)
+        if len({node.device for node in self._path}) > 1:
             yield f"{name} is computed on a different device"
-        if any(node.controls for node in was.path):
+        if any(node.controls for node in self._path):
             yield f"{name} or a node folded into it has control dependencies"
-        for node in was.path:
+        for node in self._path:
             users = self._before.users(node)
             if node is not self._old and len(users) != 1:
                 yield f"{quoted(node.name)} was folded into {name}, but has other consumers"
             if any(read.node is node and read.index for user in users for read in user.inputs):
                 yield f"a node with several used outputs was folded into {name}"
-        yield from _of_place(was, self._conv, name)
-        weights = _past(was.conv.inputs[1])
-        if weights.name in self._after and weights.name != _past(self._conv.inputs[1]).name:
+        for key in sorted(_WHERE) if self._pads is None else ():
+            if (was.has_attr(key) or conv.has_attr(key)) and not is_same_attr(was, conv, key):
+                yield f"{name} is computed by a convolution with a different {quoted(key)}"
+        if self._pads is not None and _pair(conv, "dilations") != (self._gaps or _pair(was, "dilations")):
+            yield f"{name} is computed by a convolution with different dilations"
+        if self._pads is not None and self._pads not in _pads_of(conv, self._filters.shape):
+            yield f"{name} is computed by a convolution with different padding"
+        weights = _past(was.inputs[1])
+        if weights.name in self._after and weights.name != _past(conv.inputs[1]).name:
             yield f"{quoted(weights.name)} still exists next to the weights computed from it"
         yield from self._numbers(name)
 
     def _numbers(self, name: str) -> Iterator[str]:
-        """Compares the weights and offsets, which are rounded once."""
+        """Compares the weights and offsets, which are rounded once, with those computed in float64."""
         import numpy as np
 
-        was, filters = self._was, self._conv.inputs[1]
-        precision = float(np.finfo(_kind(filters)).eps)
-        offset = _array(self._new.inputs[1]) if self._sum else np.zeros(was.offset.shape)
+        was, filters = self._was, self._filters
+        count, axis, rank = _channels(was, filters)
+        shape = [count if place == axis else 1 for place in range(rank)]
+        with np.errstate(all="ignore"):
+            zeros, ones, peak, off = np.zeros(shape), np.ones(shape), 0.0, np.zeros(shape)
+            for link, slot in self._links:
+                before = np.abs(ones - zeros)
+                others = [None if at == slot else _array(read) for at, read in enumerate(link.inputs)]
+                zeros, ones = (_computed(link, [*others[:slot], value, *others[slot + 1 :]]) for value in (zeros, ones))
+                peak = max(peak, float(np.abs(zeros).max(initial=0)))  # the largest intermediate number
+                gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
+                off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS  # a factor is a difference
+        if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
+            raise NotFolded("it does not compute one number per channel")
+        weights = _by_channel(was, filters, (ones - zeros).reshape(-1))
+        rounding = _by_channel(was, np.abs(filters), off.reshape(-1))
+        read = self._conv.inputs[1]
+        precision = float(np.finfo(_kind(read)).eps)
+        offset = _array(self._new.inputs[1]) if self._sum else np.zeros(count)
         for what, exact, found, slack in (
-            ("weights", was.weights, _array(filters), was.rounding), ("sums", was.offset, offset, was.peak * 1e-12)
+            ("weights", weights, _array(read), rounding), ("sums", zeros.reshape(-1), offset, peak * 1e-12)
         ):  # fmt: skip
             if found is None or exact.shape != found.shape:
                 yield f"{name} has {what} of a different shape"
@@ -159,21 +173,8 @@ class Fold:
             with np.errstate(all="ignore"):
                 wrong = ~(np.abs(exact - found) <= np.abs(exact) * precision + slack)
             if wrong.any():
-                count = f"{int(wrong.sum()):,} of {exact.size:,}"
-                yield f"{name} has wrong {what}: {count} differ from those of the original nodes"
-
-
-def _of_place(was: Form, conv: Node, name: str) -> Iterator[str]:
-    """Yields faults of the padding and the dilations of `conv`."""
-    if was.pads is None:
-        for key in sorted(_WHERE):
-            if (was.conv.has_attr(key) or conv.has_attr(key)) and not is_same_attr(was.conv, conv, key):
-                yield f"{name} is computed by a convolution with a different {quoted(key)}"
-        return
-    if _pair(conv, "dilations") != (was.gaps or _pair(was.conv, "dilations")):
-        yield f"{name} is computed by a convolution with different dilations"
-    if was.pads not in _pads_of(conv, was.weights.shape):
-        yield f"{name} is computed by a convolution with different padding"
+                differing = f"{int(wrong.sum()):,} of {exact.size:,}"
+                yield f"{name} has wrong {what}: {differing} differ from those of the original nodes"
 
 
 def _first(conv: Node) -> int:
@@ -202,51 +203,6 @@ def _pads_of(conv: Node, filters: Sequence[int]) -> list[Pads]:
         totals = {max(window - last, 0) for last in range(1, strides[axis] + 1)}
         ways.append({(total // 2, total - total // 2) for total in totals})
     return [(one, other) for one in ways[0] for other in ways[1]]
-
-
-# -- forms ----------------------------------------------------------------------------------------------------
-
-
-def _form(node: Node) -> Form:
-    """Returns the computation of a node. Raises NotFolded."""
-    import numpy as np
-
-    path = [node]
-    shuffled: Node | None = None
-    links: list[tuple[Node, int]] = []
-    while path[-1].op not in FILTERED:
-        at = path[-1]
-        if len(path) > _LONGEST:
-            raise NotFolded("the path to a convolution is too long")
-        if at.op == "BatchToSpaceND" and shuffled is None:
-            shuffled, slot = at, 0
-        else:
-            slot = _varying(at)
-            if shuffled is not None:
-                raise NotFolded("a node is between the convolution and BatchToSpaceND")
-            links.insert(0, (at, slot))
-        path.append(at.inputs[slot].node)
-    conv = path[-1]
-    filters = _array(conv.inputs[1])
-    if filters is None:
-        raise NotFolded("its weights are not a constant")
-    count, axis, rank = _channels(conv, filters)
-    shape = [count if place == axis else 1 for place in range(rank)]
-    with np.errstate(all="ignore"):
-        zeros, ones, peak, off = np.zeros(shape), np.ones(shape), 0.0, np.zeros(shape)
-        for link, slot in links:
-            before = np.abs(ones - zeros)
-            others = [None if at == slot else _array(read) for at, read in enumerate(link.inputs)]
-            zeros, ones = (_computed(link, [*others[:slot], value, *others[slot + 1 :]]) for value in (zeros, ones))
-            peak = max(peak, float(np.abs(zeros).max(initial=0)))
-            gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
-            off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS
-    if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
-        raise NotFolded("it does not compute one number per channel")
-    factor = (ones - zeros).reshape(-1)
-    source, pads, gaps = _around(conv, shuffled, path)
-    weights, rounding = _by_channel(conv, filters, factor), _by_channel(conv, np.abs(filters), off.reshape(-1))
-    return Form(conv, source, weights, rounding, zeros.reshape(-1), peak, pads, gaps, path)
 
 
 def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output, Pads | None, tuple[int, int] | None]:
@@ -411,10 +367,10 @@ def fold_batch_norms(comparison: Comparison, outputs: Sequence[str] = ()) -> Ite
     for name in dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)]):
         try:
             fold = Fold(comparison, name)
+            yield from fold.faults()
         except NotFolded as why:
             yield f"{quoted(name)} was changed, but is not a convolution with folded neighbors: {why}"
             continue
-        yield from fold.faults()
         fold.declare(intent)
         going |= dict.fromkeys(fold.going())
     named = kept_names(comparison.before, outputs)
