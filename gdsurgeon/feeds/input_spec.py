@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
@@ -133,12 +133,21 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     """Returns the feed of an input and its reason in a few words; `shape` is its shape if it is not the likeliest."""
     if spec.given:
         return "given"
-    shape = spec.shapes[0] if shape is None else shape
+    made = _used_content(spec, spec.shapes[0] if shape is None else shape).made
+    return f"{made}; also its default, on one more sample" if spec.has_default else made
+
+
+def _used_content(spec: InputSpec, shape: tuple[int, ...]) -> Content:
+    """Returns the content of an input for a shape; a setting with a default differs from this default."""
     setting = setting_of(spec.name, spec.dtype, shape, spec.content)
-    if not spec.has_default:
-        return (setting or spec.content).made
-    made = "different from its default" if setting and spec.default is not None else (setting or spec.content).made
-    return f"{made}; also its default, on one more sample"
+    if setting is None or spec.default is None or shape or spec.default.shape:
+        return setting or spec.content
+    kind, choices, usual = setting.kind, setting.choices, spec.default.values[0]
+    if spec.dtype == dtypes.BOOL:
+        kind, choices = "side", (not usual, usual)
+    elif choices == (usual,) and not isinstance(usual, bytes):
+        kind, choices = ("random", ()) if spec.dtype in dtypes.FLOATING else ("setting", (usual + 1,))
+    return Content(kind, "different from its default", choices=choices)
 
 
 def input_seed(seed: int, name: str) -> int:
@@ -171,25 +180,14 @@ def make_feed(
     """
     if spec.given:
         return spec.given[sample if sample < len(spec.given) else 0]
-    count = prod(shape)
     if spec.content.kind == "none":
         raise NotValidatedError(f"no feed can be generated for {quoted(spec.name)}: {spec.content.made}", advice="feed")
-    if count * (dtypes.element_size(spec.dtype) or 64) > MOST_BYTES:
+    if prod(shape) * (dtypes.element_size(spec.dtype) or 64) > MOST_BYTES:
         raise NotValidatedError(
             f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too large", advice="feed"
         )
-    setting = setting_of(spec.name, spec.dtype, shape, spec.content)
-    content, side = setting or spec.content, sample + input_seed(0, spec.name)
-    if setting is not None and spec.default is not None and shape == spec.default.shape == ():
-        usual: Any = spec.default.values[0]
-        if spec.dtype == dtypes.BOOL:  # the other side, then this side
-            content, side = Content("side"), usual + sample + 1
-        elif setting.kind == "random" or setting.choices[0] == usual:
-            is_float = spec.dtype in dtypes.FLOATING
-            content = Content("random") if is_float else Content("setting", choices=(usual + 1,))
-        else:
-            wide = False
-    data = generated(content, spec.dtype, shape, seed, picture=picture, wide=wide, sample=side)
+    content = _used_content(spec, shape)
+    data = generated(content, spec.dtype, shape, seed, picture=picture, wide=wide, sample=sample)
     return Tensor(spec.dtype, shape, data)
 
 

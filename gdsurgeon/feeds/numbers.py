@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from math import prod
 from statistics import fmean
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import quoted
@@ -41,7 +42,7 @@ class Content(NamedTuple):
             numbers below `bound`), ``sorted`` (ascending whole numbers), ``coordinates`` (ascending rows of them in a
             tensor whose dimensions are `choices`), ``positions`` (0, 1, 2, ...), ``target`` and ``shape`` (for Reshape
             and BroadcastTo: the `choices`, or ones of the right rank), ``setting`` (the `choices` in order, the last
-            one repeated), ``random`` (a number between 0.25 and 0.75) or ``side`` (false and true alternating). For
+            one repeated), ``random`` (a number between 0.25 and 0.75) or ``side`` (the two `choices`, alternating). For
             texts ``text`` or the name of a format. For both ``choice`` (one of
             `choices`, by the seed) and ``none`` (cannot be generated).
         made: the generated value and the reason, in a few words; for ``none`` the value that the user must give.
@@ -393,7 +394,8 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
     if is_float:
         return Content("random", "a number between 0.25 and 0.75")
     if dtype == dtypes.BOOL:
-        return Content("side", "false and true alternating")
+        first = crc32(name.encode()) & 1
+        return Content("side", "false and true alternating", choices=(first, 1 - first))
     return Content("setting", "3: a small whole number", choices=(3,), grows=True)
 
 
@@ -433,7 +435,7 @@ def generated(
     elif kind == "random":
         values = [round(random.Random(seed).uniform(0.25, 0.75), 3)]
     elif kind == "side":
-        values = [sample & 1]
+        values = [choices[sample % 2]]
     elif kind == "setting":
         grown = int(wide and content.grows and dtype not in dtypes.FLOATING)
         values = [value + grown for value in _repeated(choices, count)]
