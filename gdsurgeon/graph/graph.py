@@ -550,8 +550,7 @@ class Graph:
     def _check_unused(self, going: Collection[Node]) -> None:
         """Raises EditError if a node that is not in `going` reads one of these nodes; looks at each user once."""
         names = {node.base_name: None for node in going if node.base_name is not None}
-        base = dict.fromkeys(user for name in names for user in self.store.users(name) if user not in names)
-        users = dict.fromkeys(map(self.base_node, base))
+        users = dict.fromkeys(map(self.base_node, self.store.users_besides(names)))
         users.update((user, None) for node in going for user in self._overlay.users.get(node, ()) if user not in going)
         for user in filter(self._overlay.has, users):
             for node in (*[read.node for read in user.inputs], *user.controls):

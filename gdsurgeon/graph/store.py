@@ -7,7 +7,7 @@ nodes, an index of all nodes would take over a second, and some hundred bytes pe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -208,6 +208,16 @@ class Store:
             rows = table.missing.get(name, ()) if row is None else table.users(row)
             found = [table.names[user] for user in rows]
         return found
+
+    def users_besides(self, names: Collection[str]) -> Iterable[str]:
+        """Returns the nodes other than `names` that have one of `names` as an input, and perhaps other nodes."""
+        if self._finder is not None:
+            return dict.fromkeys(user for name in names for user in self.users(name) if user not in names)
+        table, users = self.table, set[int]()
+        rows = {row for name in names if (row := table.rows.get(name)) is not None}
+        for row in rows:
+            users.update(table.users(row))
+        return [table.names[row] for row in sorted(users - rows)]
 
     def colocated(self, name: str) -> Iterable[str]:
         """Returns the nodes that are colocated with `name`, and perhaps other nodes."""

@@ -193,8 +193,15 @@ class Equivalence:
         same, free, branching = self._same, self.free, self.branching
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
         triggers = [self._trigger(number) for number in range(len(self._ops))]
+        forwards = {n for n, op in enumerate(self.table.op_names) if not self._flows and self._is_forward(op)}
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
+            if ops[row] in forwards and row not in self.table.with_controls and offsets[row + 1] == offsets[row] + 1:
+                code = edges[offsets[row]]
+                if code >= 0:
+                    free[row] = self._is_free(code) and self.is_quiet(row)
+                    self._hand_on(row, 0, code)
+                    continue
             for code in edges[offsets[row] : offsets[row + 1]] if trigger is not _ANY else ():
                 if code < 0:
                     continue
@@ -208,6 +215,10 @@ class Equivalence:
                 self._look(row)
             else:
                 free[row] = is_free and self.is_quiet(row)
+
+    def _is_forward(self, op: str) -> bool:
+        """Returns whether a rule replaces each node of an op by its input."""
+        return op not in REFUSING and any(rule.is_forward for rule in self._exact.get(op, ())[:1])
 
     def _trigger(self, number: int) -> frozenset[int]:
         """Returns the numbers of some ops: a row that reads none of them is not equal to an earlier tensor.

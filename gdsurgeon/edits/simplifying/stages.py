@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes.inference import Shapes, called_shapes
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE
@@ -44,7 +44,7 @@ def carry_out(view: GraphView, before_change: Callable[[], object]) -> Intent:
     """
     graph, topology = view.graph, topology_of(view.graph)
     numbers = sorted(number for number in view.changed if not view.removed[number])
-    going = [topology.node(number) for number in topology.numbers() if view.removed[number]]
+    going = [topology.node(number) for number in members(view.removed) if number not in topology.gone]
     if numbers or going:
         before_change()
     intent = Intent(removed=[node.name for node in going])
