@@ -18,28 +18,32 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from support.patience import LONG_ENOUGH
 
 
 class Fault:
-    """Has call number `at` of an os function fail, and every later one where `for_ever`.
+    """Makes call number `at` of an os function fail inside a `with` block, and all later calls if `for_ever`.
 
-    Of close, fsync and write only the calls on regular files count: a folder or a pipe has no disk to run full.
+    Of close, fsync and write only calls for regular files count: a folder or a pipe has no disk that can be full.
     """
 
-    def __init__(self, name: str, code: int, for_ever: bool) -> None:
-        self.name, self.code, self.for_ever = name, code, for_ever
-        self.real = getattr(os, name) if name != "fsync" else lambda fd: None
-        self.arm(0)
+    def __init__(self, name: str, code: int, for_ever: bool, at: int) -> None:
+        self.name, self.code, self.for_ever, self.at = name, code, for_ever, at
+        self.real = _sync if name == "fsync" else getattr(os, name)
+        self.calls, self.struck = 0, False
 
-    def disarm(self) -> None:
-        self.at = 0
+    def __enter__(self) -> Fault:
+        self._before = getattr(os, self.name)
+        setattr(os, self.name, self)
+        return self
 
-    def arm(self, at: int) -> None:
-        self.at, self.calls, self.struck = at, 0, False
+    def __exit__(self, *_: object) -> None:
+        setattr(os, self.name, self._before)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        if self.at and self._counts(*args):
+        if self.name not in ("close", "fsync", "write") or stat.S_ISREG(os.fstat(args[0]).st_mode):
             self.calls += 1
             if self.calls == self.at or (self.for_ever and self.calls > self.at):
                 self.struck = True
@@ -48,8 +52,23 @@ class Fault:
                 raise OSError(self.code, os.strerror(self.code))
         return self.real(*args, **options)
 
-    def _counts(self, *args: Any) -> bool:
-        return self.name not in ("close", "fsync", "write") or stat.S_ISREG(os.fstat(args[0]).st_mode)
+
+def _sync(_fd: int) -> None:
+    """Replaces fsync, which takes long."""
+
+
+def faults(patch: pytest.MonkeyPatch, call: str, code: int, for_ever: bool = False) -> Iterator[Fault]:
+    """Yields a fault for the first call of an os function, the second call, ..., until the last fault is not reached.
+
+    A run inside `with fault` whose fault is not reached must succeed.
+    """
+    patch.setattr(os, "fsync", _sync)
+    for at in range(1, 200):
+        fault = Fault(call, code, for_ever, at)
+        yield fault
+        if not fault.struck:
+            return
+    pytest.fail("it never comes to an end")
 
 
 def within_memory(most: int, work: Callable[[], object]) -> None:
