@@ -33,15 +33,15 @@ from support.expecting import refused
 from support.graphs import (
     VERSIONS,
     Builder,
-    body_node,
     call,
+    const,
     define,
     doubling_loop,
+    graph,
     graph_bytes,
     library,
     names,
     parsed,
-    tensor,
     typed,
     written,
 )
@@ -148,32 +148,26 @@ def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
 
 
 def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
-    m = Builder()
-    m.placeholder("x", shape=(3,))
-    m.typed("Sin", "a", "x")
-    m.typed("Sin", "y", doubling_loop(m, "inner", "a"))
+    records = [placeholder("x", shape=(3,)), typed("Sin", "a", "x"), *doubling_loop("inner", "a"),
+               typed("Sin", "y", "inner/done")]  # fmt: skip
     loops = [{"code": "crosses-loop", "loop": "inner/frame"}, {"code": "crosses-loop", "loop": "other/frame"}]
-    refused(m.graph(), "no-gradient", lab.adding(["y"], ["x"]), reasons=loops[:1])
-    m.typed("Mul", "z", doubling_loop(m, "other", "a"), "y")
-    error = refused(m.graph(), "no-gradient", lab.adding(["z"], ["x"]))
+    refused(graph(*records), "no-gradient", lab.adding(["y"], ["x"]), reasons=loops[:1])
+    records += [*doubling_loop("other", "a"), typed("Mul", "z", "other/done", "y")]
+    error = refused(graph(*records), "no-gradient", lab.adding(["z"], ["x"]))
     assert sorted(error.facts["reasons"], key=loops.index) == loops
 
 
 @pytest.mark.parametrize("checkpoints", ["none", "speed", "memory", ["a"], ["b"]], ids=str)
 def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
-    m = Builder()
-    m.placeholder("x", shape=(LONG,))
-    m.placeholder("z", shape=(LONG,))
-    for name, source in (("above", "x"), ("beside", "z")):
-        m.typed("EnsureShape", f"{name}_known", doubling_loop(m, name, source), shape=(LONG,))
-    m.typed("Sin", "source", "above_known")
-    m.typed("Sin", "a", "source")
-    m.typed("Mul", "b", "a", "beside_known")
-    m.typed("Sin", "c", "b")
-    m.typed("Tanh", "y", "c")
-    doubling_loop(m, "behind", "y")
+    data = graph_bytes(
+        *(placeholder(name, shape=(LONG,)) for name in "xz"), *doubling_loop("above", "x"),
+        *doubling_loop("beside", "z"),
+        *(typed("EnsureShape", f"{n}_known", f"{n}/done", shape=(LONG,)) for n in ("above", "beside")),
+        typed("Sin", "source", "above_known"), typed("Sin", "a", "source"), typed("Mul", "b", "a", "beside_known"),
+        typed("Sin", "c", "b"), typed("Tanh", "y", "c"), *doubling_loop("behind", "y"),
+    )  # fmt: skip
     feeds = {"x": numbers(LONG), "z": numbers(LONG, seed=1)}
-    made = lab.same(m.bytes(), ["y"], ["source"], feeds, checkpoints=checkpoints)
+    made = lab.same(data, ["y"], ["source"], feeds, checkpoints=checkpoints)
     if checkpoints == ["b"]:
         assert "source" in made.again
     if checkpoints != "none":
@@ -204,17 +198,11 @@ def test_conditions(lab: Lab, taken: bool, checkpoints: Any) -> None:
 
 def two_targets() -> Builder:
     """y = sin(x w) and z = x^2 v."""
-    m = Builder()
-    m.placeholder("x", shape=(8,))
-    m.placeholder("g", shape=(8,))
-    m.placeholder("h", shape=(8,))
-    m.const("w", [1.5, -2.0, 0.5, 3.0, 1.0, -0.5, 2.0, 0.25])
-    m.const("v", [0.5, 2.0, -1.5, 1.0, 3.0, 0.75, -2.0, 1.25])
-    m.typed("Mul", "xw", "x", "w")
-    m.typed("Sin", "y", "xw")
-    m.typed("Square", "xx", "x")
-    m.typed("Mul", "z", "xx", "v")
-    return m
+    return Builder(
+        *(input_(name, shape=(8,)) for name in "xgh"), const("w", [1.5, -2.0, 0.5, 3.0, 1.0, -0.5, 2.0, 0.25]),
+        const("v", [0.5, 2.0, -1.5, 1.0, 3.0, 0.75, -2.0, 1.25]), typed("Mul", "xw", "x", "w"),
+        typed("Sin", "y", "xw"), typed("Square", "xx", "x"), typed("Mul", "z", "xx", "v"),
+    )  # fmt: skip
 
 
 def gradients(lab: Lab, **options: Any) -> Edit:
@@ -537,20 +525,13 @@ def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
 # -- results ------------------------------------------------------------------------------------------------------
 
 
-def test_of_an_input(lab: Lab) -> None:
-    made = lab.same(small().bytes(), ["y"], ["x"], FEEDS)
-    assert (made.claim.scope, made.claim.ys, made.claim.xs, made.claim.grad_ys) == ("gradients", ("y",), ("x",), ())
-    assert made.result.intent.changed == [] and made.result.intent.removed == []
-    facts = made.result.facts["gradients"]
-    assert facts["results"] == {"x": "gradients/x"} and facts["by"] == "reverse walk" and facts["unconnected"] == []
-
-
 ABOVE = ["split:1", "x", "w", "sum", "b", "product", "y", "split"]
 
 
 @pytest.mark.parametrize(
     ("ys", "xs", "options", "results"),
     [
+        (["y"], ["x"], {}, ["gradients/x"]),
         (["y"], ABOVE, {}, [f"gradients/{x.replace(':', '_')}" for x in ABOVE]),
         (["z", "y"], ["sum", "x"], {}, ["gradients/sum", "gradients/x"]),
         (["y"], ["x", "w"], {"grad_ys": ["g"]}, ["gradients/x", "gradients/w"]),
@@ -562,17 +543,19 @@ def test_results(lab: Lab, ys: list[str], xs: list[str], options: dict[str, Any]
     """Of inputs, activations and constants above each other, of given gradients, under given names."""
     made = lab.same(small().bytes(), ys, xs, GIVEN, **options)
     assert list(made.results) == results and {*results} <= {*names(made.graph)}
-    assert list(made.claim.grad_ys) == options.get("grad_ys", [])
+    claim, facts = made.claim, made.result.facts["gradients"]
+    assert (claim.scope, claim.ys, claim.xs) == ("gradients", tuple(ys), tuple(xs))
+    assert list(claim.grad_ys) == options.get("grad_ys", [])
+    assert made.result.intent.changed == [] and made.result.intent.removed == []
+    assert facts["results"] == dict(zip(xs, results, strict=True))
+    assert facts["by"] == "reverse walk" and facts["unconnected"] == []
 
 
 @pytest.mark.parametrize("name", ["AddN", "Shape", "grad_ys_0", "grad_ys_0/Const", "Sin_grad/Cos"])
 def test_default_names_do_not_meet_those_of_the_backward_pass(lab: Lab, name: str) -> None:
     """The tensors have names as TensorFlow gives them, and so have the nodes of the backward pass."""
-    m = Builder()
-    m.placeholder(name, shape=(4,))
-    m.typed("Sin", "Sin", name)
-    m.typed("Mul", "y", name, "Sin")
-    made = lab.same(m.bytes(), ["y"], [name], {name: numbers(4)})
+    data = graph_bytes(input_(name, shape=(4,)), typed("Sin", "Sin", name), typed("Mul", "y", name, "Sin"))
+    made = lab.same(data, ["y"], [name], {name: numbers(4)})
     assert made.results[0].startswith("gradients/")
 
 
@@ -599,16 +582,13 @@ def test_a_scope_that_is_given(lab: Lab) -> None:
 @pytest.mark.parametrize("name", ["Gradients", "GRADIENTS/n"])
 def test_a_scope_that_is_there_in_other_letters(lab: Lab, name: str) -> None:
     """TensorFlow takes two scopes for one that differ in their case alone; everything is in one scope all the same."""
-    m = Builder()
-    m.placeholder(name, shape=(LONG,))
-    m.typed("Sin", "a", name)
-    m.typed("Sin", "b", "a")
-    m.typed("Sin", "y", "b")
+    data = graph_bytes(input_(name, shape=(LONG,)), typed("Sin", "a", name), typed("Sin", "b", "a"),
+                       typed("Sin", "y", "b"))  # fmt: skip
     feeds = {name: numbers(LONG)}
-    made = lab.same(m.bytes(), ["y"], [name], feeds)
+    made = lab.same(data, ["y"], [name], feeds)
     assert made.results[0].startswith(f"{made.claim.scope}/")
-    assert lab.same(m.bytes(), ["y"], [name], feeds, checkpoints=["b"]).again == ["a"]
-    refused(m.graph(), "name-taken", lab.adding(["y"], [name], scope="gradients"), name="gradients")
+    assert lab.same(data, ["y"], [name], feeds, checkpoints=["b"]).again == ["a"]
+    refused(from_bytes(data), "name-taken", lab.adding(["y"], [name], scope="gradients"), name="gradients")
 
 
 def test_weights(lab: Lab) -> None:
@@ -634,29 +614,22 @@ def test_weights_through_which_no_gradient_flows_are_left_out(lab: Lab) -> None:
 
 
 def test_what_is_there_besides_weights_is_said(lab: Lab) -> None:
-    m = Builder()
-    m.placeholder("x", shape=(2,))
-    m.const("one", [1.5])
-    m.const("scalar", 2.0)
-    m.typed("Mul", "product", "x", "one")
-    m.typed("Mul", "y", "product", "scalar")
+    found = graph(input_("x", shape=(2,)), const("one", [1.5]), const("scalar", 2.0),
+                  typed("Mul", "product", "x", "one"), typed("Mul", "y", "product", "scalar"))  # fmt: skip
     others = {"single-element constant": 2}
-    refused(m.graph(), "no-weights", lab.adding(["y"], weights=True), others=others, in_functions={})
+    refused(found, "no-weights", lab.adding(["y"], weights=True), others=others, in_functions={})
 
 
 def test_weights_inside_functions_are_counted(lab: Lab) -> None:
+    body = const("scale", [1.0, 2.0]), typed("Mul", "scaled", "a", "scale:output:0")
+    inner = library(define("inner", {"a": "float32"}, {"r": ("float32", "scaled:z:0")}, *body))
     m = small()
-    inner = m.function("inner", {"a": "float32"}, {"r": "float32"})
-    body_node(inner, "scale", "Const", value=tensor([1.0, 2.0], "float32"), dtype="float32")
-    body_node(inner, "scaled", "Mul", ["a", "scale:output:0"], T="float32")
-    inner.ret["r"] = "scaled:z:0"
+    m.add("", inner)
     m.node("call", "inner", ["y"])
     made = lab.edit(m, ["call"], weights=True)
     assert made.claim.xs == ("w", "b")
     assert made.result.facts["gradients"]["weights_in_functions"] == {"inner": 1}
-    alone = Builder()
-    alone.placeholder("x", shape=(2,))
-    alone.graph_def.library.CopyFrom(m.graph_def.library)
+    alone = Builder(input_("x", shape=(2,)), inner)
     alone.node("y", "inner", ["x"])
     refused(alone.graph(), "no-weights", lab.adding(["y"], weights=True), others={}, in_functions={"inner": 1})
 

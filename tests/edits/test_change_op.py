@@ -17,8 +17,10 @@ from support.graphs import (
     add,
     const,
     dtypes,
+    function,
     graph,
     graph_bytes,
+    neg,
     node,
     placeholder,
     relu,
@@ -158,15 +160,11 @@ def test_a_function_of_the_graph_is_an_op(desk: Desk) -> None:
 
 
 def test_in_a_loop_and_beside_calls_it_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", shape=(2,))
-    graphs.doubling_loop(m, "w", "x")
-    function = m.function("F", {"a": "float32"}, {"b": "float32"})
-    graphs.body_node(function, "n", "Neg", ["a"], T="float32")
-    function.ret["b"] = "n:y:0"
-    m.node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=graphs.func("F"))
-    m.typed("AddV2", "y", "call", "x")
-    m.typed("Square", "beside", "x")
+    m = Builder(
+        placeholder("x", shape=(2,)), *graphs.doubling_loop("w", "x"), graphs.library(function("F", neg("y", "x"))),
+        node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=graphs.func("F")),
+        add("y", "call", "x"), typed("Square", "beside", "x"),
+    )  # fmt: skip
     outcome = operated(tmp_path, m, lambda graph: gds.set_attr(graph, ["w/less_s", "y"], [("op", "Mul")]))
     compared = {output.after: output.comparison is not None for output in outcome.proof.outputs}
     assert compared == {"y": False, "beside": True}

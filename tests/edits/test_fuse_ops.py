@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -126,56 +126,38 @@ def test_outputs(records: list[bytes], chosen: str, returned: dict[str, int], x:
 # -- names -------------------------------------------------------------------------------------------------
 
 
-def test_outputs_of_the_graph_keep_their_names() -> None:
-    found = graph(X, neg("a", "x"), neg("y", "a"), typed("Abs", "z", "a"))
-    result = fused(found, ["a", "y", "z"])
-    name = only_function(found).signature.name
-    check_calls(
-        found, X, call("call", name, ["x"], [FLOAT], [FLOAT, FLOAT]), identity("y", "call"), identity("z", "call:1")
-    )
-    assert run(found, "y", "z", x=[1.0, -2.0]) == [[1.0, -2.0], [1.0, 2.0]]
-    assert result.intent.added == ["y", "z", "call"] and result.intent.removed == ["a"]
-    assert result.intent.moved == {}
+TWICE = library(define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a")))
+PARTED = [X, scalar("axis", 0, INT32), typed("Split", "s", "axis", "x", num_split=2)]
+NEGS = [X, neg("a", "x"), neg("y", "a")]
 
 
-def test_an_output_node_with_several_outputs_keeps_them_all() -> None:
-    records = [placeholder("x", FLOAT, (6,)), scalar("axis", 0, INT32),
-               typed("Split", "s", "axis", "x", num_split=3)]  # fmt: skip
+@pytest.mark.parametrize(
+    ("records", "chosen", "options", "inputs", "fetches"),
+    [
+        ([*NEGS, typed("Abs", "z", "a")], ["a", "y", "z"], {}, {"call": ["x"], "y": ["call"], "z": ["call:1"]}, "yz"),
+        (PARTED, ["s"], {}, {"axis": [], "call": ["axis", "x"], "s": ["call", "call:1"]}, ["s", "s:1"]),
+        ([X, neg("y", "x"), node("init", "NoOp", ["^y"])], ["y"], {},
+         {"call": ["x"], "y": ["call"], "init": ["^call"]}, "y"),
+        (chain(), ["sum", "neg", "mul"], {"keep": ["sum", "mul"]},
+         {"one": [], "call": ["x", "one"], "sum": ["call"], "mul": ["call:1"], "y": ["call:1"]}, ["sum", "mul", "y"]),
+        (NEGS, ["a", "y"], {"name": "y"}, {"y": ["x"]}, "y"),
+        ([X, node("t", "twice", ["x"]), neg("y", "t"), identity("z", "y"), TWICE], ["t", "y"], {},
+         {"call": ["x"], "z": ["call"]}, "z"),
+    ],
+    ids=["outputs", "all of several outputs", "what only waits reads nothing", "kept", "the call is the first output",
+         "a call by the name of a function"],
+)  # fmt: skip
+def test_names_that_stay(
+    records: list[bytes], chosen: list[str], options: dict[str, Any], inputs: dict[str, list[str]],
+    fetches: Sequence[str],
+) -> None:  # fmt: skip
     found = graph(*records)
-    fused(found, ["s"])
-    name = only_function(found).signature.name
-    check_calls(
-        found,
-        *records[:2],
-        call("call", name, ["axis", "x"], [INT32, FLOAT], [FLOAT] * 3),
-        node("s", "IdentityN", ["call", "call:1", "call:2"], T=dtypes(FLOAT, FLOAT, FLOAT)),
-    )
-    assert run(found, "s", "s:1", "s:2", x=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-
-
-def test_what_only_waits_for_a_node_does_not_make_it_less_of_an_output() -> None:
-    found = graph(X, neg("y", "x"), node("init", "NoOp", ["^y"]))
-    fused(found, ["y"])
-    assert graphs.ops(found) == {"x": "Placeholder", "call": "PartitionedCall", "y": "Identity", "init": "NoOp"}
-    assert graphs.inputs(found)["init"] == ["^call"]
-
-
-def test_names_that_are_to_be_kept() -> None:
-    found = graph(*chain())
-    result = fused(found, ["sum", "neg", "mul"], keep=["sum", "mul"])
-    assert graphs.inputs(found) == {
-        "x": [], "one": [], "call": ["x", "one"], "sum": ["call"], "mul": ["call:1"], "y": ["call:1"]
-    }  # fmt: skip
-    assert run(found, "sum", "mul", "y", x=[3.0, 4.0]) == [[4.0, 6.0], [-16.0, -36.0], [-16.0, -36.0]]
-    assert result.intent.removed == ["neg"]
-
-
-def test_the_call_may_have_the_name_of_its_first_output() -> None:
-    found = graph(X, neg("a", "x"), neg("y", "a"))
-    result = fused(found, ["a", "y"], "y")
-    check_calls(found, X, call("y", only_function(found).signature.name, ["x"], [FLOAT], [FLOAT]))
-    assert (result.intent.added, result.intent.removed, result.intent.moved) == (["y"], ["a"], {})
-    assert run(found, "y", x=[1.0, 2.0]) == [[1.0, 2.0]]
+    result = fused(found, chosen, **options)
+    assert graphs.inputs(found) == {"x": [], **inputs}
+    names = set(graphs.inputs(graph(*records)))
+    assert {*result.intent.added} == {"call" if "call" in inputs else "y", *(inputs.keys() & {*chosen})}
+    assert {*result.intent.removed} == names - inputs.keys() - {"x"} and not result.intent.moved.keys() & inputs.keys()
+    assert run(found, *fetches, x=[1.0, -2.0]) == run(graph(*records), *fetches, x=[1.0, -2.0])
 
 
 def test_names_that_are_no_names_of_functions() -> None:
@@ -628,14 +610,6 @@ def test_a_call_can_be_fused_in_turn() -> None:
     again = from_bytes(graphs.written(found))
     fused(again, ["outer"], "outermost")
     assert run(again, "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
-
-
-def test_a_call_by_the_name_of_a_function() -> None:
-    made = define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
-    found = graph(X, node("t", "twice", ["x"]), neg("y", "t"), identity("z", "y"), library(made))
-    fused(found, ["t", "y"])
-    assert body_of(next(f for f in found.functions if f.signature.name != "twice"))["y"] == ["t:o:0"]
-    assert run(found, "z", x=[1.0, 2.0]) == [[-2.0, -4.0]]
 
 
 # -- state and effects -------------------------------------------------------------------------------------

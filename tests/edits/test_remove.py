@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some
 from support.expecting import account, check_graph, expect, refused, sound
-from support.graphs import (  # fmt: skip
+from support.graphs import (
     BOOL,
     DOUBLE,
     FLOAT,
@@ -32,7 +32,7 @@ from support.graphs import (  # fmt: skip
     placeholder,
     scalar,
     typed,
-)  # fmt: skip  # fmt: skip  # fmt: skip
+)
 from support.removing import chain, named
 from support.running import run
 from support.system import is_linear

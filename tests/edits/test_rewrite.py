@@ -32,12 +32,10 @@ from support.rewriting import X, binary, done, rewritten, stays
 from support.system import is_linear
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.cli.hints import HINTS
 from gdsurgeon.edits.claims import SameOutputs, SameSites
 from gdsurgeon.edits.rewrite import MOST_ROUNDS, listed, matches, rewrite
-from gdsurgeon.edits.rewriting.matching import Matcher
-from gdsurgeon.edits.rewriting.rounds import look, match_of
+from gdsurgeon.edits.rewriting.rounds import look
 from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
@@ -70,11 +68,8 @@ def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
 
 def test_constants_are_matched_by_value_and_have_the_dtype_of_the_match() -> None:
     double = graphs.DOUBLE
-    m = Builder()
-    m.placeholder("x", "float64", (2,))
-    m.const("half", [0.5, 0.5], "float64")
-    m.typed("Mul", "y", "half", "x", kind="float64")
-    found = m.graph()
+    found = graph(placeholder("x", double, (2,)), const("half", [0.5, 0.5], double),
+                  typed("Mul", "y", "half", "x", kind=double))  # fmt: skip
     rewrite(found, "Mul($x, 0.5) -> RealDiv($x, 2)")
     assert found["y"].op == "RealDiv"
     assert [found["y/Const"].attr_bytes("dtype"), found["y"].attr_bytes("T")] == [double, double]
@@ -161,10 +156,7 @@ def test_of_a_result_with_control_edges_the_node_stays() -> None:
 
 
 def test_in_a_loop_constants_wait_for_something_of_it() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.typed("Identity", "y", graphs.doubling_loop(m, "loop", "x"))
-    found = m.graph()
+    found = graph(placeholder("x", FLOAT, (2,)), *graphs.doubling_loop("loop", "x"), identity("y", "loop/done"))
     ops = {n.name: n.op for n in found.nodes()}
     inside = [name for name, op in ops.items() if op == "Sub" and name.startswith("loop/")]
     result = rewrite(found, "Sub($a, $b) -> AddV2($a, Mul($b, -1))")
@@ -562,35 +554,11 @@ def test_outputs_and_bindings_are_told_apart() -> None:
     stays(both, *leaks, add("y", "a", "b"))
 
 
-ABS = [("a", "Abs", "x"), ("b", "Abs", "x"), ("y", "Neg", "a")]
-
-
-def ways(pattern: str, root: str, *nodes: bytes) -> list[dict[str, str]]:
-    """What names stand for in each way in which a pattern matches at a node."""
-    topology, rule = topology_of(graph(*nodes)), rule_of(pattern, only_pattern=True)
-    matcher = Matcher(topology, rule, ())
-    assert topology.id_of(topology.graph[root]) in matcher.roots()
-    found = matcher.ways(topology.id_of(topology.graph[root]))
-    return [{name: read.name for name, read in match_of(topology, rule, way).tensors.items()} for way in found]
-
-
-def test_what_is_bound_where_a_node_is_there_and_not_where_it_is_missing() -> None:
-    nodes = [X, placeholder("z"), placeholder("b"), placeholder("c"), typed("BiasAdd", "d", "z", "b"),
-             typed("Mul", "m", "x", "d"), typed("Sub", "s", "x", "c")]  # fmt: skip
-    assert ways("(Mul($x, BiasAdd?($z, $b)), Sub($x, $b))", "m", *nodes) == [{"x": "x", "z": "d", "b": "c"}]
-    assert ways("Neg(Relu?(Abs($x)))", "y", X, *(typed(op, n, r) for n, op, r in ABS)) == [{"x": "x"}]
-    twice = [X, neg("n", "x"), typed("Sub", "y", "n", "n")]
-    assert ways("Sub(n=Neg?($x), n)", "y", *twice) == [{"x": "x"}]
-
-
 def test_a_graph_with_several_inputs_and_results() -> None:
-    m = Builder()
-    for name in ("b", "a"):
-        m.placeholder(name, "float32")
-    m.typed("Sub", "difference", "a", "b")
-    m.typed("Mul", "product", "a", "b")
+    parts = [typed(op, name, "a", "b") for name, op in (("difference", "Sub"), ("product", "Mul"))]
+    part = graph(placeholder("b"), placeholder("a"), *parts)
     both = [typed(op, name, "x", "z") for name, op in (("s", "AddV2"), ("q", "RealDiv"))]
     found = graph(X, placeholder("z"), *both)
-    account(found, rewrite(found, "(RealDiv($a, $b), AddV2($a, $b))", m.graph()))
+    account(found, rewrite(found, "(RealDiv($a, $b), AddV2($a, $b))", part))
     assert found["q"].op == "PartitionedCall"
     assert [read.name for read in found["q"].inputs] == ["z", "x"]

@@ -14,6 +14,7 @@ from support.graphs import (
     call,
     const,
     define,
+    doubling_loop,
     graph,
     graph_bytes,
     identity,
@@ -210,44 +211,26 @@ def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> Non
     check_proven(desk, "inline", "model.pb")
 
 
-def times(name: str, factor: float) -> bytes:
-    return graph_bytes(placeholder("x", FLOAT, (-1, 64)), scalar("k", factor), typed("Mul", name, "x", "k"))
-
-
-def rounds(scope: str) -> list[bytes]:
-    """x * 2 * 2 * 2 in a loop whose final counter is unused."""
-
-    def enter(name: str, source: str, kind: bytes) -> bytes:
-        return typed("Enter", f"{scope}/{name}", source, kind=kind, frame_name=scope, is_constant=False)
-
-    s = scope
-    return [
-        scalar(f"{s}/zero", 0, INT32), enter("e_i", f"{s}/zero", INT32), enter("e_v", "x", FLOAT),
-        typed("Merge", f"{s}/m_i", f"{s}/e_i", f"{s}/n_i", kind=INT32, N=2),
-        typed("Merge", f"{s}/m_v", f"{s}/e_v", f"{s}/n_v", N=2),
-        node(f"{s}/three", "Const", [f"^{s}/m_i"], dtype=INT32, value=tensor([3], INT32, ())),
-        typed("Less", f"{s}/less", f"{s}/m_i", f"{s}/three", kind=INT32), node(f"{s}/go", "LoopCond", [f"{s}/less"]),
-        typed("Switch", f"{s}/s_i", f"{s}/m_i", f"{s}/go", kind=INT32),
-        typed("Switch", f"{s}/s_v", f"{s}/m_v", f"{s}/go"),
-        node(f"{s}/one", "Const", [f"^{s}/s_i"], dtype=INT32, value=tensor([1], INT32, ())),
-        add(f"{s}/next", f"{s}/s_i:1", f"{s}/one", kind=INT32), add(f"{s}/twice", f"{s}/s_v:1", f"{s}/s_v:1"),
-        typed("NextIteration", f"{s}/n_i", f"{s}/next", kind=INT32), typed("NextIteration", f"{s}/n_v", f"{s}/twice"),
-        typed("Exit", f"{s}/done", f"{s}/s_v"),
-    ]  # fmt: skip
+def looped(less: float) -> bytes:
+    """What `doubling_loop` comes to where LESS is 7: 8 x - LESS."""
+    records = [placeholder("x", FLOAT, (-1, 64)), scalar("k", 8), typed("Mul", "times", "x", "k"), scalar("l", less)]
+    return graph_bytes(*records, typed("Sub", "done", "times", "l"))
 
 
 def test_another_body_takes_the_place_of_a_loop(desk: Desk) -> None:
     """Removed nodes need not be valid in a function."""
-    records = [placeholder("x", FLOAT, (-1, 64)), *rounds("w"), neg("y", "w/done")]
+    records = [placeholder("x", FLOAT, (-1, 64)), *doubling_loop("w", "x"), neg("y", "w/done")]
     desk.put("model.pb", graph_bytes(*records))
-    desk.put("body.pb", times("done", 8))
+    desk.put("body.pb", looped(7))
     check_proven(desk, "fuse-ops", "model.pb", "--scope", "w", "--name", "call", "--with", "body.pb")
-    desk.put("body.pb", times("done", 7))
+    desk.put("body.pb", looped(6.5))
     ran = desk.run("fuse-ops", "model.pb", "--scope", "w", "--name", "call", "--with", "body.pb", "-o", "no.pb")
     assert ran.code == 5, ran.err
     ran = desk.run("fuse-ops", "model.pb", "--node", "w/twice", "--name", "call", "--with", "body.pb", "-o", "no.pb")
     assert ran.code in (4, 5), ran.err
-    some = [part for name in ("s_v", "one", "next", "twice", "n_v", "done") for part in ("--node", f"w/{name}")]
+    some = [
+        part for name in "switch_s one add_i twice shift less_s next_s done".split() for part in ("--node", f"w/{name}")
+    ]
     ran = desk.run("fuse-ops", "model.pb", *some, "--name", "call", "--with", "body.pb", "-o", "no.pb")
     assert ran.code == 4, ran.err
 

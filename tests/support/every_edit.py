@@ -24,7 +24,22 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
-from support.graphs import Builder, body_node, const, doubling_loop, func, node, placeholder, tensor, typed
+from support.graphs import (
+    Builder,
+    const,
+    define,
+    doubling_loop,
+    func,
+    identity,
+    library,
+    neg,
+    node,
+    placeholder,
+    relu,
+    through_array,
+    typed,
+)
+from support.same_outputs import outer, taken_from
 
 Edit = Callable[[Graph], EditResult]
 
@@ -39,44 +54,33 @@ def model() -> Builder:
 
     `label`, `y`, `kind`, `map`, `either`, `apart` and `stored` are the outputs.
     """
-    m = Builder(
+    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
+    branches = {"then_branch": func("turn"), "else_branch": func("other_turn")}
+    return Builder(
         placeholder("x", "float32", (1, 4)), placeholder("x2", "float32", (1, 4)), placeholder("z", "float32", (1, 2)),
         placeholder("image", "float32", (1, 4, 4, 1)), const("nothing", 0.25), const("true", True, "bool"),
-        const("axis", 1, "int32"),
+        const("axis", 1, "int32"), *_scope(), _functions(),
+        node("called", "PartitionedCall", ["t/result", "z", "^t/check"], **call),
+        typed("Sub", "sum", "called", "called:1", _class=["loc:@t/result"]),
+        node("go", "NoOp", ["^t/check", "^called"]),
+        typed("Sub", "y", "sum", "nothing", "^go", _output_shapes=[(1, 2)]),
+        identity("label", "t/label", "^go", kind="string"),
+        # For positive numbers only: negative numbers would show the effect of the Relu.
+        typed("Square", "positive", "image"), const("kernel", KERNEL),
+        typed("Conv2D", "convolved", "positive", "kernel", strides=[1, 1, 1, 1], padding="SAME"), const("bias", BIAS),
+        typed("BiasAdd", "biased", "convolved", "bias", data_format="NHWC"), relu("map", "biased"),
+        const("flat_shape", [1, 16], "int32"), typed("Reshape", "flat", "image", "flat_shape", Tshape="int32"),
+        typed("Reshape", "flat_too", "image", "flat_shape_too", Tshape="int32"),
+        const("flat_shape_too", [1, 16], "int32"), neg("shape_itself", "flat_shape_too", kind="int32"),
+        typed("TopKV2", "values", "z", "one_of", sorted=True), const("one_of", 1, "int32"),
+        typed("Sub", "best_value", "values", "nothing"),
+        node("which", "Cast", ["values:1"], SrcT="int32", DstT="float32"),
+        node("either", "StatelessIf", ["true", "z"], Tcond="bool", Tin=["float32"], Tout=["float32"], **branches),
+        const("k", 5.0), typed("Sub", "apart", "z", "k"), typed("Sub", "apart_too", "k", "z"),
+        # No node reads these or waits for them: they are run by name.
+        node("lonely", "Assert", ["true", "z", "k"], T=["float32", "float32"], summarize=3),
+        node("all", "NoOp", ["^y", "^map"]),
     )  # fmt: skip
-    _scope(m)
-    _functions(m)
-    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
-    m.node("called", "PartitionedCall", ["t/result", "z", "^t/check"], **call)
-    m.typed("Sub", "sum", "called", "called:1", _class=["loc:@t/result"])
-    m.node("go", "NoOp", ["^t/check", "^called"])
-    m.typed("Sub", "y", "sum", "nothing", "^go", _output_shapes=[(1, 2)])
-    m.typed("Identity", "label", "t/label", "^go", kind="string")
-    # For positive numbers only: negative numbers would show the effect of the Relu.
-    m.typed("Square", "positive", "image")
-    m.const("kernel", KERNEL)
-    m.typed("Conv2D", "convolved", "positive", "kernel", strides=[1, 1, 1, 1], padding="SAME")
-    m.const("bias", BIAS)
-    m.typed("BiasAdd", "biased", "convolved", "bias", data_format="NHWC")
-    m.typed("Relu", "map", "biased")
-    m.const("flat_shape", [1, 16], "int32")
-    m.typed("Reshape", "flat", "image", "flat_shape", Tshape="int32")
-    m.typed("Reshape", "flat_too", "image", "flat_shape_too", Tshape="int32")
-    m.const("flat_shape_too", [1, 16], "int32")
-    m.typed("Neg", "shape_itself", "flat_shape_too", kind="int32")
-    m.typed("TopKV2", "values", "z", "one_of", sorted=True)
-    m.const("one_of", 1, "int32")
-    m.typed("Sub", "best_value", "values", "nothing")
-    m.node("which", "Cast", ["values:1"], SrcT="int32", DstT="float32")
-    branches = {"then_branch": func("turn"), "else_branch": func("other_turn")}
-    m.node("either", "StatelessIf", ["true", "z"], Tcond="bool", Tin=["float32"], Tout=["float32"], **branches)
-    m.const("k", 5.0)
-    m.typed("Sub", "apart", "z", "k")
-    m.typed("Sub", "apart_too", "k", "z")
-    # No node reads these or waits for them: they are run by name.
-    m.node("lonely", "Assert", ["true", "z", "k"], T=["float32", "float32"], summarize=3)
-    m.node("all", "NoOp", ["^y", "^map"])
-    return m
 
 
 @cache
@@ -89,89 +93,68 @@ def original() -> Graph:
     return from_bytes(built(model), "model.pb")
 
 
-def _scope(m: Builder) -> None:
-    m.typed("Split", "t/halves", "axis", "x", num_split=2, _class=["loc:@x"])
-    m.const("t/scale", [2.0, 3.0])
-    m.typed("Mul", "t/scaled", "t/halves:1", "t/scale")
-    m.typed("Sub", "t/difference", "t/halves", "t/scaled")
-    m.typed("Equal", "t/same", "t/difference", "t/difference", incompatible_shape_error=True)
-    m.const("t/axes", [0, 1], "int32")
-    m.node("t/fine", "All", ["t/same", "t/axes"], Tidx="int32", keep_dims=False)
-    m.node("t/check", "Assert", ["t/fine", "t/scaled", "t/difference"], T=["float32", "float32"], summarize=3)
-    m.const("t/weights", [[1.0, -2.0, 0.5], [0.25, 4.0, -1.0]])
-    m.typed("MatMul", "t/scores", "t/difference", "t/weights", transpose_a=False, transpose_b=False)
-    m.typed("ArgMax", "t/kind", "t/scores", "axis", Tidx="int32", output_type="int64")
-    m.const("t/unknown", "?", "string")
-    m.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="t/labels")
-    m.const("t/numbers", [0, 1, 2], "int64")
-    m.const("t/words", ["a", "b", "c"], "string")
-    m.node("t/init", "InitializeTableV2", ["t/table", "t/numbers", "t/words"], Tkey="int64", Tval="string")
-    m.node("t/label", "LookupTableFindV2", ["t/table", "t/kind", "t/unknown"], Tin="int64", Tout="string")
-    m.typed("ArgMax", "t/kind2", "t/difference", "axis", "^t/check", Tidx="int32", output_type="int64")
-    looped = doubling_loop(m, "t/while", "t/difference", rounds=2)
-    m.node("t/v", "VariableV2", shape=(1, 2), dtype="float32", container="", shared_name="t/v")
-    m.typed("Sub", "t/shifted", looped, "t/v")
-    m.const("t/size", 1, "int32")
-    m.const("t/first", 0, "int32")
-    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False, tensor_array_name="t/a")
-    m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=func("turn"))
-    m.typed("TensorArrayWriteV3", "t/write", "t/array", "t/first", "t/turned", "t/array:1")
-    m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
-    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
-    m.node("t/written", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
-    m.typed("Sub", "t/result", "t/stored", "t/scaled", "^t/check")
-    m.graph_def.node[-1].device = "/device:CPU:0"
-    # Nobody waits for it: only its name is asked for.
-    m.const("t/hundred", 100.0)
-    m.typed("Sub", "t/percent", "t/hundred", "t/scaled")
-    m.node("t/told", "PartitionedCall", ["t/percent"], Tin=["float32"], Tout=["float32"], f=func("turn"))
-    m.node("t/report", "Assert", ["t/fine", "t/told", "t/scaled", "^t/check"], T=["float32", "float32"], summarize=3)
+def _scope() -> list[bytes]:
+    pair = ["float32", "float32"]
+    turned = {"Tin": ["float32"], "Tout": ["float32"], "f": func("turn")}
+    return [
+        typed("Split", "t/halves", "axis", "x", num_split=2, _class=["loc:@x"]), const("t/scale", [2.0, 3.0]),
+        typed("Mul", "t/scaled", "t/halves:1", "t/scale"), typed("Sub", "t/difference", "t/halves", "t/scaled"),
+        typed("Equal", "t/same", "t/difference", "t/difference", incompatible_shape_error=True),
+        const("t/axes", [0, 1], "int32"), node("t/fine", "All", ["t/same", "t/axes"], Tidx="int32", keep_dims=False),
+        node("t/check", "Assert", ["t/fine", "t/scaled", "t/difference"], T=pair, summarize=3),
+        const("t/weights", [[1.0, -2.0, 0.5], [0.25, 4.0, -1.0]]),
+        typed("MatMul", "t/scores", "t/difference", "t/weights", transpose_a=False, transpose_b=False),
+        typed("ArgMax", "t/kind", "t/scores", "axis", Tidx="int32", output_type="int64"),
+        const("t/unknown", "?", "string"),
+        node("t/table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="t/labels"),
+        const("t/numbers", [0, 1, 2], "int64"), const("t/words", ["a", "b", "c"], "string"),
+        node("t/init", "InitializeTableV2", ["t/table", "t/numbers", "t/words"], Tkey="int64", Tval="string"),
+        node("t/label", "LookupTableFindV2", ["t/table", "t/kind", "t/unknown"], Tin="int64", Tout="string"),
+        typed("ArgMax", "t/kind2", "t/difference", "axis", "^t/check", Tidx="int32", output_type="int64"),
+        *doubling_loop("t/while", "t/difference", rounds=2),
+        node("t/v", "VariableV2", shape=(1, 2), dtype="float32", container="", shared_name="t/v"),
+        typed("Sub", "t/shifted", "t/while/done", "t/v"), node("t/turned", "PartitionedCall", ["t/shifted"], **turned),
+        *through_array("t/turned", "t", tensor_array_name="t/a"),
+        # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
+        node("t/written", "Assert", ["true", "t/write"], T=["float32"], summarize=3),
+        typed("Sub", "t/result", "t/stored", "t/scaled", "^t/check", device="/device:CPU:0"),
+        # Nobody waits for it: only its name is asked for.
+        const("t/hundred", 100.0), typed("Sub", "t/percent", "t/hundred", "t/scaled"),
+        node("t/told", "PartitionedCall", ["t/percent"], **turned),
+        node("t/report", "Assert", ["t/fine", "t/told", "t/scaled", "^t/check"], T=pair, summarize=3),
+    ]  # fmt: skip
 
 
-def _functions(m: Builder) -> None:
+def _functions() -> bytes:
     """outer(a, b) = (turn(a) - b, b); turn(a) = 7 - a; other_turn(a) = 9 - a; spare(a) = a, which is unused."""
-    _turn(m, "turn", 7.0)
-    _turn(m, "other_turn", 9.0)
-    outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
-    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=func("turn"))
-    body_node(outer, "minus", "Sub", ["in:output:0", "b", "^in"], T="float32")
-    outer.node_def[-1].device = "/device:CPU:0"
-    outer.ret["first"], outer.ret["second"] = "minus:z:0", "b"
-    spare = m.function("spare", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
-    body_node(spare, "minus", "Sub", ["a", "b"], T="float32")
-    spare.ret["first"], spare.ret["second"] = "minus:z:0", "a"
-
-
-def _turn(m: Builder, name: str, value: float) -> None:
-    turn = m.function(name, {"a": "float32"}, {"out": "float32"})
-    body_node(turn, "number", "Const", dtype="float32", value=tensor(value, "float32"))
-    body_node(turn, "r", "Sub", ["number:output:0", "a"], T="float32")
-    turn.ret["out"] = "r:z:0"
+    spare = define(
+        "spare", {"a": "float32", "b": "float32"}, {"first": ("float32", "minus:z:0"), "second": ("float32", "a")},
+        typed("Sub", "minus", "a", "b"),
+    )  # fmt: skip
+    turns = taken_from("turn", 7.0), taken_from("other_turn", 9.0)
+    return library(*turns, outer("turn", "^in", device="/device:CPU:0"), spare)
 
 
 def part(source: str, result: str, size: int) -> Builder:
     """A separate graph with the same kinds of nodes as the model: a loop, a table and a function of the same names."""
-    p = Builder(
+    pair = ["float32", "float32"]
+    return Builder(
         placeholder(source, "float32", (1, size)), const("axis", 1, "int32"), const("true", True, "bool"),
         typed("Split", "parts", "axis", source, num_split=2), const("two", 2.0),
         typed("Mul", "twice", "parts:1", "two"), typed("Sub", "less", "parts", "twice", _class=["loc:@twice"]),
         typed("ConcatV2", "joined", "less", "twice", "axis", N=2, Tidx="int32"),
-        node("check", "Assert", ["true", "less", "twice", "^joined"], T=["float32", "float32"], summarize=3),
-        node("report", "Assert", ["true", "less", "twice", "^check"], T=["float32", "float32"], summarize=3),
+        node("check", "Assert", ["true", "less", "twice", "^joined"], T=pair, summarize=3),
+        node("report", "Assert", ["true", "less", "twice", "^check"], T=pair, summarize=3),
+        library(taken_from("turn", -3.0)),
+        node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=func("turn")),
+        *doubling_loop("t/while", "turned", rounds=2),
+        node("t/table", "HashTableV2", key_dtype="int64", value_dtype="float32", shared_name="t/labels"),
+        const("numbers", [1, 2], "int64"), const("prices", [1.5, 2.5]),
+        node("init", "InitializeTableV2", ["t/table", "numbers", "prices"], Tkey="int64", Tval="float32"),
+        const("key", [2], "int64"), const("default", -1.0),
+        node("found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="int64", Tout="float32"),
+        typed("Sub", result, "t/while/done", "found", "^check", device="/device:CPU:0"),
     )  # fmt: skip
-    _turn(p, "turn", -3.0)
-    p.node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=func("turn"))
-    looped = doubling_loop(p, "t/while", "turned", rounds=2)
-    p.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="float32", shared_name="t/labels")
-    p.const("numbers", [1, 2], "int64")
-    p.const("prices", [1.5, 2.5])
-    p.node("init", "InitializeTableV2", ["t/table", "numbers", "prices"], Tkey="int64", Tval="float32")
-    p.const("key", [2], "int64")
-    p.const("default", -1.0)
-    p.node("found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="int64", Tout="float32")
-    p.typed("Sub", result, looped, "found", "^check")
-    p.graph_def.node[-1].device = "/device:CPU:0"
-    return p
 
 
 def body() -> Builder:

@@ -411,53 +411,55 @@ def loop(step: int = 1) -> list[bytes]:
     ]
 
 
-def doubling_loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
-    """A v1 loop in which SOURCE becomes 2 s - 1, ROUNDS times."""
+def doubling_loop(scope: str, source: str, rounds: int = 3) -> list[bytes]:
+    """A v1 loop in which SOURCE becomes 2 s - 1, ROUNDS times: the result is ``done`` of SCOPE."""
     enter = {"frame_name": f"{scope}/frame", "is_constant": False, "parallel_iterations": 10}
     n = f"{scope}/"
-    m.const(n + "zero", 0, "int32")
-    m.const(n + "rounds", rounds, "int32")
-    m.node(n + "enter_i", "Enter", [n + "zero"], T="int32", **enter)
-    m.node(n + "enter_s", "Enter", [source], T="float32", **enter)
-    m.node(n + "limit", "Enter", [n + "rounds"], T="int32", **enter | {"is_constant": True})
-    m.node(n + "merge_i", "Merge", [n + "enter_i", n + "next_i"], T="int32", N=2)
-    m.node(n + "merge_s", "Merge", [n + "enter_s", n + "next_s"], T="float32", N=2)
-    m.node(n + "less", "Less", [n + "merge_i", n + "limit"], T="int32")
-    m.node(n + "cond", "LoopCond", [n + "less"])
-    m.node(n + "switch_i", "Switch", [n + "merge_i", n + "cond"], T="int32")
-    m.node(n + "switch_s", "Switch", [n + "merge_s", n + "cond"], T="float32")
-    m.const(n + "one", 1, "int32", controls=[f"^{n}again"])
-    m.const(n + "shift", 1.0, controls=[f"^{n}again"])
-    m.node(n + "again", "Identity", [n + "switch_i:1"], T="int32")
-    m.node(n + "add_i", "AddV2", [n + "again", n + "one"], T="int32")
-    m.node(n + "twice", "AddV2", [n + "switch_s:1", n + "switch_s:1"], T="float32")
-    m.node(n + "less_s", "Sub", [n + "twice", n + "shift"], T="float32")
-    m.node(n + "next_i", "NextIteration", [n + "add_i"], T="int32")
-    m.node(n + "next_s", "NextIteration", [n + "less_s"], T="float32")
-    return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
+    again = [f"^{n}again"]
+    return [
+        const(n + "zero", 0, INT32), const(n + "rounds", rounds, INT32),
+        typed("Enter", n + "enter_i", n + "zero", kind=INT32, **enter),
+        typed("Enter", n + "enter_s", source, **enter),
+        typed("Enter", n + "limit", n + "rounds", kind=INT32, **enter | {"is_constant": True}),
+        typed("Merge", n + "merge_i", n + "enter_i", n + "next_i", kind=INT32, N=2),
+        typed("Merge", n + "merge_s", n + "enter_s", n + "next_s", N=2),
+        typed("Less", n + "less", n + "merge_i", n + "limit", kind=INT32), node(n + "cond", "LoopCond", [n + "less"]),
+        typed("Switch", n + "switch_i", n + "merge_i", n + "cond", kind=INT32),
+        typed("Switch", n + "switch_s", n + "merge_s", n + "cond"),
+        const(n + "one", 1, INT32, controls=again), const(n + "shift", 1.0, controls=again),
+        identity(n + "again", n + "switch_i:1", kind=INT32), add(n + "add_i", n + "again", n + "one", kind=INT32),
+        add(n + "twice", n + "switch_s:1", n + "switch_s:1"), typed("Sub", n + "less_s", n + "twice", n + "shift"),
+        typed("NextIteration", n + "next_i", n + "add_i", kind=INT32),
+        typed("NextIteration", n + "next_s", n + "less_s"), typed("Exit", n + "done", n + "switch_s"),
+    ]  # fmt: skip
+
+
+def through_array(read: str, scope: str = "", **attrs: Any) -> list[bytes]:
+    """READ written into a TensorArray and, after that, read from it: the result is ``stored`` of SCOPE."""
+    n = f"{scope}/" if scope else ""
+    return [
+        const(n + "size", 1, INT32), const(n + "first", 0, INT32),
+        node(n + "array", "TensorArrayV3", [n + "size"], dtype=FLOAT, clear_after_read=False, **attrs),
+        typed("TensorArrayWriteV3", n + "write", n + "array", n + "first", read, n + "array:1"),
+        node(n + "stored", "TensorArrayReadV3", [n + "array", n + "first", n + "array:1", f"^{n}write"], dtype=FLOAT),
+    ]  # fmt: skip
 
 
 def counting_loop(*, endless: bool = False) -> Builder:
     """A v1 while loop that counts to 3, or an endless one; inside, `square` and `fixed` are unused."""
-    m = Builder()
-    m.const("start", 0, "int32")
-    frame = {"frame_name": "frame", "is_constant": False, "parallel_iterations": 1}
-    m.node("enter", "Enter", ["start"], T="int32", **frame)
-    m.node("merge", "Merge", ["enter", "next"], T="int32", N=2)
-    m.const("limit", 3, "int32", ["^merge"])
-    m.node("less", "Less", ["merge", "limit"], T="int32")
-    m.const("always", True, "bool", ["^merge"])
-    m.node("condition", "LoopCond", ["always" if endless else "less"])
-    m.node("switch", "Switch", ["merge", "condition"], T="int32")
-    m.node("body", "Identity", ["switch:1"], T="int32")
-    m.const("one", 1, "int32", ["^body"])
-    m.typed("AddV2", "added", "body", "one", kind="int32")
-    m.node("square", "Square", ["body"], T="int32")
-    m.node("fixed", "Neg", ["one"], T="int32")
-    m.node("next", "NextIteration", ["added"], T="int32")
-    m.node("exit", "Exit", ["switch"], T="int32")
-    m.node("y", "Neg", ["exit"], T="int32")
-    return m
+    return Builder(
+        const("start", 0, INT32),
+        typed("Enter", "enter", "start", kind=INT32, frame_name="frame", is_constant=False, parallel_iterations=1),
+        typed("Merge", "merge", "enter", "next", kind=INT32, N=2),
+        const("limit", 3, INT32, controls=["^merge"]), typed("Less", "less", "merge", "limit", kind=INT32),
+        const("always", True, BOOL, controls=["^merge"]),
+        node("condition", "LoopCond", ["always" if endless else "less"]),
+        typed("Switch", "switch", "merge", "condition", kind=INT32), identity("body", "switch:1", kind=INT32),
+        const("one", 1, INT32, controls=["^body"]), add("added", "body", "one", kind=INT32),
+        typed("Square", "square", "body", kind=INT32), neg("fixed", "one", kind=INT32),
+        typed("NextIteration", "next", "added", kind=INT32), typed("Exit", "exit", "switch", kind=INT32),
+        neg("y", "exit", kind=INT32),
+    )  # fmt: skip
 
 
 CRASHING = b64decode("CgYKAW4SAUYSFwoVCgMKAUYaBgoBYRIBRhoGCgFiEgFG")

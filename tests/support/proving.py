@@ -5,7 +5,7 @@ from __future__ import annotations
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
-from support.graphs import Builder, const, node, placeholder, typed
+from support.graphs import Builder, const, node, placeholder, through_array, typed
 from support.spoiling import Edit, Spoil
 
 
@@ -16,10 +16,7 @@ def model() -> Builder:
         typed("Split", "halves", "axis", "x", num_split=2), const("scale", [2.0, 3.0]),
         typed("Mul", "scaled", "halves:1", "scale"), typed("Sub", "difference", "halves", "scaled"),
         typed("Neg", "y", "difference"), typed("AddV2", "doubled", "y", "y"),
-        typed("Sub", "total", "doubled", "halves:1"), const("size", 1, "int32"), const("zero", 0, "int32"),
-        node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False),
-        typed("TensorArrayWriteV3", "write", "array", "zero", "y", "array:1"),
-        node("stored", "TensorArrayReadV3", ["array", "zero", "array:1", "^write"], dtype="float32"),
+        typed("Sub", "total", "doubled", "halves:1"), *through_array("y"),
         # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
         const("true", True, "bool"), node("check", "Assert", ["true", "write"], T=["float32"], summarize=3),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 from gdsurgeon.values import Tolerance
-from support.graphs import Builder, body_node, const, func, node, placeholder, tensor, typed
+from support.graphs import Builder, const, define, func, library, node, placeholder, through_array, typed
 from support.spoiling import (
     Edit,
     Spoil,
@@ -27,41 +27,34 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 def model() -> Builder:
     """`x` -> a scope `t`, calls of functions, an array -> `y` and `called`; also `apart`."""
-    m = Builder(
+    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
+    return Builder(
         placeholder("x", "float32", (1, 4)), const("axis", 1, "int32"),
         typed("Split", "halves", "axis", "x", num_split=2), const("t/scale", [2.0, 3.0]),
         typed("Mul", "t/scaled", "halves:1", "t/scale"), typed("Sub", "t/difference", "halves", "t/scaled"),
         typed("Split", "t/parts", "axis", "t/difference", num_split=2),
         typed("ConcatV2", "t/joined", "t/parts:1", "t/parts", "axis", N=2, Tidx="int32"),
+        library(taken_from("inner", 7.0), outer("inner")),
+        node("called", "PartitionedCall", ["t/joined", "halves"], **call), typed("Sub", "sum", "called", "called:1"),
+        *through_array("sum"),
+        # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
+        const("true", True, "bool"), node("check", "Assert", ["true", "write"], T=["float32"], summarize=3),
+        typed("Neg", "y", "stored"), const("k", 5.0), typed("Sub", "apart", "x", "k"),
     )  # fmt: skip
-    _functions(m)
-    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
-    m.node("called", "PartitionedCall", ["t/joined", "halves"], **call)
-    m.typed("Sub", "sum", "called", "called:1")
-    m.const("size", 1, "int32")
-    m.const("first", 0, "int32")
-    m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
-    m.typed("TensorArrayWriteV3", "write", "array", "first", "sum", "array:1")
-    m.node("stored", "TensorArrayReadV3", ["array", "first", "array:1", "^write"], dtype="float32")
-    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
-    m.const("true", True, "bool")
-    m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
-    m.typed("Neg", "y", "stored")
-    m.const("k", 5.0)
-    m.typed("Sub", "apart", "x", "k")
-    return m
 
 
-def _functions(m: Builder) -> None:
-    """outer(a, b) = (inner(a) - b, b); inner(a) = 7 - a."""
-    inner = m.function("inner", {"a": "float32"}, {"out": "float32"})
-    body_node(inner, "seven", "Const", dtype="float32", value=tensor(7.0, "float32"))
-    body_node(inner, "r", "Sub", ["seven:output:0", "a"], T="float32")
-    inner.ret["out"] = "r:z:0"
-    outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
-    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=func("inner"))
-    body_node(outer, "minus", "Sub", ["in:output:0", "b"], T="float32")
-    outer.ret["first"], outer.ret["second"] = "minus:z:0", "b"
+def taken_from(name: str, value: float) -> Any:
+    """The function of that NAME, which takes its argument from VALUE."""
+    body = const("number", value), typed("Sub", "r", "number:output:0", "a")
+    return define(name, {"a": "float32"}, {"out": ("float32", "r:z:0")}, *body)
+
+
+def outer(inner: str, *waits: str, device: str = "") -> Any:
+    """outer(a, b) = (INNER(a) - b, b)."""
+    pair, types = {"a": "float32", "b": "float32"}, {"Tin": ["float32"], "Tout": ["float32"]}
+    body = (node("in", "PartitionedCall", ["a"], f=func(inner), **types),
+            typed("Sub", "minus", "in:output:0", "b", *waits, device=device))  # fmt: skip
+    return define("outer", pair, {"first": ("float32", "minus:z:0"), "second": ("float32", "b")}, *body)
 
 
 def body() -> Builder:
@@ -154,21 +147,19 @@ def renaming(graph: Graph) -> EditResult:
 def without_comparable_outputs(y: str) -> dict[str, Builder]:
     """Returns models whose output `y` cannot be compared, by the reason; `y` reads ``t/same``, an Identity of ``x``."""
 
-    def ending_in(op: str, **attrs: Any) -> Builder:
-        return Builder(
-            placeholder("x", "float32", (2,)), typed("Identity", "t/same", "x"), node(y, op, ["t/same"], **attrs),
-        )  # fmt: skip
+    def ending_in(op: str, *more: bytes, **attrs: Any) -> Builder:
+        reads = placeholder("x", "float32", (2,)), typed("Identity", "t/same", "x")
+        return Builder(*reads, node(y, op, ["t/same"], **attrs), *more)
 
     types = {"Tin": ["float32"], "Tout": ["float32"]}
-    random = ending_in("StatefulPartitionedCall", f=func("noise"), **types)  # takes no seed
-    noise = random.function("noise", {"a": "float32"}, {"out": "float32"})
-    body_node(noise, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(noise, "draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32")
-    body_node(noise, "out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32")
-    noise.ret["out"] = "out:y:0"
-    noise.signature.is_stateful = True
+    noise = define(
+        "noise", {"a": "float32"}, {"out": ("float32", "out:y:0")},
+        typed("Shape", "shape", "a", out_type="int32"),
+        node("draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32"),  # takes no seed
+        node("out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32"), stateful=True,
+    )  # fmt: skip
     return {
-        "random": random,
+        "random": ending_in("StatefulPartitionedCall", library(noise), f=func("noise"), **types),
         "unknown op": ending_in("MyOwnOp"),
         "outside world": ending_in("PyFunc", token="t", **types),
     }

@@ -9,7 +9,7 @@ from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
-from support.graphs import Builder, const, doubling_loop, placeholder, typed
+from support.graphs import Builder, const, doubling_loop, node, placeholder, through_array, typed
 from support.spoiling import Edit
 
 DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
@@ -17,26 +17,17 @@ DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 def model() -> Builder:
     """`x` -> `t/..` -> `y` and `stored`, whose values every exchange changes; also `apart`."""
-    m = Builder(
+    return Builder(
         placeholder("x", "float32", (1, 4)), placeholder("x2", "float32", (1, 4)), placeholder("z", "float32", (1, 2)),
         const("axis", 1, "int32"), typed("Split", "t/halves", "axis", "x", num_split=2), const("t/scale", [2.0, 3.0]),
         typed("Mul", "t/scaled", "t/halves:1", "t/scale"), typed("Sub", "t/difference", "t/halves", "t/scaled"),
+        *doubling_loop("t/while", "t/difference"), typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32"),
+        *through_array("t/while/done", "t"),
+        # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
+        const("true", True, "bool"), node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3),
+        typed("Sub", "t/result", "t/stored", "t/scaled"), typed("Sub", "y", "t/result", "z"), const("k", 5.0),
+        typed("Sub", "apart", "z", "k"),
     )  # fmt: skip
-    looped = doubling_loop(m, "t/while", "t/difference")
-    m.typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32")
-    m.const("t/size", 1, "int32")
-    m.const("t/first", 0, "int32")
-    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
-    m.typed("TensorArrayWriteV3", "t/write", "t/array", "t/first", looped, "t/array:1")
-    m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
-    # Reads the write as data and serves nothing, so it is not fetched: only the control edge runs it.
-    m.const("true", True, "bool")
-    m.node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
-    m.typed("Sub", "t/result", "t/stored", "t/scaled")
-    m.typed("Sub", "y", "t/result", "z")
-    m.const("k", 5.0)
-    m.typed("Sub", "apart", "z", "k")
-    return m
 
 
 def part() -> Builder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.graphs import Builder, body_node, const, node, placeholder, typed
+from support.graphs import Builder, const, define, func, library, node, placeholder, typed
 from support.spoiling import Edit, caught, proven, spoilt
 
 import gdsurgeon as gds
@@ -76,11 +76,8 @@ def test_a_graph_behind_a_variable_cannot_be_proven(executor: Executor) -> None:
 
 
 def test_a_part_that_hands_texts_on_is_fed_what_is_read_behind_it(executor: Executor) -> None:
-    b, pre = Builder(), Builder()
-    b.placeholder("x", "string", ())
-    b.node("y", "DecodeJpeg", ["x"], channels=3)
-    pre.placeholder("x", "string", ())
-    pre.typed("Identity", "x_preprocessed", "x", kind="string")
+    b = Builder(placeholder("x", "string", ()), node("y", "DecodeJpeg", ["x"], channels=3))
+    pre = Builder(placeholder("x", "string", ()), typed("Identity", "x_preprocessed", "x", kind="string"))
     assert proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb"))).compared
 
 
@@ -96,19 +93,16 @@ def test_a_batch_that_the_edited_graph_does_not_take_is_not_counted(executor: Ex
 
 
 def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorflow_knows(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 4))
-    noise = m.function("noise", {"a": "float32"}, {"b": "float32"})
-    body_node(noise, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(noise, "drawn", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32")
-    body_node(noise, "sum", "AddV2", ["a", "drawn:output:0"], T="float32")
-    noise.ret["b"] = "sum:z:0"
-    call = m.graph_def.node.add(name="noisy", op="StatefulPartitionedCall", input=["x"])
-    call.attr["f"].func.name = "noise"
-    call.attr["Tin"].list.type.append(1)
-    call.attr["Tout"].list.type.append(1)
-    m.typed("Neg", "y", "noisy")
-    m.typed("Exp", "beside", "x")
+    noise = define(
+        "noise", {"a": "float32"}, {"b": ("float32", "sum:z:0")}, typed("Shape", "shape", "a", out_type="int32"),
+        typed("RandomUniform", "drawn", "shape:output:0", kind="int32", dtype="float32"),
+        typed("AddV2", "sum", "a", "drawn:output:0"),
+    )  # fmt: skip
+    m = Builder(
+        placeholder("x", "float32", (-1, 4)), library(noise),
+        node("noisy", "StatefulPartitionedCall", ["x"], f=func("noise"), Tin=["float32"], Tout=["float32"]),
+        typed("Neg", "y", "noisy"), typed("Exp", "beside", "x"),
+    )  # fmt: skip
     part = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
 
     def edit(g: Graph) -> EditResult:
@@ -120,9 +114,8 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
 
 def test_one_image_is_one_text_where_the_shape_of_the_raw_input_is_unknown(executor: Executor) -> None:
     m = Builder(placeholder("x", "float32", (-1, -1, 3)), typed("Neg", "y", "x"))
-    pre = Builder()
-    pre.placeholder("x", "string")
-    pre.node("decoded", "DecodeJpeg", ["x"], channels=3)
-    pre.node("x_preprocessed", "Cast", ["decoded"], SrcT="uint8", DstT="float32")
+    decoded = node("decoded", "DecodeJpeg", ["x"], channels=3)
+    pre = Builder(node("x", "Placeholder", dtype="string"), decoded,
+                  node("x_preprocessed", "Cast", ["decoded"], SrcT="uint8", DstT="float32"))  # fmt: skip
     proof = proven(executor, m, lambda g: gds.add_preprocessing(g, pre.graph()))
     assert proof.feeds["x"].startswith("string []")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.graphs import Builder, body_node
+from support.graphs import Builder, define, library, typed
 from support.mutations import Mutation, mutations
 from support.spoiling import EDITED, ORIGINAL, caught, proven, read_chunks
 
@@ -47,9 +47,8 @@ def model() -> Builder:
     m.typed("Square", "y", last)
     m.const("nothing", 0.0)
     m.const("true", True, "bool")
-    spare = m.function("spare", {"a": "float32", "b": "float32"}, {"first": "float32"})
-    body_node(spare, "minus", "Sub", ["a", "b"], T="float32")
-    spare.ret["first"] = "minus:z:0"
+    minus = typed("Sub", "minus", "a", "b")
+    m.add("", library(define("spare", {"a": "float32", "b": "float32"}, {"first": ("float32", "minus:z:0")}, minus)))
     return m
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder, body_node, const, func, node, placeholder, typed
+from support.graphs import Builder, const, define, func, library, node, placeholder, typed
 from support.small_changes import unnamed
 
 import gdsurgeon as gds
@@ -117,13 +117,9 @@ def test_a_name_that_has_changed_is_no_difference() -> None:
 
 def test_a_function_of_the_same_name() -> None:
     def calling(op: str) -> Builder:
-        m = Builder()
-        m.placeholder("x", "float32", (2,))
-        function = m.function("f", {"a": "float32"}, {"r": "float32"})
-        body_node(function, "n", op, ["a"], T="float32")
-        function.ret["r"] = "n:y:0"
-        m.node("y", "PartitionedCall", ["x"], f=func("f"), Tin=["float32"], Tout=["float32"])
-        return m
+        body = define("f", {"a": "float32"}, {"r": ("float32", "n:y:0")}, typed(op, "n", "a"))
+        called = node("y", "PartitionedCall", ["x"], f=func("f"), Tin=["float32"], Tout=["float32"])
+        return Builder(placeholder("x", "float32", (2,)), called, library(body))
 
     assert differences(calling("Neg"), calling("Neg")) == []
     assert differences(calling("Neg"), calling("Exp")) == ["the function 'f' differs in 'n'"]
