@@ -148,7 +148,7 @@ def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
 
 
 def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
-    records = [placeholder("x", shape=(3,)), typed("Sin", "a", "x"), *doubling_loop("inner", "a"),
+    records = [input_("x", shape=(3,)), typed("Sin", "a", "x"), *doubling_loop("inner", "a"),
                typed("Sin", "y", "inner/done")]  # fmt: skip
     loops = [{"code": "crosses-loop", "loop": "inner/frame"}, {"code": "crosses-loop", "loop": "other/frame"}]
     refused(graph(*records), "no-gradient", lab.adding(["y"], ["x"]), reasons=loops[:1])
@@ -160,7 +160,7 @@ def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
 @pytest.mark.parametrize("checkpoints", ["none", "speed", "memory", ["a"], ["b"]], ids=str)
 def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
     data = graph_bytes(
-        *(placeholder(name, shape=(LONG,)) for name in "xz"), *doubling_loop("above", "x"),
+        *(input_(name, shape=(LONG,)) for name in "xz"), *doubling_loop("above", "x"),
         *doubling_loop("beside", "z"),
         *(typed("EnsureShape", f"{n}_known", f"{n}/done", shape=(LONG,)) for n in ("above", "beside")),
         typed("Sin", "source", "above_known"), typed("Sin", "a", "source"), typed("Mul", "b", "a", "beside_known"),
