@@ -167,7 +167,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
             settings = executor.settings._replace(release=opened, reads=reads, op_libraries=(), device="cpu")
             with Executor(settings) as other:
                 other.called[ORIGINAL] = name
-                found = EngineRun(f"{title} {other.runtime_version()}")
+                found = EngineRun(f"{title} {other.info().version}")
                 _run_samples(other, here, request, found)
                 return found
     except NotThere as missing:
@@ -344,7 +344,7 @@ def check_released(
             reads = (*executor.settings.reads, folder, path)
             with Executor(executor.settings._replace(release=folder, reads=reads)) as other:
                 name = other.version().partition(" (")[0]
-                version = other.runtime_version()
+                version = other.info().version
                 there: dict[str, Json] = {"released": version}
                 try:
                     load(other)

@@ -6,21 +6,18 @@ The process takes longest to start. Modules that are not needed to start it are 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from gdsurgeon.errors import Json, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import Line, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import with_restoring
 from gdsurgeon.proof.settings import Progress, Settings, is_cpu, silent
-from gdsurgeon.resources import MEMORY, is_memory_limited, memory_budget
-from gdsurgeon.runtime.base import SessionOptions, TensorSpec
+from gdsurgeon.resources import MEMORY
+from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.failures import TensorFlowError, for_user
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.values import EXACT, Closing, Tolerance
@@ -28,10 +25,11 @@ from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.plan import Obstacle
-    from gdsurgeon.runtime.compare import Comparison, Statistics
+    from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.evaluator import Evaluator
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ORIGINAL, EDITED = "original", "edited"
@@ -39,26 +37,18 @@ ORIGINAL, EDITED = "original", "edited"
 DO_WITHOUT = "do-without-running"
 """The code of the advice to leave out the run."""
 
-_FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
-"""TensorFlow's error codes for a kernel that gets no memory."""
-
-_TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[(?P<shape>[\d,]*)\] and type (?P<dtype>\w+)")
-_BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "half": 2, "bfloat16": 2, "double": 8,
-          "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
-"""Bytes of an element, by TensorFlow's name of the type in `_TOO_LARGE`; 4 for other types."""
+Refused = TensorFlowError
+"""TensorFlow refuses a graph or a run."""
 
 
-class Refused(Exception):
-    """TensorFlow refuses a graph or a run.
+def _answer(method: Callable[Concatenate[Worker, P], Pending[T]]) -> Callable[Concatenate[Executor, P], T]:
+    """Returns the method of `Executor` that sends a request and waits for its answer."""
 
-    The text is the first line of the message; `node` is the node that fails, or ''.
-    """
+    def ask(self: Executor, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.wait(method(self._worker, *args, **kwargs))
 
-    def __init__(self, error: TensorFlowError) -> None:
-        self.code = error.code
-        self.node = error.message.partition("{{node ")[2].partition("}}")[0]
-        self.text = first_line(error.message)
-        super().__init__(self.text)
+    ask.__doc__ = method.__doc__
+    return ask
 
 
 class Executor(Closing):
@@ -80,7 +70,6 @@ class Executor(Closing):
             onednn=settings.onednn,
         )
         self._loads: dict[str, Pending[None]] = {}
-        self._loaders: dict[str, Callable[[], Pending[None]]] = {}
         self._barred: dict[str, Obstacle] = {}
         self._initialized: dict[str, set[str]] = {}
         self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # of what graphs were last fed, by their key
@@ -155,24 +144,21 @@ class Executor(Closing):
     ) -> None:
         if key in self._barred:
             return
-        settings = self.settings
-        device = settings.device if device is None else device
-        self._loaders[key] = partial(
-            self._worker.load,
+        device = self.settings.device if device is None else device
+        self._initialized.pop(key, None)
+        self._loads[key] = self._worker.load(
             key,
             path=file,
-            data=data,
+            data=data or b"",
             default_device=device if device.startswith("/") else "",
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device)),
         )
-        self.load_again(key)
 
     def load_again(self, key: str) -> None:
         """Begins to load the graph `key` again, which discards its state."""
         self._initialized.pop(key, None)
-        if key in self._loaders and key not in self._barred:
-            self._initialized.pop(key, None)
-            self._loads[key] = self._loaders[key]()
+        if key in self._loads and key not in self._barred:
+            self._loads[key] = self._worker.reload(key)
 
     def is_barred(self, key: str, graph: Graph) -> bool:
         """Returns whether a graph must not be loaded, because TensorFlow may run a node that accesses outside
@@ -207,9 +193,7 @@ class Executor(Closing):
         """Frees the memory of the graph."""
         self._worker.unload(key)
 
-    def signature(self, key: str, names: Sequence[str]) -> list[TensorSpec]:
-        """Returns the dtype and shape of tensors of the graph `key` that TensorFlow infers. Raises Refused."""
-        return self.wait(self._worker.signature(key, names))
+    signature = _answer(Worker.signature)
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -238,17 +222,10 @@ class Executor(Closing):
         """Runs a graph, as `begin`, and returns the summary. Raises Refused."""
         return self.wait(self.begin(key, result, feeds, fetches, trace=trace))
 
-    def put(self, result: str, tensors: Sequence[Tensor]) -> None:
-        """Stores tensors in the process under the name `result`."""
-        self.wait(self._worker.put(result, tensors))
-
-    def statistics(self, result: str) -> list[Statistics]:
-        """Returns the numbers of elements, NaNs and infinities of the tensors of a result, and their range."""
-        return self.wait(self._worker.statistics(result))
-
-    def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Returns for tensors of a result (index, axis) one byte per channel: 1 if an element is above zero."""
-        return self.wait(self._worker.positive_channels(result, places)) if places else []
+    put = _answer(Worker.put)
+    tensor = _answer(Worker.tensor)
+    statistics = _answer(Worker.statistics)
+    positive_channels = _answer(Worker.positive_channels)
 
     def initialize(
         self, key: str, targets: Sequence[str], feeds: Mapping[str, Tensor | Result] = MappingProxyType({})
@@ -257,12 +234,8 @@ class Executor(Closing):
         done = self._initialized.setdefault(key, set())
         new = [target for target in targets if target not in done]
         if new:
-            self.wait(self._worker.run(key, f"{key} initialised", feeds, [], new))
+            self.wait(self._worker.run(key, f"{key} initialised", dict(feeds), [], new))
             done.update(new)
-
-    def tensor(self, result: str, index: int) -> Tensor:
-        """Returns a fetched tensor."""
-        return self.wait(self._worker.tensor(result, index))
 
     def fetched(self, value: Tensor | Result) -> Tensor:
         """Returns a value, and fetches it from the process if necessary."""
@@ -296,72 +269,32 @@ class Executor(Closing):
         device = self.settings.device if device is None else device
         if device == "cpu":
             return "CPU"
-        seen = self.wait(self._worker.devices())
+        names = [found.name.rpartition("device:")[2] for found in self.wait(self._worker.devices())]
         wanted = device.rpartition("device:")[2].upper()
-        wanted = wanted if ":" in wanted else wanted + ":"
-        for found in seen:
-            if found.name.upper().rpartition("DEVICE:")[2].startswith(wanted):
-                return found.name.rpartition("device:")[2]
-        names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
+        for name in names:
+            if name.upper().startswith(wanted if ":" in wanted else f"{wanted}:"):
+                return name
         raise NotValidatedError(
-            f"TensorFlow finds no {wanted.rstrip(':')} on this machine, only {names}",
+            f"TensorFlow finds no {wanted} on this machine, only {', '.join(names)}",
             code="no-device",
-            device=wanted.rstrip(":"),
+            device=wanted,
             advice="on-the-cpu",
         )
 
     def version(self) -> str:
         """Returns TensorFlow's version and interface, and whether its process is not isolated."""
-        info = self.wait(self._worker.info())
+        info = self.info()
         text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
         return f"{text}, without a sandbox" if info.not_locked_in else text
 
-    def runtime_version(self) -> str:
-        """Returns only the version of the runtime."""
-        return self.wait(self._worker.info()).version
-
-    def is_locked_in(self) -> bool:
-        """Returns whether the kernel isolates TensorFlow's process from files and networks."""
-        return not self.wait(self._worker.info()).not_locked_in
+    info = _answer(Worker.info)
 
     def wait(self, pending: Pending[T]) -> T:
         """Returns the answer of the process. Raises Refused."""
         try:
             return pending.result(self.settings.timeout)
         except TensorFlowError as error:
-            for library in self.settings.op_libraries:
-                if error.message.startswith(os.path.abspath(library)):
-                    line = "{op_libraries} {library} cannot be loaded: {reason}"
-                    told = {"library": printable(library), "reason": error.message}
-                    facts: dict[str, Json] = {"option": "op_libraries", "file": library, "reason": error.message}
-                    raise UsageError(Line(line, **told), code="wrong-format", facts=facts) from error
-            if _lacks_memory(error):
-                reason = printable(first_line(error.message))
-                raise NotValidatedError(
-                    f"TensorFlow needs more memory than it is allowed to use: {reason}",
-                    code="out-of-memory",
-                    limit=memory_budget(),
-                    reason=reason,
-                    advice=("more-memory", "do-without-running"),
-                ) from error
-            raise Refused(error) from error
-
-
-def _lacks_memory(error: TensorFlowError) -> bool:
-    """Returns whether TensorFlow got no memory within the budget; a single tensor above the budget does not count."""
-    if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
-        return True
-    found = _TOO_LARGE.search(error.message) if error.code == "resource_exhausted" else None
-    if found is None:
-        return False
-    sizes = [int(size) for size in found["shape"].split(",") if size]
-    return prod(sizes) * _BYTES.get(found["dtype"], 4) <= memory_budget()
-
-
-def first_line(message: str) -> str:
-    """Returns the first line of TensorFlow's message, without details for its developers."""
-    line = message.strip().splitlines()[0] if message.strip() else "no reason reported"
-    return line.split(" in binary running on ")[0].rstrip(". ")
+            raise for_user(error, self.settings.op_libraries) from error
 
 
 def await_loaded(executor: Executor, key: str, what: str) -> None:

@@ -149,7 +149,7 @@ def prove(
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:
     """Records the device, the runtime and the duration of `proof`, which began at `started` (monotonic seconds)."""
-    proof.device, proof.runtime, proof.is_locked_in = device, executor.version(), executor.is_locked_in()
+    proof.device, proof.runtime, proof.is_locked_in = device, executor.version(), not executor.info().not_locked_in
     proof.seconds = time.monotonic() - started
 
 

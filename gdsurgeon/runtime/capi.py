@@ -1,5 +1,7 @@
 """TensorFlow through its C API: it starts in a fifth of the time of `import tensorflow`, with the same results.
 
+The libraries of the installed Python package are found without importing it, and loaded by ctypes.
+
 The C API leaves these tasks to its callers:
 - It does not check a fed shape: `gdsurgeon.runtime.checked` does.
 - A tensor whose bytes do not fit its shape is allocated as NULL, and TF_TensorData(NULL) crashes: `Tensor` refuses such
@@ -14,23 +16,233 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import struct
-from collections.abc import Iterator, Sequence
-from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_void_p
 from functools import partial
 from math import prod
+from typing import Any, TypeVar
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import Bytes, Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
-from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput, load_release
-from gdsurgeon.runtime.library import load as load_library
+from gdsurgeon.runtime.checked import Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
+from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import encode_varint, read_varint
 
+T = TypeVar("T")
+
 _SLOT = 24  # bytes of a TF_TString, which releases before 2.4 have not got: see `packed_strings`
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
+
+
+# -- the libraries ----------------------------------------------------------------------------------------------------
+
+
+class LibraryUnusable(Exception):
+    """TensorFlow is installed, but its libraries are not found, do not load or lack a function."""
+
+
+class TFOutput(ctypes.Structure):
+    """TF_Output: one output of an operation."""
+
+    _fields_ = (("operation", c_void_p), ("index", c_int))
+
+
+class TFBuffer(ctypes.Structure):
+    """TF_Buffer: bytes lent to TensorFlow or by it."""
+
+    _fields_ = (("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p))
+
+
+_TYPES: dict[str, Any] = {
+    "-": None, "p": c_void_p, "s": c_char_p, "i": c_int, "l": c_int64, "z": c_size_t, "o": TFOutput,
+}  # fmt: skip
+FUNCTIONS = """
+    TF_Version s
+    TF_NewStatus p
+    TF_DeleteStatus -p
+    TF_GetCode ip
+    TF_Message sp
+    TF_NewGraph p
+    TF_DeleteGraph -p
+    TF_NewImportGraphDefOptions p
+    TF_DeleteImportGraphDefOptions -p
+    TF_ImportGraphDefOptionsSetDefaultDevice -ps later
+    TF_GraphImportGraphDef -pppp
+    TF_GraphOperationByName pps
+    TF_GraphNextOperation ppp
+    TF_OperationName sp
+    TF_OperationOpType sp
+    TF_OperationNumOutputs ip
+    TF_OperationOutputType io
+    TF_GraphGetTensorNumDims ipop
+    TF_GraphGetTensorShape -popip
+    TF_NewSessionOptions p
+    TF_DeleteSessionOptions -p
+    TF_SetConfig -pszp
+    TF_NewSession pppp
+    TF_CloseSession -pp
+    TF_DeleteSession -pp
+    TF_SessionRun -ppppippipipp
+    TF_SessionListDevices ppp
+    TF_DeviceListCount ip
+    TF_DeviceListName spip
+    TF_DeviceListType spip
+    TF_DeviceListMemoryBytes lpip
+    TF_DeleteDeviceList -p
+    TF_AllocateTensor pipiz
+    TF_DeleteTensor -p
+    TF_TensorMaybeMove pp
+    TF_TensorType ip
+    TF_NumDims ip
+    TF_Dim lpi
+    TF_TensorByteSize zp
+    TF_TensorData pp
+    TF_DataTypeSize zi
+    TF_StringInit -p later
+    TF_StringCopy -psz later
+    TF_StringGetDataPointer pp later
+    TF_StringGetSize zp later
+    TF_NewBuffer p
+    TF_DeleteBuffer -p
+    TF_LoadLibrary psp
+    TF_LoadPluggableDeviceLibrary psp optional
+"""
+"""The functions with the types of the result and of the arguments, from tensorflow/c/c_api.h, tf_tensor.h, tf_status.h,
+tf_tstring.h and tf_buffer.h. Older releases, from 1.4 on, lack the later ones; the optional one is from
+c_api_experimental.h.
+"""
+
+
+class Library:
+    """The functions of the C API as attributes, with their argument types declared.
+
+    Args:
+        libraries: are searched in order.
+        is_old: functions that came later may be missing.
+    """
+
+    def __init__(self, libraries: list[ctypes.CDLL], *, is_old: bool = False) -> None:
+        for name, letters, *kind in map(str.split, FUNCTIONS.strip().splitlines()):
+            found = next((getattr(lib, name) for lib in libraries if hasattr(lib, name)), None)
+            if found is not None:
+                found.restype, *found.argtypes = map(_TYPES.__getitem__, letters)
+                setattr(self, name, found)
+            elif "optional" not in kind and not (is_old and kind):
+                raise LibraryUnusable(f"TensorFlow's libraries have no {name}")
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)  # declared for the type checker; reached by optional functions only
+
+    def check(self, call: Callable[..., T], *arguments: object) -> T:
+        """Calls `call` with `arguments` and a TF_Status.
+
+        Raises:
+            TensorFlowError: the status is not OK afterwards.
+        """
+        status = self.TF_NewStatus()
+        try:
+            result = call(*arguments, status)
+            code = self.TF_GetCode(status)
+            if code:
+                message = self.TF_Message(status).decode("utf-8", "replace")
+                raise TensorFlowError(code_name(code), message)
+            return result
+        finally:
+            self.TF_DeleteStatus(status)
+
+
+def package_folder() -> str:
+    """Returns the folder of the installed package tensorflow, without importing it.
+
+    Raises:
+        TensorFlowMissing: TensorFlow is not installed.
+    """
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec("tensorflow")
+    except (ImportError, ValueError):  # a half-made module of that name in sys.modules
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise TensorFlowMissing("TensorFlow is not installed")
+    return next(iter(spec.submodule_search_locations))
+
+
+def load_installed() -> Library:
+    """Loads the C API, and the kernels and pluggable devices that Python TensorFlow also loads.
+
+    Raises:
+        TensorFlowMissing: TensorFlow is not installed.
+        LibraryUnusable: it is installed, but cannot be used here.
+        TensorFlowError: a kernel library or a pluggable device does not load.
+    """
+    folder = package_folder()
+    form = {"win32": "python/_pywrap_{}_common.dll", "darwin": "lib{}_{}.2.dylib"}.get(sys.platform, "lib{}_{}.so.2")
+    paths = [
+        os.path.join(folder, form.format("tensorflow", part)) for part in ("framework", "cc")
+    ]  # after dependencies
+    library = _loaded(list(dict.fromkeys(paths)))
+    # The environment variable names a library or a folder of them, plugins installed by pip are in a folder.
+    sites = [place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages")]
+    plugins = [
+        path
+        for place in dict.fromkeys([os.path.dirname(folder), *sites])
+        for path in _shared_objects(os.path.join(place, "tensorflow-plugins"))
+    ]
+    for path in (*_shared_objects(os.path.join(folder, "core", "kernels")), *plugins):
+        library.check(library.TF_LoadLibrary, os.fsencode(path))
+    named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")
+    for path in (*plugins, *(_shared_objects(named) or [named] if named else [])):
+        if not hasattr(library, "TF_LoadPluggableDeviceLibrary"):
+            raise LibraryUnusable("this TensorFlow loads pluggable devices through Python only")
+        library.check(library.TF_LoadPluggableDeviceLibrary, os.fsencode(path))
+    return library
+
+
+def load_release(folder: str) -> Library:
+    """Loads the C API of a release whose libraries are below `folder`; see `gdsurgeon.runtime.packages`.
+
+    Raises:
+        LibraryUnusable: the library is missing, or does not load.
+    """
+    paths = sorted(os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
+    stems = ("libtensorflow_framework.so", "libtensorflow_cc.so", "_pywrap_tensorflow_internal.so")
+    found = [path for stem in stems for path in paths if os.path.basename(path).startswith(stem)]
+    if not found:
+        raise LibraryUnusable("it contains no TensorFlow library")
+    return _loaded(found, is_old=True)
+
+
+def _loaded(paths: Sequence[str], *, is_old: bool = False) -> Library:
+    """Loads libraries, each after its dependencies. Raises LibraryUnusable if one does not load."""
+    if sys.platform != "linux":
+        return Library([ctypes.CDLL(path) for path in reversed(paths)], is_old=is_old)
+    # Not RTLD_GLOBAL: it would lay TensorFlow's BoringSSL over the OpenSSL of Python's own modules.
+    # RTLD_LAZY spares some 65 ms of relocations; ctypes always adds RTLD_NOW, so libc is asked directly.
+    libc = ctypes.CDLL(None)
+    libc.dlopen.restype, libc.dlopen.argtypes, libc.dlerror.restype = c_void_p, [c_char_p, c_int], c_char_p
+    libraries: list[ctypes.CDLL] = []
+    for path in paths:
+        handle = libc.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
+        if not handle:
+            raise LibraryUnusable((libc.dlerror() or b"the library does not load").decode("utf-8", "replace"))
+        libraries.insert(0, ctypes.CDLL(path, handle=handle))
+    return Library(libraries, is_old=is_old)
+
+
+def _shared_objects(folder: str) -> list[str]:
+    """Returns the shared libraries in a folder: libx.so, libx.so.2, or as on other systems; [] if it is not one."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in names if re.search(r".\.(so(\.\d.*)?|dylib|dll)$", name)]
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
 
 
 def open_capi(folder: str = "") -> Runtime:
@@ -40,9 +252,9 @@ def open_capi(folder: str = "") -> Runtime:
         folder: of the libraries of a release; '' for the TensorFlow that is installed.
 
     Raises:
-        TensorFlowMissing, LibraryUnusable, TensorFlowError: see `gdsurgeon.runtime.library.load`.
+        TensorFlowMissing, LibraryUnusable, TensorFlowError: see `load_installed`.
     """
-    library = load_release(folder) if folder else load_library()
+    library = load_release(folder) if folder else load_installed()
 
     def load_op_library(path: str) -> None:
         library.check(library.TF_LoadLibrary, os.fsencode(path))
@@ -68,14 +280,9 @@ class CApiGraph(TensorFlowGraph):
         library = self._library
         view = memoryview(data)
         check_size(view.nbytes)
-        holder: c_char_p | ctypes.Array[c_char]  # what keeps the memory at `buffer.data` in place
-        if isinstance(data, bytes):
-            holder = c_char_p(data)
-        elif view.readonly or not view.nbytes:
-            holder = c_char_p(view.tobytes())
-        else:
-            holder = (c_char * view.nbytes).from_buffer(view)
-        buffer = TFBuffer(ctypes.cast(holder, c_void_p), view.nbytes, None)
+        content = (c_char * view.nbytes).from_buffer(bytearray(view) if view.readonly else view)
+        # Not ctypes.cast, which makes a cycle of references, so the memory would be freed late.
+        buffer = TFBuffer(ctypes.addressof(content), view.nbytes, None)
         options = library.TF_NewImportGraphDefOptions()
         try:
             if default_device:
@@ -99,12 +306,10 @@ class CApiGraph(TensorFlowGraph):
         library = self._library
         session, self._session = self._session, None
         graph, self._graph = self._graph, None
-        if session:
+        for end in (library.TF_CloseSession, library.TF_DeleteSession) if session else ():
             # Nothing can be done about a session that does not close, and its memory must be freed anyway.
             with contextlib.suppress(TensorFlowError):
-                library.check(library.TF_CloseSession, session)
-            with contextlib.suppress(TensorFlowError):
-                library.check(library.TF_DeleteSession, session)
+                library.check(end, session)
         if graph:
             library.TF_DeleteGraph(graph)
 
@@ -122,14 +327,10 @@ class CApiGraph(TensorFlowGraph):
         library = self._library
         listed = library.check(library.TF_SessionListDevices, self._session)
         try:
-            return [
-                Device(
-                    library.check(library.TF_DeviceListName, listed, k).decode(),
-                    library.check(library.TF_DeviceListType, listed, k).decode(),
-                    library.check(library.TF_DeviceListMemoryBytes, listed, k),
-                )
-                for k in range(library.TF_DeviceListCount(listed))
-            ]
+            values = (library.TF_DeviceListName, library.TF_DeviceListType, library.TF_DeviceListMemoryBytes)
+            numbers = range(library.TF_DeviceListCount(listed))
+            found = [[library.check(value, listed, number) for value in values] for number in numbers]
+            return [Device(name.decode(), kind.decode(), memory) for name, kind, memory in found]
         finally:
             library.TF_DeleteDeviceList(listed)
 
@@ -153,23 +354,23 @@ class CApiGraph(TensorFlowGraph):
         rank = library.check(library.TF_GraphGetTensorNumDims, self._graph, output)
         if rank < 0:
             return TensorSpec(dtype, None)
-        sizes = (c_int64 * max(rank, 1))()
+        sizes = (c_int64 * rank)()
         library.check(library.TF_GraphGetTensorShape, self._graph, output, sizes, rank)
-        return TensorSpec(dtype, tuple(sizes[:rank]))
+        return TensorSpec(dtype, tuple(sizes))
 
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
     ) -> RunResult:
         library = self._library
-        fed = (TFOutput * max(len(feeds), 1))(*map(self._output, feeds))
-        wanted = (TFOutput * max(len(fetches), 1))(*map(self._output, fetches))
-        nodes = (c_void_p * max(len(targets), 1))(*map(self._node, targets))
-        got = (c_void_p * max(len(fetches), 1))()
-        options = metadata = None
+        fed = (TFOutput * len(feeds))(*map(self._output, feeds))
+        wanted = (TFOutput * len(fetches))(*map(self._output, fetches))
+        nodes = (c_void_p * len(targets))(*map(self._node, targets))
+        values, got = (c_void_p * len(feeds))(), (c_void_p * len(fetches))()
+        options = metadata = report = None
         if trace:
-            options = ctypes.byref(TFBuffer(ctypes.cast(c_char_p(FULL_TRACE), c_void_p), len(FULL_TRACE), None))
+            full = ctypes.create_string_buffer(FULL_TRACE)
+            options = ctypes.byref(TFBuffer(ctypes.addressof(full), len(FULL_TRACE), None))
             metadata = library.TF_NewBuffer()
-        values = (c_void_p * max(len(feeds), 1))()
         try:
             for k, value in enumerate(feeds.values()):
                 values[k] = self._to_tensorflow(value)
@@ -182,9 +383,8 @@ class CApiGraph(TensorFlowGraph):
                 *(nodes, len(targets)),
                 metadata,
             )
-            report = None
             if metadata is not None:
-                written = metadata.contents
+                written = TFBuffer.from_address(metadata)
                 report = ctypes.string_at(written.data, written.length) if written.length else b""
         finally:
             for pointer in values:
@@ -192,14 +392,13 @@ class CApiGraph(TensorFlowGraph):
                     library.TF_DeleteTensor(pointer)
             if metadata is not None:
                 library.TF_DeleteBuffer(metadata)
-        fetched = [pointer for pointer in got[: len(fetches)] if pointer]
-        return RunResult([self._from_tensorflow(pointer) for pointer in fetched], report)
+        return RunResult([self._from_tensorflow(pointer) for pointer in got if pointer], report)
 
     def _to_tensorflow(self, value: Tensor) -> int:
         """Returns a new TF_Tensor with a copy of `value`."""
         library = self._library
         rank = len(value.shape)
-        sizes = (c_int64 * max(rank, 1))(*value.shape)
+        sizes = (c_int64 * rank)(*value.shape)
         data = value.data
         if isinstance(data, list) and not hasattr(library, "TF_StringInit"):
             data = memoryview(packed_strings(data))
@@ -222,37 +421,23 @@ class CApiGraph(TensorFlowGraph):
         """Returns the value of a TF_Tensor and takes ownership of it; large values keep TensorFlow's memory."""
         library = self._library
         moved: int | None = library.TF_TensorMaybeMove(pointer)  # NULL if its memory is shared
-        owner = _Owner(library, moved or pointer)
-        pointer = owner.pointer
+        pointer = moved or pointer
         dtype, size = library.TF_TensorType(pointer), library.TF_TensorByteSize(pointer)
         shape = tuple(library.TF_Dim(pointer, k) for k in range(library.TF_NumDims(pointer)))
         base = library.TF_TensorData(pointer) if size else 0
-        if dtype == STRING:
-            if not hasattr(library, "TF_StringInit"):
-                packed = ctypes.string_at(base, size) if size else b""
-                return Tensor(dtype, shape, unpacked_strings(packed, prod(shape)))
-            # TF_TensorByteSize counts the slots.
-            slots = range(base, base + size, _SLOT) if size else ()
-            data, length = library.TF_StringGetDataPointer, library.TF_StringGetSize
-            return Tensor(dtype, shape, [ctypes.string_at(data(slot), length(slot)) for slot in slots])
-        if not moved or size < _COPY_BELOW:
-            return Tensor(dtype, shape, ctypes.string_at(base, size) if size else b"")
-        array = (c_ubyte * size).from_address(base)
-        array.owner = owner  # frees the memory with the last view of it
-        return Tensor(dtype, shape, memoryview(array))
-
-
-class _Owner:
-    """Deletes a TF_Tensor when the last reference to it is dropped."""
-
-    __slots__ = ("_delete", "pointer")
-
-    def __init__(self, library: Library, pointer: int) -> None:
-        self.pointer = pointer
-        self._delete = library.TF_DeleteTensor
-
-    def __del__(self) -> None:
-        self._delete(self.pointer)
+        if moved and dtype != STRING and size >= _COPY_BELOW:
+            array = (c_ubyte * size).from_address(base)
+            weakref.finalize(array, library.TF_DeleteTensor, pointer)  # with the last view of it
+            return Tensor(dtype, shape, memoryview(array))
+        try:
+            if dtype == STRING and hasattr(library, "TF_StringInit"):
+                data, length = library.TF_StringGetDataPointer, library.TF_StringGetSize
+                slots = range(base, base + size, _SLOT)  # their size is that of the tensor
+                return Tensor(dtype, shape, [ctypes.string_at(data(slot), length(slot)) for slot in slots])
+            copy = ctypes.string_at(base, size) if size else b""
+            return Tensor(dtype, shape, unpacked_strings(copy, prod(shape)) if dtype == STRING else copy)
+        finally:
+            library.TF_DeleteTensor(pointer)
 
 
 def packed_strings(texts: Sequence[bytes]) -> bytes:

@@ -4,59 +4,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
 
 TensorName: TypeAlias = "tuple[str, int]"
-Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
-class Runtime:
+class Runtime(NamedTuple):
     """TensorFlow or a different engine, loaded into this process.
 
-    Args:
+    Attributes:
         name: 'capi', 'python', or the name of an engine.
         version: its version.
-        load: imports a serialised GraphDef, see `load`.
-        load_op_library: loads a library of custom ops and kernels (.so); None if the runtime cannot do that.
+        load: imports a serialised GraphDef, whose bytes are not needed after the call; a writable buffer is not copied.
+            The other arguments are the device of nodes without a device, such as '/device:GPU:0' ('' for TensorFlow's
+            choice), and how the session executes. It raises TensorFlowError if the graph is refused; a malformed graph
+            can also kill the process.
+        load_op_library: loads a library of custom ops and kernels (.so), or raises TensorFlowError; None if the runtime
+            cannot do that.
+        package: the Python package tensorflow, if it was imported, or the part of it that loads SavedModels.
     """
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        load: Callable[[Bytes, str, SessionOptions], LoadedGraph],
-        load_op_library: Callable[[str], object] | None = None,
-    ) -> None:
-        self.name, self.version = name, version
-        self._load, self._load_op_library = load, load_op_library
-
-    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> LoadedGraph:
-        """Imports a serialised GraphDef.
-
-        Args:
-            data: the bytes; they are not needed after the call. A writable buffer is not copied.
-            default_device: the device of nodes without a device, such as '/device:GPU:0'; '' for TensorFlow's choice.
-            options: how the session executes.
-
-        Raises:
-            TensorFlowError: the graph is refused (a malformed graph can also kill the process).
-        """
-        return self._load(data, default_device, options)
-
-    def load_op_library(self, path: str) -> None:
-        """Loads a library of custom ops and kernels (.so).
-
-        Raises:
-            TensorFlowError: it cannot be loaded.
-        """
-        if self._load_op_library is None:
-            raise TensorFlowError("unimplemented", f"{path}: {self.name} cannot load TensorFlow op libraries")
-        self._load_op_library(path)
+    name: str
+    version: str
+    load: Callable[[Bytes, str, SessionOptions], LoadedGraph]
+    load_op_library: Callable[[str], object] | None = None
+    package: ModuleType | None = None
 
 
 class LoadedGraph(ABC):

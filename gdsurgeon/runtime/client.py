@@ -5,37 +5,44 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
 from gdsurgeon.runtime.base import MEMORY_OF_GRAPH
-from gdsurgeon.runtime.encoding import BadMessage, Bytes, elements
 from gdsurgeon.runtime.failures import FAILED, STARTING, UNAVAILABLE, UNREADABLE, Failure, Stage, died
-from gdsurgeon.runtime.process import Log, above_standard, crashed_thread, environment, module_path, who_runs
+from gdsurgeon.runtime.process import (
+    Log,
+    above_standard,
+    crashed_thread,
+    environment,
+    module_path,
+    unnamed_file,
+    who_runs,
+)
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
-    BEGUN_TYPES,
     MOST_REASON,
     REFUSED,
-    REFUSED_TYPES,
+    BadMessage,
+    Bytes,
     Channel,
     OutputInfo,
-    Request,
     RunSummary,
-    packed,
-    request_types,
+    elements,
+    pack_request,
+    unpack,
 )
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.runtime.worker import REQUESTS, Child
+from gdsurgeon.runtime.worker import REQUESTS, Child, Request
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import SessionOptions
-    from gdsurgeon.runtime.encoding import Types
     from gdsurgeon.runtime.worker import Job
 
 P = ParamSpec("P")
@@ -87,20 +94,18 @@ class Pending(Generic[T]):
     def __init__(
         self, worker: Worker, request: Request, arguments: Mapping[str, Any], failure: Failure | None = None
     ) -> None:
-        self.stage = request.stage.of(arguments)
+        self.stage = Stage(request.doing, arguments.get("key", ""))
         self.done = failure is not None
         self._worker = worker
-        self._key = arguments.get("key")
+        self._request = request
         self._thread: int | None = None  # of the child, once the work has begun
         self._value: object = None
         self._failure = failure
-        self._types = [request_types(request.method)[1]]
-        self._source = worker._makers.get(arguments.get(request.result, ""))
+        self._source = worker._makers.get(arguments.get("result", ""))
         items = arguments.get(request.items)
         self._count: int | None = len(items) if items is not None else self._source._count if self._source else None
         self._index: int | None = arguments.get("index")
         self._is_traced: bool = arguments.get("trace", False)
-        self._is_large = request.is_large or self._is_traced
         # The tensors of the result that the request makes; those of a run are known after its answer.
         self._outputs = [OutputInfo(each.dtype, each.shape, each.nbytes) for each in arguments.get("tensors", ())]
 
@@ -131,9 +136,9 @@ class Pending(Generic[T]):
 
     def _room(self, most: int) -> int:
         """Returns the most bytes that the answer may have; `most` is the memory of the child."""
-        if self._is_large:
+        if self._request.is_large or self._is_traced:
             return most
-        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self._key or "", 0)
+        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self.stage.key, 0)
         for dtype, shape, nbytes in self._tensors():
             room += nbytes + (_ROOM_OF_TEXT * elements(dtype, shape) if dtype == STRING else 0)
         return min(room, most)
@@ -325,19 +330,15 @@ class Worker(Closing):
         """Sends a request, and starts the process. If the child is dead or fails, only `Pending.result` raises."""
         if self._pid is None and self._failure is None:
             self.start()
-        request = REQUESTS[method]
-        pending: Pending[object] = Pending(self, request, arguments, self._failure)
+        pending: Pending[object] = Pending(self, REQUESTS[method], arguments, self._failure)
         if self._channel is None:
             return pending
-        types, _ = request_types(request.method)
-        if arguments.keys() != types.keys():
-            raise TypeError(f"{method} takes {', '.join(types)}")
-        message = packed(self._count + 1, method, list(types.values()), [arguments[name] for name in types])
         if method == "drop":
-            self._makers.pop(arguments["result_id"], None)
-        elif "result_id" in arguments and not request.result:
+            self._makers.pop(arguments["result"], None)
+        elif "result_id" in arguments:
             self._makers[arguments["result_id"]] = pending
         self._count += 1
+        message = pack_request(self._count, method, arguments)
         self._pending[self._count] = pending
         try:
             self._channel.send(message, False, descriptor)
@@ -355,7 +356,7 @@ class Worker(Closing):
         key: str,
         *,
         path: str | int | None = None,
-        data: Bytes | None = None,
+        data: Bytes | Iterable[Bytes] = b"",
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Pending[None]:
@@ -363,27 +364,32 @@ class Worker(Closing):
 
         Args:
             key: names the graph from now on.
-            path: its file, or a descriptor of it (the child maps it; it must not change during that time), or
-            data: its bytes.
+            path: its file, or a descriptor of it (the child maps it; it must not change until it is unloaded), or
+            data: its bytes, in one or more pieces. They are written to a file in memory, and not kept here.
             default_device: the device of nodes without a device, such as '/device:GPU:1'.
             options: of its session; None: the graph runs as written, on the devices of the worker.
         """
-        wanted: dict[str, Any] = {"key": key, "data": None, "default_device": default_device, "options": options}
-        if path is None:
-            self._sizes[key] = len(data or b"")
-            return self._submit("load", {**wanted, "data": data or b""})
+        arguments = {"key": key, "default_device": default_device, "options": options}
+        descriptor = -1
         try:
-            descriptor = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if isinstance(path, str):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            else:
+                descriptor = unnamed_file() if path is None else os.dup(path)
+            if path is None:
+                with open(descriptor, "wb", closefd=False) as file:
+                    file.writelines([data] if isinstance(data, (bytes, bytearray, memoryview)) else data)
+            self._sizes[key] = os.fstat(descriptor).st_size
+            return self._submit("load", arguments, descriptor)
         except OSError as error:
             self.unload(key)
-            unreadable = Failure(UNREADABLE, "unreadable", f"cannot read {path!r}: {error.strerror}")
-            return Pending(self, REQUESTS["load"], wanted, unreadable)
-        try:
-            self._sizes[key] = os.fstat(descriptor).st_size
-            return self._submit("load", wanted, descriptor)
+            unreadable = Failure(UNREADABLE, "unreadable", f"cannot read {path or key!r}: {error.strerror}")
+            return Pending(self, REQUESTS["load"], arguments, unreadable)
         finally:
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
 
+    reload = _asks(Child.reload)
     unload = _asks(Child.unload)
     signature = _asks(Child.signature)
     operations = _asks(Child.operations)
@@ -405,18 +411,8 @@ class Worker(Closing):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not wanted.done and self._channel is not None:
             try:
-                number, kind, values = self._channel.receive(self._expected, deadline)
-                pending = self._pending[number]
-                if kind == BEGUN:
-                    self._ready = True
-                    (pending._thread,) = values
-                    continue
-                if kind == ANSWER:
-                    pending._accept(*values)
-                else:
-                    pending._failure = Failure(*values)
-                pending.done = True
-                del self._pending[number]
+                number, kind, size = self._channel.receive(deadline)
+                self._accept(number, kind, size, deadline)
             except TimeoutError:
                 self._time_out(wanted, timeout or 0.0)
             except BadMessage as error:
@@ -430,22 +426,33 @@ class Worker(Closing):
                 self.close()
                 raise
 
-    def _expected(self, number: int, kind: str) -> tuple[Types, int]:
+    def _accept(self, number: int, kind: str, size: int, deadline: float | None) -> None:
+        """Receives the rest of a message. Raises BadMessage if it is not expected."""
+        assert self._channel is not None
+        take = partial(self._channel.take, deadline=deadline)
         pending = self._pending.get(number)
-        if pending is not None and kind == REFUSED:
-            return REFUSED_TYPES, _ROOM + 12 * MOST_REASON  # JSON has up to 12 bytes for a character
         if pending is not None and kind == BEGUN and pending._thread is None:
-            return BEGUN_TYPES, _ROOM
-        if pending is not None and kind == ANSWER and pending._thread is not None:
-            return pending._types, pending._room(self._most)
-        raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
+            pending._thread = unpack(int, size, take, _ROOM)
+            self._ready = True
+            return
+        if pending is not None and kind == REFUSED:
+            refusal = unpack(list[str], size, take, _ROOM + 12 * MOST_REASON)  # JSON has up to 12 bytes for a character
+            if len(refusal) != 3:
+                raise BadMessage("a refusal without a reason")
+            pending._failure = Failure(*refusal)
+        elif pending is not None and kind == ANSWER and pending._thread is not None:
+            pending._accept(unpack(pending._request.answer(), size, take, pending._room(self._most)))
+        else:
+            raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
+        pending.done = True
+        del self._pending[number]
 
     def _time_out(self, wanted: Pending[object], seconds: float) -> None:
         begun = [p for p in self._pending.values() if p._thread is not None]
         if wanted in begun:
             stage = wanted.stage
         else:  # it waits for a different request: the one before it for the same graph, or any
-            same = [p for p in begun if p._key == wanted._key]
+            same = [p for p in begun if p.stage.key == wanted.stage.key]
             stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else STARTING
         doing = stage.called(self.called)
         line = f"{who_runs(self._runtime)} did not finish {doing} within {seconds:g} s"

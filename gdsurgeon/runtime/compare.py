@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan, prod
+from itertools import product
+from math import inf, isnan, prod
 from struct import unpack_from
 from typing import Any, NamedTuple
 
-from gdsurgeon.ops.dtypes import DTYPES, FLOAT64, STRING, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
 from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
@@ -62,40 +63,33 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels
         reason = "shapes [{}] and [{}]".format(*(",".join(map(str, tensor.shape)) for tensor in (a, b)))
     if reason:
         return Comparison(False, False, reason, None, None, count, count, None)
-    if a.dtype == STRING:
+    if isinstance(a.data, list) or isinstance(b.data, list):
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
         return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
-    is_inexact = DTYPES[a.dtype].is_inexact
-    if _same_bytes(a, b):
-        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
-    is_float = is_inexact and numpy_dtype(a.dtype).kind != "u"
-    found = _compare_numbers(a, b, rtol, atol, is_float=is_float)
-    has_channels = channels is not None and -len(a.shape) <= channels < len(a.shape)
-    return (
-        found._replace(channel_part=_channel_part(a, b, channels)) if channels and has_channels and is_float else found
-    )
-
-
-def _same_bytes(a: Tensor, b: Tensor) -> bool:
-    x, y = a.data, b.data
-    assert isinstance(x, memoryview) and isinstance(y, memoryview)
+    is_float = DTYPES[a.dtype].is_inexact
     # Views compare element by element, bytes at the speed of memory.
-    return all(x[i : i + _BLOCK].tobytes() == y[i : i + _BLOCK].tobytes() for i in range(0, x.nbytes, _BLOCK))
+    pieces = ((a.data[i : i + _BLOCK], b.data[i : i + _BLOCK]) for i in range(0, a.nbytes, _BLOCK))
+    if all(x.tobytes() == y.tobytes() for x, y in pieces):
+        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_float and _is_nan(a))
+    if numpy_dtype(a.dtype).kind == "u":
+        is_float = False
+    found = _compare_numbers(a, b, rtol, atol, is_float=is_float)
+    if is_float and channels and -len(a.shape) <= channels < len(a.shape):
+        return found._replace(channel_part=_channel_part(a, b, channels))
+    return found
 
 
 def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float: bool) -> Comparison:
     """Compares the elements of two tensors that do not have the same bytes; only floats can be close."""
     import numpy as np
 
-    differing = 0
-    max_abs = max_rel = needed = largest_of_all = 0.0
-    close = is_float
-    size = DTYPES[a.dtype].size
+    differing, close = 0, is_float
+    max_abs = max_rel = needed = most = 0.0
     for x, y in _blocks(a, b):
-        unlike = _unlike(x, y, size)
+        unlike = _unlike(x, y, DTYPES[a.dtype].size)
         if is_float:
             x, y = x.astype(_wide(a)), y.astype(_wide(a))
-            largest_of_all = max(largest_of_all, _largest(x))
+            most = max(most, _magnitudes(x).max(initial=0.0))
             unlike &= ~(np.isnan(x) & np.isnan(y))
         x, y = x[unlike], y[unlike]
         if not x.size:
@@ -103,8 +97,7 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
         differing += x.size
         with np.errstate(all="ignore"):
             if is_float:
-                gap = np.where(x == y, 0.0, np.abs(x - y))
-                gap[np.isnan(gap)] = np.inf  # a NaN and a number
+                gap = _gap(x, y)
             else:
                 if x.dtype.kind not in "iu":  # bools, and small types that are not integers in NumPy
                     x, y = x.astype(np.int64), y.astype(np.int64)
@@ -116,12 +109,9 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
             largest[np.isnan(largest)] = np.inf
             bounded = np.isfinite(gap)
             relative = np.where(bounded, gap / np.where(gap == 0, 1.0, largest), np.inf)
-            both = np.where(bounded, gap / (1.0 + largest), np.inf)
-            allowed = np.where(bounded, atol + rtol * largest, -1.0)
-        max_abs = max(max_abs, float(gap.max()))
-        max_rel = max(max_rel, float(relative.max()))
-        needed = max(needed, float(both.max()))
-        close = close and bool((gap <= allowed).all())
+            max_abs, max_rel = max(max_abs, float(gap.max())), max(max_rel, float(relative.max()))
+            needed = max(needed, float(np.where(bounded, gap / (1.0 + largest), np.inf).max()))
+            close = close and bool((gap <= np.where(bounded, atol + rtol * largest, -1.0)).all())
     return Comparison(
         equal=not differing,
         close=close,
@@ -130,9 +120,9 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
         max_rel=max_rel,
         differing=differing,
         count=a.count,
-        needed=needed if is_float and needed != float("inf") else None,
+        needed=needed if is_float and needed != inf else None,
         nan=is_float and _is_nan(a) and _is_nan(b),
-        largest=largest_of_all if differing else 0.0,
+        largest=float(most) if differing else 0.0,
     )
 
 
@@ -140,29 +130,30 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
     """Returns the largest difference of a channel relative to its largest element, of all channels."""
     import numpy as np
 
-    wide = _wide(a)
-    gaps, most = np.zeros(a.shape[channels]), np.zeros(a.shape[channels])
-    for raw_x, raw_y in zip(_by_channel(a, channels), _by_channel(b, channels), strict=True):
-        x, y = raw_x.astype(wide), raw_y.astype(wide)
-        with np.errstate(all="ignore"):
-            gap = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-            np.maximum(gaps, gap.max(axis=(0, 2), initial=0.0), out=gaps)
-            np.maximum(most, _magnitudes(x).max(axis=(0, 2), initial=0.0), out=most)
+    # Three axes: those before the channel, the channel, those after it.
+    count, inner = a.shape[channels], prod(a.shape[channels:][1:])
+    whole = [tensor.numpy().reshape(-1, count, inner) for tensor in (a, b)]
+    width = max(1, min(inner, _ELEMENTS // max(1, count)))
+    step = max(1, _ELEMENTS // max(1, count * width))
+    gaps, most = np.zeros(count), np.zeros(count)
+    for i, j in product(range(0, len(whole[0]), step), range(0, inner, width)):
+        x, y = (array[i : i + step, :, j : j + width].astype(_wide(a)) for array in whole)
+        np.maximum(gaps, _gap(x, y).max(axis=(0, 2), initial=0.0), out=gaps)
+        np.maximum(most, _magnitudes(x).max(axis=(0, 2), initial=0.0), out=most)
     if not np.isfinite(gaps).all():
-        return float("inf")
+        return inf
     with np.errstate(divide="ignore"):
         return float(np.max(gaps / np.where(gaps > 0, most, 1.0), initial=0.0))
 
 
-def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
-    """Yields blocks of the elements with three axes: the axes before the channel, the channel, the axes after it."""
-    count, inner = tensor.shape[channels], prod(tensor.shape[channels:][1:])
-    array = tensor.numpy().reshape(-1, count, inner)
-    width = max(1, min(inner, _ELEMENTS // max(1, count)))
-    step = max(1, _ELEMENTS // max(1, count * width))
-    for i in range(0, len(array), step):
-        for j in range(0, inner, width):
-            yield array[i : i + step, :, j : j + width]
+def _gap(x: Array, y: Array) -> Array:
+    """Returns the differences of the elements of two arrays: 0 for two NaNs, inf for a NaN and a number."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        gap = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    gap[np.isnan(gap)] = np.inf
+    return gap
 
 
 def _wide(tensor: Tensor) -> Any:
@@ -170,11 +161,6 @@ def _wide(tensor: Tensor) -> Any:
     import numpy as np
 
     return np.complex128 if DTYPES[tensor.dtype].is_complex else np.float64
-
-
-def _largest(array: Array) -> float:
-    """Returns the largest finite magnitude in `array`; 0 if it has no finite element."""
-    return float(_magnitudes(array).max(initial=0.0))
 
 
 def _magnitudes(array: Array) -> Array:
@@ -208,9 +194,7 @@ def _unlike(x: Array, y: Array, size: int) -> Array:
 
     word = min(size, 8)
     unlike: Array = np.not_equal(x.view(f"u{word}"), y.view(f"u{word}"))
-    if word < size:
-        unlike = np.any(unlike.reshape(len(x), -1), axis=1)
-    return unlike
+    return unlike if word == size else np.any(unlike.reshape(len(x), -1), axis=1)
 
 
 # -- tensors of other engines ----------------------------------------------------------------------------------------
@@ -242,24 +226,21 @@ def likeness(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Like
     """
     if STRING in (a.dtype, b.dtype):
         return Likeness(compare(a, b, rtol, atol), AS_IT_IS, b.shape, None)
-    found = [
-        (compare(*_same_type(a, form), rtol, atol), called) for form, called in _forms(b.numpy(), a.shape)
-    ] or [(compare(Tensor(b.dtype, a.shape, bytes(a.count * DTYPES[b.dtype].size)), b), AS_IT_IS)]  # fmt: skip
-    best, called = min(found, key=lambda each: (each[0].max_abs is None, each[0].max_abs, each[0].differing))
     import numpy as np
 
-    mine: Array = a.numpy().astype(_wide(a))
-    return Likeness(best, called, b.shape, _largest(mine) if np.isfinite(mine).any() else None)
-
-
-def _forms(array: Any, shape: tuple[int, ...]) -> Iterator[tuple[Any, str]]:
-    """Yields the possible layouts of `array` as a tensor of `shape`."""
-    import numpy as np
-
-    if array.size == prod(shape):
-        yield array.reshape(shape), AS_IT_IS if array.shape == shape else OTHER_SHAPE
+    array: Any = b.numpy()
+    forms = []
+    if array.size == a.count:
+        forms = [(array.reshape(a.shape), AS_IT_IS if array.shape == a.shape else OTHER_SHAPE)]
         if array.ndim in (4, 5):
-            yield np.moveaxis(array, 1, -1).reshape(shape), CHANNELS_FIRST
+            forms.append((np.moveaxis(array, 1, -1).reshape(a.shape), CHANNELS_FIRST))
+    found = [(compare(*_same_type(a, form), rtol, atol), called) for form, called in forms]
+    # Without a layout, zeros of the other shape: the shapes differ.
+    found = found or [(compare(Tensor(b.dtype, a.shape, bytes(a.count * DTYPES[b.dtype].size)), b), AS_IT_IS)]
+    best, called = min(found, key=lambda each: (each[0].max_abs is None, each[0].max_abs, each[0].differing))
+    mine: Array = a.numpy().astype(_wide(a))
+    largest = float(_magnitudes(mine).max(initial=0.0)) if np.isfinite(mine).any() else None
+    return Likeness(best, called, b.shape, largest)
 
 
 def _same_type(a: Tensor, array: Any) -> tuple[Tensor, Tensor]:
@@ -267,13 +248,12 @@ def _same_type(a: Tensor, array: Any) -> tuple[Tensor, Tensor]:
     import numpy as np
 
     mine: Any = a.numpy()
-    if mine.dtype == array.dtype:
-        return a, from_numpy(array, a.dtype)
-    if DTYPES[a.dtype].is_inexact and not DTYPES[a.dtype].is_complex:
+    kind = DTYPES[a.dtype]
+    if mine.dtype == array.dtype or (kind.is_inexact and not kind.is_complex):
         return a, from_numpy(array.astype(mine.dtype), a.dtype)
-    if DTYPES[a.dtype].is_complex or array.dtype.kind == "c":
+    if kind.is_complex or array.dtype.kind == "c":
         return a, from_numpy(array)
-    return from_numpy(mine.astype(np.float64), FLOAT64), from_numpy(array.astype(np.float64), FLOAT64)
+    return from_numpy(mine.astype(np.float64)), from_numpy(array.astype(np.float64))
 
 
 # -- one tensor -------------------------------------------------------------------------------------------------------
@@ -308,28 +288,20 @@ def statistics(tensor: Tensor) -> Statistics:
 
     elements = tensor.numpy().reshape(-1)
     nan = infinite = 0
-    low: float | None = None
-    high: float | None = None
+    bounds: list[float] = []
     for start in range(0, elements.size, _BLOCK):
         block = elements[start : start + _BLOCK]
         if dtype.is_inexact:
-            if dtype.size < 4:
-                block = block.astype(np.float32)
-            not_numbers = np.isnan(block)
-            finite = np.isfinite(block)
-            here = int(np.count_nonzero(not_numbers))
+            block = block.astype(np.float32) if dtype.size < 4 else block
+            here, finite = int(np.count_nonzero(np.isnan(block))), np.isfinite(block)
             nan += here
             infinite += block.size - here - int(np.count_nonzero(finite))
-            if dtype.is_complex:
-                continue
-            block = block[finite]
+            block = block[finite & (not dtype.is_complex)]
         elif block.dtype.kind not in "iub":  # types such as int4 are not integers in NumPy
             block = block.astype(np.int64)
         if block.size:
-            least, most = float(block.min()), float(block.max())
-            low = least if low is None else min(low, least)
-            high = most if high is None else max(high, most)
-    return Statistics(tensor.count, nan, infinite, low, high)
+            bounds += float(block.min()), float(block.max())
+    return Statistics(tensor.count, nan, infinite, min(bounds, default=None), max(bounds, default=None))
 
 
 def positive_channels(tensor: Tensor, axis: int) -> bytes:

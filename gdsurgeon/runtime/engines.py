@@ -21,7 +21,7 @@ from gdsurgeon.runtime.base import RunResult
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime, parse_name
 from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.process import unnamed_file
-from gdsurgeon.runtime.python_tf import PythonRuntime, first_line, prepare_import
+from gdsurgeon.runtime.python_tf import first_line, open_python, prepare_import
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.wire.protos import GraphDef, decode_error
 
@@ -274,10 +274,8 @@ class OpenVinoGraph(EngineGraph):
 
 
 def _tflite() -> Runtime:
-    version = PythonRuntime().version
-    import tensorflow
-
-    return Runtime("tflite", version, lambda data, *_: TfLiteGraph(tensorflow, bytes(data)))
+    python = open_python()
+    return Runtime("tflite", python.version, lambda data, *_: TfLiteGraph(python.package, bytes(data)))
 
 
 class TfLiteGraph(EngineGraph):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 from collections.abc import Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, Json, NotValidatedError, ValidationError, printable
-from gdsurgeon.resources import OUT_OF_MEMORY
+from gdsurgeon.errors import InputError, Json, Line, NotValidatedError, UsageError, ValidationError, printable
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.resources import OUT_OF_MEMORY, is_memory_limited, memory_budget
 
 _CODES = (
     "ok cancelled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied "
@@ -42,6 +46,17 @@ class TensorFlowError(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def node(self) -> str:
+        """The node that fails, or ''."""
+        return self.message.partition("{{node ")[2].partition("}}")[0]
+
+    @property
+    def text(self) -> str:
+        """The first line of the message, without details for TensorFlow's developers."""
+        line = (self.message.strip().splitlines() or ["no reason reported"])[0]
+        return line.split(" in binary running on ")[0].rstrip(". ")
+
 
 class TensorFlowMissing(NotValidatedError):
     """TensorFlow or a different engine is not installed, or cannot be loaded; `reason` says why."""
@@ -65,10 +80,6 @@ class Stage(NamedTuple):
 
     doing: str
     key: str = ""
-
-    def of(self, arguments: Mapping[str, object]) -> Stage:
-        """Returns the stage whose key is the value of the argument that this stage names."""
-        return self._replace(key=str(arguments[self.key])) if self.key else self
 
     def called(self, names: Mapping[str, str]) -> str:
         """Returns ``running edited``, or with the name of the graph in `names`."""
@@ -111,6 +122,41 @@ class Failure(NamedTuple):
             return NotValidatedError(self.reason, code=self.code, facts=self.facts, advice=advice)
         longer = "longer" if self.code == "timed-out" else ()
         return ValidationError(self.reason, code=self.code or "failed", facts=self.facts, advice=longer)
+
+
+_FOR_WANT_OF_MEMORY = ("resource_exhausted", "aborted", "internal", "unknown")
+"""TensorFlow's error codes for a kernel that gets no memory."""
+_TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[(?P<shape>[\d,]*)\] and type (?P<dtype>\w+)")
+
+
+def for_user(error: TensorFlowError, op_libraries: Sequence[str]) -> Exception:
+    """Returns `error`, or an error for the user if it is not about a graph: a library of ops does not load, or memory
+    is exhausted."""
+    for library in op_libraries:
+        if error.message.startswith(os.path.abspath(library)):
+            line = "{op_libraries} {library} cannot be loaded: {reason}"
+            facts: dict[str, Json] = {"option": "op_libraries", "file": library, "reason": error.message}
+            words = {"library": printable(library), "reason": error.message}
+            return UsageError(Line(line, **words), code="wrong-format", facts=facts)
+    # A single tensor above the budget is the fault of the graph.
+    found = _TOO_LARGE.search(error.message) if error.code == "resource_exhausted" else None
+    is_small = found is not None and _nbytes(found["shape"], found["dtype"]) <= memory_budget()
+    if not is_small and (error.code not in _FOR_WANT_OF_MEMORY or not is_memory_limited()):
+        return error
+    reason = printable(error.text)
+    return NotValidatedError(
+        f"TensorFlow needs more memory than it is allowed to use: {reason}",
+        code="out-of-memory",
+        limit=memory_budget(),
+        reason=reason,
+        advice=("more-memory", "do-without-running"),
+    )
+
+
+def _nbytes(shape: str, dtype: str) -> int:
+    """Returns the bytes of a tensor, of a shape and dtype as in TensorFlow's messages."""
+    kind = NUMBERS.get({"half": "float16", "double": "float64"}.get(dtype, dtype))
+    return (kind.size if kind else 4) * prod(int(dim) for dim in shape.split(",") if dim)
 
 
 def died(

@@ -13,9 +13,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gdsurgeon.ops.kinds import CALLS, LOOPS
 from gdsurgeon.runtime.base import Backward, Derivation, NoGradient
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tensorflow import Operation
     from tensorflow import Tensor as GraphTensor
     from tensorflow.core.framework.graph_pb2 import GraphDef
+
+T = TypeVar("T", bound=Hashable)
 
 SEED = "grad_ys_"
 """The names of the incoming gradients of the targets begin with this, under the scope, as in TensorFlow."""
@@ -98,8 +100,9 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
                 lacking = {item.node for item in missing}
                 found, stopped = reverse_walk(modules, between, targets, first, sources, lacking)
             if stopped:
-                above = {operation.name for operation in _upstream(between, stopped)}
-                return Backward(missing=tuple(item for item in missing if item.node in above))
+                above = _closure(stopped, lambda each: _producers(each, between))
+                names_above = {operation.name for operation in above}
+                return Backward(missing=tuple(item for item in missing if item.node in names_above))
         else:
             found = v1.gradients(targets, sources, given or None, name=wanted.scope)
             opened = wanted.scope + "/"
@@ -116,24 +119,30 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
 
 def path(modules: Modules, ys: Sequence[GraphTensor], xs: Sequence[GraphTensor]) -> Path:
     """Returns the operations through which a gradient may flow from `ys` back to `xs`."""
-    reached: set[Operation] = set()
-    forward = deque(x.op for x in xs)
-    while forward:
-        operation = forward.popleft()
-        if operation not in reached:
-            reached.add(operation)
-            for output in operation.outputs:
-                if modules.is_trainable(output):
-                    forward.extend(output.consumers())
-    found: Path = {}
-    backward = deque(y.op for y in ys)
-    while backward:
-        operation = backward.popleft()
-        if operation in reached:
-            reached.remove(operation)
-            found[operation] = None
-            backward.extend(read.op for read in operation.inputs)
+
+    def consumers(operation: Operation) -> Iterator[Operation]:
+        for output in filter(modules.is_trainable, operation.outputs):
+            yield from output.consumers()
+
+    reached = _closure((x.op for x in xs), consumers)
+    return _closure((y.op for y in ys if y.op in reached), lambda each: _producers(each, reached))
+
+
+def _closure(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """Returns `starts` and everything that follows from them, in the order of a walk in breadth."""
+    found = dict.fromkeys(starts)
+    pending = deque(found)
+    while pending:
+        for each in following(pending.popleft()):
+            if each not in found:
+                found[each] = None
+                pending.append(each)
     return found
+
+
+def _producers(operation: Operation, among: Collection[Operation]) -> Iterator[Operation]:
+    """Yields those of `among` that make the inputs of an operation, once for each input."""
+    return (read.op for read in operation.inputs if read.op in among)
 
 
 def reverse_walk(
@@ -158,7 +167,7 @@ def reverse_walk(
         a gradient reached, where the walk stopped.
     """
     tf, stop = modules.tf, _first_sources(between, xs)
-    pending = Counter(read.op for operation in between for read in operation.inputs if read.op in between)
+    pending = Counter(producer for operation in between for producer in _producers(operation, between))
     partial: dict[Hashable, list[GraphTensor]] = {}  # gradients that have arrived, by the reference of the tensor
     whole: dict[Hashable, GraphTensor] = {}  # their sums, for the outputs of visited operations
     stopped: list[Operation] = []
@@ -202,7 +211,7 @@ def reverse_walk(
             if isinstance(gradient, tf.Tensor) and read.dtype != tf.resource:
                 gradient.set_shape(read.shape)
             partial.setdefault(read.ref(), []).append(gradient)
-        for producer in (read.op for read in reads if read.op in between):
+        for producer in _producers(operation, between):
             pending[producer] -= 1
             if not pending[producer]:
                 ready.append(producer)
@@ -234,18 +243,6 @@ def _without_gradient(modules: Modules, between: Path, xs: Sequence[GraphTensor]
 def _first_sources(between: Path, xs: Sequence[GraphTensor]) -> set[Operation]:
     """Returns the operations of the sources that depend on no other source; they are not differentiated."""
     return {x.op for x in xs if not any(read.op in between for read in x.op.inputs)}
-
-
-def _upstream(between: Path, operations: Iterable[Operation]) -> set[Operation]:
-    """Returns `operations` and the operations of a path that they depend on."""
-    found: set[Operation] = set()
-    pending = list(operations)
-    while pending:
-        operation = pending.pop()
-        if operation in between and operation not in found:
-            found.add(operation)
-            pending.extend(read.op for read in operation.inputs)
-    return found
 
 
 # -- the graph before and after ---------------------------------------------------------------------------------------
@@ -297,13 +294,10 @@ def _difference(
     nodes."""
     old = {node.name: node for node in before.node}
     new = {node.name: node for node in after.node}
-    needed: set[str] = set()
-    pending = [name.partition(":")[0] for name in results if name is not None]
-    while pending:
-        name = pending.pop()
-        if name not in needed:
-            needed.add(name)
-            pending.extend(text.lstrip("^").partition(":")[0] for text in new[name].input)
+    needed = _closure(
+        (name.partition(":")[0] for name in results if name is not None),
+        lambda name: (text.lstrip("^").partition(":")[0] for text in new[name].input),
+    )
     changed = {name: None for name, node in old.items() if name in needed and new[name] != node}
     out = v1.GraphDef()
     out.node.extend(node for name, node in new.items() if name in needed and (name not in old or name in changed))

@@ -1,11 +1,13 @@
 """The messages between the command and its worker, and the socket that carries them.
 
-A message has a number, a kind and values. The command sends a request: the kind is the name of a method of
-`gdsurgeon.runtime.worker.Child`, the values are its arguments. The worker answers each request by its number: `BEGUN`
-when its work starts, then `ANSWER` or `REFUSED`. The annotations of the method are the types of its arguments and of
-its answer; `gdsurgeon.runtime.encoding` has the bytes.
+A message has a number, a kind and a value. The command sends a request: the kind is the name of a method of
+`gdsurgeon.runtime.worker.Child`, the value its arguments. The worker answers each request by its number: `BEGUN` when
+its work starts, then `ANSWER` or `REFUSED`.
 
-On the wire: the size of the JSON, the number and the kind; the JSON; the buffers.
+The worker trusts the command: a request is a pickle. The command trusts no answer, because a graph may take over the
+worker. An answer is JSON, a record as the list of its fields; the annotated type of the method decides how it is read,
+so a message cannot select what the command constructs. Bytes, and the elements of tensors, are buffers: they are sent
+after the JSON, which has their sizes, and are not copied. The command checks a size before it allocates memory.
 
 A request may bring the descriptor of a file, with its first bytes: the worker itself may open none. The command accepts
 no descriptors.
@@ -13,6 +15,7 @@ no descriptors.
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import sys
@@ -20,31 +23,39 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
+from itertools import accumulate, pairwise
+from math import prod
+from operator import index
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-from gdsurgeon.runtime.encoding import BadMessage, Bytes, Types, decode, encode
-from gdsurgeon.runtime.failures import Stage
+from gdsurgeon.ops.dtypes import DTYPES, STRING
+from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     import mmap
 
 BEGUN, ANSWER, REFUSED = "begun", "answer", "refused"
-BEGUN_TYPES = (int,)
-"""The thread that works on the request."""
-REFUSED_TYPES = (str, str, str)
-"""The first fields of a `Failure`."""
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 
-_HEAD = struct.Struct("=IQ20s")
+_HEAD = struct.Struct("=IQ20s")  # size of the pickle or JSON, number, kind
 _DESCRIPTOR = struct.Struct("i")
 _MAPPED = 1 << 20  # bytes from which on the memory of a buffer is mapped: it is not touched before data arrives
 _COPIED = 1 << 12  # bytes up to which a buffer is copied to what is sent before it, which saves a system call
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
 _SO_NOSIGPIPE = 0x1022  # macOS; Python has no name for it
+_MOST_DIMENSIONS = 254  # of a tensor of TensorFlow
+_WRONG = (TypeError, ValueError, OverflowError, AttributeError, LookupError, RecursionError)
+"""Exceptions for values that do not have their type."""
 
-Message: TypeAlias = "tuple[int, str, list[Any]]"
-"""The number, the kind, the values."""
+Bytes: TypeAlias = bytes | bytearray | memoryview
+Take: TypeAlias = Callable[[int], memoryview]
+"""Returns the next bytes of a message. Raises BadMessage if their number is negative or not allowed."""
+
+
+class BadMessage(Exception):
+    """The bytes are not a message, or not an expected one; the text is the reason."""
 
 
 class Result(NamedTuple):
@@ -84,39 +95,32 @@ class Info(NamedTuple):
     not_locked_in: str = ""
 
 
-class Request(NamedTuple):
-    """A request to the worker, and the limits of its answer.
-
-    Attributes:
-        method: of `Child`; its annotations are the types of the arguments and of the answer.
-        stage: the work of the child; the key is the name of the argument that names the graph.
-        items: the argument that has as many items as the answer, or ''.
-        result: the argument that names an earlier result, or ''. Without `items` the answer has as many items.
-        is_large: whether the answer may be as large as the memory of the child.
-    """
-
-    method: Callable[..., Any]
-    stage: Stage
-    items: str = ""
-    result: str = ""
-    is_large: bool = False
+# -- the bytes of messages --------------------------------------------------------------------------------------------
 
 
-@cache
-def request_types(method: Callable[..., Any]) -> tuple[Mapping[str, Any], Any]:
-    """Returns the types of the arguments of a request, by name, and of its answer; `method` is that of `Child`."""
-    hints = get_type_hints(method)
-    (answer,) = get_args(hints.pop("return"))  # of a Job
-    return hints, answer
+def pack_request(number: int, name: str, arguments: Mapping[str, object]) -> list[memoryview]:
+    """Returns a request as bytes."""
+    import pickle
+
+    data = pickle.dumps(dict(arguments), 5)
+    return [memoryview(_HEAD.pack(len(data), number, name.encode())), memoryview(data)]
 
 
-def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> list[memoryview]:
-    """Returns a message as bytes.
+def pack(number: int, kind: str, value: object) -> list[memoryview]:
+    """Returns an answer as bytes. Its records have fields of JSON, bytes, tensors and further records."""
+    buffers: list[memoryview] = []
 
-    Raises:
-        TypeError, ValueError, OverflowError, AttributeError: `values` do not have the `types`.
-    """
-    text, buffers = encode(types, values)
+    def write(value: Bytes | Tensor) -> object:
+        if not isinstance(value, Tensor):
+            buffers.append(memoryview(value))
+            return buffers[-1].nbytes
+        if not isinstance(value.data, list):
+            buffers.append(value.data)
+            return value.dtype, value.shape, None
+        buffers.append(memoryview(b"".join(value.data)))
+        return value.dtype, value.shape, list(map(len, value.data))
+
+    text = json.dumps(value, separators=(",", ":"), default=write).encode()
     out: list[Bytes] = [bytearray(_HEAD.pack(len(text), number, kind.encode()) + text)]
     for buffer in buffers:
         if buffer.nbytes <= _COPIED and isinstance(out[-1], bytearray):
@@ -124,6 +128,102 @@ def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> li
         else:
             out.append(buffer)
     return [memoryview(piece) for piece in out]
+
+
+def unpack(kind: Any, size: int, take: Take, most: int) -> Any:
+    """Returns the value of an answer, of the annotated type `kind`.
+
+    Args:
+        kind: the type.
+        size: bytes of the JSON.
+        take: returns the next bytes of the message.
+        most: bytes that the message may have.
+
+    Raises:
+        BadMessage: the value does not have the type, or the message is larger than `most`.
+    """
+
+    def allowed(size: int) -> memoryview:
+        nonlocal most
+        most -= size
+        if size < 0 or most < 0:
+            raise BadMessage(f"it has {size} bytes where {most + size} are allowed")
+        return take(size)
+
+    try:
+        return reader(kind)(json.loads(str(allowed(size), "utf-8")), allowed)
+    except _WRONG as error:
+        raise BadMessage(f"a value does not have its type: {error}") from error
+
+
+@cache
+def reader(kind: Any) -> Callable[[Any, Take], Any]:
+    """Returns the function that reads values of the annotated type `kind` from JSON and buffers."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in (bool, str, NoneType):
+        return lambda plain, _: _checked(kind, plain)
+    members = get_args(kind)
+    readers = [reader(each) for each in members if each not in (NoneType, Ellipsis)]
+    if NoneType in members:
+        return lambda plain, take: None if plain is None else readers[0](plain, take)
+    origin = get_origin(kind)
+    if origin is dict:
+        return lambda plain, take: {_checked(str, key): readers[1](each, take) for key, each in plain.items()}
+    if origin in (list, tuple):
+        return lambda plain, take: origin(readers[0](each, take) for each in plain)
+    fields = [reader(each) for each in get_type_hints(kind).values()]
+    return lambda plain, take: kind(*[read(each, take) for read, each in zip(fields, plain, strict=True)])
+
+
+def _checked(kind: type, value: object) -> object:
+    if not isinstance(value, kind):
+        raise TypeError(f"{kind.__name__} expected, got {type(value).__name__}")
+    return value
+
+
+def _whole(value: Any, _: object = None) -> int:
+    number = index(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError("a whole number does not fit 64 bits")
+    return number
+
+
+def _float(value: Any, _: object) -> float:
+    if not isinstance(value, (int, float)) or value != value:
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _tensor(plain: Any, take: Take) -> Tensor:
+    dtype, shape, sizes = _whole(plain[0]), tuple(map(_whole, plain[1])), plain[2]
+    count = elements(dtype, shape)
+    if dtype != STRING:
+        return Tensor(dtype, shape, take(count * DTYPES[dtype].size))
+    if len(sizes) != count or min(map(_whole, sizes), default=0) < 0:
+        raise ValueError(f"{len(sizes)} sizes for a tensor of {count} texts")
+    data = bytes(take(sum(sizes)))
+    return Tensor(dtype, shape, [data[begin:end] for begin, end in pairwise(accumulate(sizes, initial=0))])
+
+
+_PLAIN: dict[object, Callable[[Any, Take], object]] = {
+    int: _whole,
+    float: _float,
+    bytes: lambda plain, take: bytes(take(_whole(plain))),
+    Tensor: _tensor,
+}
+
+
+def elements(dtype: int, shape: tuple[int, ...]) -> int:
+    """Returns the number of elements of a tensor. Raises BadMessage if the dtype or shape is not valid."""
+    if dtype not in DTYPES or not DTYPES[dtype].kind:
+        raise BadMessage(f"a tensor has the dtype {dtype}")
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
+        raise BadMessage("the shape of a tensor is not valid")
+    return prod(shape)
+
+
+# -- the socket -------------------------------------------------------------------------------------------------------
 
 
 class Channel:
@@ -148,7 +248,7 @@ class Channel:
         """Sends a complete message.
 
         Args:
-            message: see `packed`.
+            message: see `pack`.
             patient: wait as long as it takes, rather than a minute without progress.
             descriptor: of a file that the other end gets a descriptor of, see `take_descriptor`.
 
@@ -166,41 +266,26 @@ class Channel:
                 while view.nbytes:
                     view = view[self._end.send(view, self._flags) :]
 
-    def receive(self, expected: Callable[[int, str], tuple[Types, int]], deadline: float | None = None) -> Message:
-        """Returns the next message.
+    def receive(self, deadline: float | None = None) -> tuple[int, str, int]:
+        """Returns the head of the next message: its number, its kind, and the size of its JSON or pickle.
 
         Args:
-            expected: returns the types of the values of a message with this number and kind, and the most bytes that
-                it may have. It raises BadMessage if no such message is expected.
             deadline: of time.monotonic(); None waits as long as it takes.
 
         Raises:
-            BadMessage: the data is not a message, or not an expected message. Nothing can be read after it.
-            EOFError: the other end is closed.
-            TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
+            BadMessage, EOFError, TimeoutError: see `take`.
         """
-        size, number, name = _HEAD.unpack(self._read(_HEAD.size, deadline))
-        kind = name.rstrip(b"\0").decode("ascii", "replace")
-        types, most = expected(number, kind)
+        size, number, name = _HEAD.unpack(self.take(_HEAD.size, deadline))
+        return number, name.rstrip(b"\0").decode("ascii", "replace"), size
 
-        def take(size: int) -> memoryview:
-            nonlocal most
-            most -= size
-            if size < 0 or most < 0:
-                raise BadMessage(f"it has {size} bytes where {most + size} are allowed")
-            return self._read(size, deadline)
+    def take(self, size: int, deadline: float | None = None) -> memoryview:
+        """Returns the next `size` bytes.
 
-        return number, kind, decode(types, take(size), take)
-
-    def take_descriptor(self) -> int | None:
-        """Returns a descriptor that came with the last received data, or None. The caller must close it."""
-        return self._descriptors.pop() if self._descriptors else None
-
-    def close(self) -> None:
-        """Closes this end."""
-        self._end.close()
-
-    def _read(self, size: int, deadline: float | None) -> memoryview:
+        Raises:
+            BadMessage: descriptors came with them that are not accepted. Nothing can be read after that.
+            EOFError: the other end is closed.
+            TimeoutError: the deadline has passed. If a part of the bytes had come, it is lost.
+        """
         data = memoryview(bytearray(size) if size < _MAPPED else _memory(size))
         view = data
         while view.nbytes:
@@ -222,6 +307,14 @@ class Channel:
                     self._descriptors += (fd for (fd,) in _DESCRIPTOR.iter_unpack(rights))
             view = view[got:]
         return data
+
+    def take_descriptor(self) -> int | None:
+        """Returns a descriptor that came with the last received data, or None. The caller must close it."""
+        return self._descriptors.pop() if self._descriptors else None
+
+    def close(self) -> None:
+        """Closes this end."""
+        self._end.close()
 
 
 def _memory(size: int) -> mmap.mmap:

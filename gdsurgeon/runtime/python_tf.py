@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.runtime import gradients
 from gdsurgeon.runtime.base import (
     FULL_TRACE,
     Backward,
@@ -25,10 +27,10 @@ from gdsurgeon.runtime.base import (
     SignatureCall,
     TensorSpec,
 )
-from gdsurgeon.runtime.checked import Bytes, Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.capi import package_folder
+from gdsurgeon.runtime.checked import Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
-from gdsurgeon.runtime.gradients import derive
-from gdsurgeon.runtime.library import package_folder
+from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
 if TYPE_CHECKING:
@@ -37,111 +39,95 @@ if TYPE_CHECKING:
     from tensorflow import Tensor as GraphTensor
 
 
-class PythonRuntime(Runtime):
-    """`gdsurgeon.runtime.checked.Runtime` on `import tensorflow`.
+def open_python(name: str = "python") -> Runtime:
+    """Returns TensorFlow over its Python package.
+
+    Args:
+        name: 'python'; or 'loader' for the modules that load SavedModels, which takes half of the time.
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be imported.
     """
+    folder = package_folder()
+    if sys.flags.no_site:
+        # `import tensorflow` loads its plugins from the package folders that `site` knows.
+        import site
 
-    name = "python"
+        known = list(sys.path)
+        site.main()
+        sys.path[:] = known
+    prepare_import()
+    try:
+        tf = importlib.import_module("tensorflow") if name == "python" else _loader(folder)
+    except Exception as error:  # a broken installation fails with more than ImportError
+        raise TensorFlowMissing(f"TensorFlow cannot be imported: {first_line(error)}") from error
 
-    def __init__(self) -> None:
-        package_folder()
-        if sys.flags.no_site:
-            # `import tensorflow` loads its plugins from the package folders that `site` knows.
-            import site
+    def load_op_library(path: str) -> None:
+        with _translated(tf):
+            tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
-            known = list(sys.path)
-            site.main()
-            sys.path[:] = known
-        prepare_import()
-        try:
-            self._tf = self._imported()
-        except Exception as error:  # a broken installation fails with more than ImportError
-            raise TensorFlowMissing(f"TensorFlow cannot be imported: {first_line(error)}") from error
-        super().__init__(self.name, str(self._tf.__version__), partial(PythonGraph, self._tf))
-
-    def _imported(self) -> ModuleType:
-        """Returns the package."""
-        import tensorflow
-
-        return cast("ModuleType", tensorflow)
-
-    def load_op_library(self, path: str) -> None:
-        with _translated(self._tf):
-            self._tf.load_library(path)  # load_op_library would also generate Python functions for the ops
-
-    def derive(self, data: Bytes, wanted: Derivation) -> Backward:
-        """See `gdsurgeon.runtime.gradients.derive`."""
-        check_size(memoryview(data).nbytes)
-        with _translated(self._tf):
-            return derive(self._tf, data, wanted)
-
-    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Served:
-        """Loads a SavedModel and calls its signatures in order; the state of variables is kept between the calls.
-
-        The model is loaded by ``tf.saved_model.load``, as in Keras and Python programs. The loader of TensorFlow 1,
-        which also reads the collections, must load it as well. Without `calls` the model is only loaded.
-        """
-        tf = self._tf
-        # The functions run as they are written, like the graphs in sessions here.
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        loader = "tf.saved_model.load"
-        try:
-            model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
-            loader = "tf.compat.v1.saved_model.load"
-            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-                tf.compat.v1.saved_model.load(session, list(folder.tags) or ["serve"], folder.path)
-        except Exception as error:  # the Python code of the loader may raise anything
-            return Served([], not_loaded=first_line(error), loader=loader)
-        answers: list[dict[str, Tensor]] = []
-        for key, inputs in calls:
-            try:
-                fed = {name: tf.constant(_to_array(tf, value), dtype=value.dtype) for name, value in inputs.items()}
-                given = model.signatures[key](**fed)
-                answers.append({name: _from_array(v.numpy(), v.dtype.as_datatype_enum) for name, v in given.items()})
-            except Exception as error:
-                return Served(answers, refused=first_line(error))
-        return Served(answers)
+    return Runtime(name, str(tf.__version__), partial(PythonGraph, tf), load_op_library, tf)
 
 
-class LoaderRuntime(PythonRuntime):
-    """`PythonRuntime` for `call_signatures` only: importing the modules that load SavedModels takes half of the time.
+def _loader(folder: str) -> Any:
+    """Returns the modules of the package in `folder` that load SavedModels, with names as in the package."""
+    # The package's __init__ imports all of TensorFlow: an empty module replaces it.
+    package = sys.modules["tensorflow"] = ModuleType("tensorflow")
+    package.__path__ = [folder]
+    from tensorflow.python import tf2
 
-    Raises:
-        TensorFlowMissing: it is not installed, or its modules are arranged differently.
+    tf2.enable()
+    from tensorflow.python.client.session import Session
+    from tensorflow.python.compat.v2_compat import enable_v2_behavior
+    from tensorflow.python.framework import config, constant_op, dtypes, load_library, ops, versions
+    from tensorflow.python.saved_model import load, loader_impl
+
+    enable_v2_behavior()
+    optimizer = SimpleNamespace(set_experimental_options=config.set_optimizer_experimental_options)
+    return SimpleNamespace(
+        __version__=versions.VERSION,
+        Graph=ops.Graph,
+        compat=SimpleNamespace(v1=SimpleNamespace(Session=Session, saved_model=loader_impl)),
+        config=SimpleNamespace(optimizer=optimizer),
+        constant=constant_op.constant,
+        dtypes=dtypes,
+        load_library=load_library.load_library,
+        saved_model=load,
+    )
+
+
+def derive(tf: ModuleType, data: bytes, wanted: Derivation) -> Backward:
+    """See `gdsurgeon.runtime.gradients.derive`."""
+    check_size(len(data))
+    with _translated(tf):
+        return gradients.derive(tf, data, wanted)
+
+
+def call_signatures(tf: ModuleType, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Served:
+    """Loads a SavedModel and calls its signatures in order; the state of variables is kept between the calls.
+
+    The model is loaded by ``tf.saved_model.load``, as in Keras and Python programs. The loader of TensorFlow 1, which
+    also reads the collections, must load it as well. Without `calls` the model is only loaded.
     """
-
-    name = "loader"
-
-    def _imported(self) -> ModuleType:
-        # The package's __init__ imports all of TensorFlow: an empty module replaces it.
-        package = ModuleType("tensorflow")
-        package.__path__ = [package_folder()]
-        sys.modules["tensorflow"] = package
-        from tensorflow.python import tf2
-
-        tf2.enable()
-        from tensorflow.python.client.session import Session
-        from tensorflow.python.compat.v2_compat import enable_v2_behavior
-        from tensorflow.python.framework import config, constant_op, dtypes, load_library, ops, versions
-        from tensorflow.python.saved_model import load, loader_impl
-
-        enable_v2_behavior()
-        v1 = SimpleNamespace(Session=Session, saved_model=SimpleNamespace(load=loader_impl.load))
-        optimizer = SimpleNamespace(set_experimental_options=config.set_optimizer_experimental_options)
-        found = SimpleNamespace(
-            __version__=versions.VERSION,
-            Graph=ops.Graph,
-            compat=SimpleNamespace(v1=v1),
-            config=SimpleNamespace(optimizer=optimizer),
-            constant=constant_op.constant,
-            dtypes=dtypes,
-            load_library=load_library.load_library,
-            saved_model=SimpleNamespace(load=load.load),
-        )
-        return cast("ModuleType", found)
+    # The functions run as they are written, like the graphs in sessions here.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    loader = "tf.saved_model.load"
+    try:
+        model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
+        loader = "tf.compat.v1.saved_model.load"
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            tf.compat.v1.saved_model.load(session, list(folder.tags) or ["serve"], folder.path)
+    except Exception as error:  # the Python code of the loader may raise anything
+        return Served([], not_loaded=first_line(error), loader=loader)
+    answers: list[dict[str, Tensor]] = []
+    for key, inputs in calls:
+        try:
+            fed = {name: tf.constant(_to_array(tf, value), dtype=value.dtype) for name, value in inputs.items()}
+            given = model.signatures[key](**fed)
+            answers.append({name: _from_array(v.numpy(), v.dtype.as_datatype_enum) for name, v in given.items()})
+        except Exception as error:
+            return Served(answers, refused=first_line(error))
+    return Served(answers)
 
 
 class PythonGraph(TensorFlowGraph):

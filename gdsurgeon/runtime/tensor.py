@@ -57,6 +57,12 @@ class Tensor:
         # cast() refuses views without elements.
         self.data = view.cast("B") if view.nbytes else memoryview(b"")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        from pickle import PickleBuffer
+
+        data = self.data if isinstance(self.data, list) else PickleBuffer(self.data)
+        return Tensor, (self.dtype, self.shape, data)
+
     @property
     def count(self) -> int:
         """Number of elements."""
@@ -131,17 +137,10 @@ def _as_bytes(item: object) -> bytes:
 
 def joined_tensors(tensors: Sequence[Tensor], axis: int) -> Tensor:
     """Concatenates `tensors`, at least one, along `axis`; their other dimensions must be equal."""
-    first = tensors[0]
-    shape = (*first.shape[:axis], sum(tensor.shape[axis] for tensor in tensors), *first.shape[axis + 1 :])
-    blocks = math.prod(first.shape[:axis])
-    data: list[Sequence[bytes] | memoryview] = []
-    for block in range(blocks):
-        for tensor in tensors:
-            length = len(tensor.data) // blocks
-            data.append(tensor.data[block * length : (block + 1) * length])
-    if isinstance(first.data, list):
-        return Tensor(first.dtype, shape, [text for piece in data for text in piece])  # type: ignore[misc]
-    return Tensor(first.dtype, shape, b"".join(data))  # type: ignore[arg-type]
+    import numpy as np
+
+    dtype = tensors[0].dtype
+    return from_numpy(np.concatenate([each.numpy() for each in tensors], axis), None if dtype == STRING else dtype)
 
 
 def reversed_elements(tensor: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ The main thread only reads requests, so it notices the end of the parent during 
 on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
 earlier run waits for it, so the parent may send all requests at once.
 
-A graph is large if the memory does not suffice for two graphs of its size. Only one large graph is in memory at a time:
-requests for large graphs do not overlap, and a graph that was replaced in memory is loaded again for its next request.
+Only one large graph is in memory at a time, see `_LARGE`: requests for large graphs do not overlap, and a graph that
+was replaced in memory is loaded again for its next request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 from gdsurgeon.resources import exhausted, memory_budget
 from gdsurgeon.runtime import failures
@@ -42,90 +43,127 @@ from gdsurgeon.runtime.base import (
     TensorSpec,
 )
 from gdsurgeon.runtime.compare import Comparison, Statistics, compare, positive_channels, statistics
-from gdsurgeon.runtime.encoding import BadMessage, Bytes, Types
-from gdsurgeon.runtime.failures import BadRequest, Failure, Stage, TensorFlowError, TensorFlowMissing
-from gdsurgeon.runtime.lockdown import Opening, lock_in
+from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
-    BEGUN_TYPES,
     MOST_REASON,
     REFUSED,
-    REFUSED_TYPES,
+    BadMessage,
     Channel,
     Info,
     OutputInfo,
-    Request,
     Result,
     RunSummary,
-    packed,
-    request_types,
+    pack,
 )
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorFlowGraph
-    from gdsurgeon.runtime.python_tf import PythonRuntime
+    from types import ModuleType
 
+    from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorFlowGraph
+
+Jobs: TypeAlias = "queue.SimpleQueue[tuple[int, Job[Any], Request]]"
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
 VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
+_LARGE = 1 << 29
+"""Bytes from which a graph is large; also smaller graphs are if the memory does not suffice for two of them."""
 _STACK_BYTES = 8 << 20  # of each thread, as the main thread has; on systems other than Linux the default is less
 _SIGNAL_STACK_BYTES = 1 << 16
+_MAPPED_ALONE = 1 << 17  # bytes of memory that get a mapping of their own, as is the default of the C library
 _COLLECT_AFTER = 100_000  # objects; Python's default for a garbage collection is 700
 
 
-class Slot(Generic[T]):
-    """A value that is computed later, or the exception that was raised instead."""
-
-    def __init__(self) -> None:
-        self._settled = threading.Event()
-        self._value: T | None = None
-        self._error: BaseException | None = None
-
-    def put(self, value: T) -> None:
-        """Stores the value."""
-        self._value = value
-        self._settled.set()
-
-    def fail(self, error: BaseException) -> None:
-        """Makes `get` raise `error`."""
-        self._error = error
-        self._settled.set()
-
-    def get(self) -> T:
-        """Waits for the value. Raises the exception of `fail`."""
-        self._settled.wait()
-        if self._error is not None:
-            raise self._error
-        return self._value  # type: ignore[return-value]  # None only if T allows it
-
-
 class Job(Generic[T]):
-    """The work of a request.
+    """The work of a request, and the tensors that it leaves to later requests.
 
     Attributes:
-        work: returns the answer; its arguments are the values of `needs`.
-        needs: results that the work waits for.
-        settle: called after the answer was sent, with None, or with the error after a refusal.
+        work: returns the answer; its arguments are the tensors of `needs`.
+        needs: jobs that the work waits for.
+        tensors: of the result of the work.
     """
 
-    def __init__(self, work: Callable[..., T], *needs: Slot[list[Tensor]]) -> None:
+    def __init__(self, work: Callable[..., T], *needs: Job[Any], tensors: Sequence[Tensor] = ()) -> None:
         self.work = work
         self.needs = needs
-        self.settle: Callable[[Exception | None], None] = lambda _: None
+        self.tensors = tensors
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Makes `wait` return, or raise `error`."""
+        self._error = error
+        self._ended.set()
+
+    def wait(self) -> Sequence[Tensor]:
+        """Waits for the end of the work; returns its tensors. Raises its error."""
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self.tensors
+
+
+class GraphFile:
+    """A graph that the command has loaded, in a file, and in the runtime unless it is large.
+
+    Attributes:
+        load: loads it from the file.
+        close: closes the file.
+        is_large: whether it may be in memory only without other large graphs.
+        is_stateful: whether it has a state that is lost when it is loaded again.
+        loaded: the graph in the runtime, if it is there, or the reason why it does not load.
+    """
+
+    def __init__(self, load: Callable[[], LoadedGraph], close: Callable[[], None], *, is_large: bool) -> None:
+        self.load, self.close, self.is_large = load, close, is_large
+        self.is_stateful = False
+        self.loaded: LoadedGraph | TensorFlowError | None = None
+
+    def free(self) -> None:
+        """Frees its memory."""
+        loaded, self.loaded = self.loaded, None
+        if loaded is not None and not isinstance(loaded, TensorFlowError):
+            loaded.close()
+
+
+class Request(NamedTuple):
+    """A request to the worker, and the limits of its answer.
+
+    Attributes:
+        method: of `Child`. Its argument `key` names a graph, `result_id` a new result, `result` an earlier result.
+        doing: the work of the child.
+        items: the argument that has as many items as the answer, or ''. If there is neither, the answer has as many
+            items as the earlier result.
+        is_large: whether the answer may be as large as the memory of the child.
+    """
+
+    method: Callable[..., Job[Any]]
+    doing: str
+    items: str = ""
+    is_large: bool = False
+
+    def answer(self) -> Any:
+        """Returns the type of the answer."""
+        return _answer_of(self.method)
+
+
+@cache
+def _answer_of(method: Callable[..., Job[Any]]) -> Any:
+    return get_args(get_type_hints(method)["return"])[0]
 
 
 REQUESTS: dict[str, Request] = {}
 """The requests that the worker accepts, by name."""
 
 
-def request(doing: str = "starting", key: str = "", **how: Any) -> Callable[[Method], Method]:
-    """Declares a method of `Child` as a request, see `Request`. Its annotations are the types on the wire."""
+def request(doing: str, items: str = "", *, is_large: bool = False) -> Callable[[Method], Method]:
+    """Declares a method of `Child` as a request, see `Request`."""
 
     def declare(method: Method) -> Method:
-        REQUESTS[method.__name__] = Request(method, Stage(doing, key), **how)
+        REQUESTS[method.__name__] = Request(method, doing, items, is_large)
         return method
 
     return declare
@@ -138,14 +176,13 @@ class Child:
         self._channel = channel
         self._cpu_only = cpu_only
         self._not_locked_in = not_locked_in
-        self._runtime: Slot[Runtime] = Slot()
-        self._graphs: dict[str, LoadedGraph | TensorFlowError] = {}
+        self.runtime: Runtime
+        self.start = Job[None](lambda: None)  # ends when there is a runtime
+        self._graphs: dict[str, GraphFile] = {}
         self._large: set[str] = set()  # the keys of large graphs
-        self._loaders: dict[str, Callable[[], LoadedGraph]] = {}  # load large graphs again
-        self._stateful: set[str] = set()  # large graphs that cannot be loaded again without losing their state
         self._turn = threading.Lock()  # of large graphs
-        self._results: dict[str, Slot[list[Tensor]]] = {}
-        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job[Any], Request]]] = {}
+        self._results: dict[str, Job[Any]] = {}
+        self._lanes: dict[str, Jobs] = {}
         self._lanes_lock = threading.Lock()
 
     # --- the machinery ---------------------------------------------------------------------------------
@@ -160,34 +197,31 @@ class Child:
         Raises:
             BadMessage: a message is not a request.
         """
+        import pickle
+
         while True:
             try:
-                number, name, values = self._channel.receive(self._expected)
+                number, name, size = self._channel.receive()
+                data = self._channel.take(size)
             except EOFError:
                 return
-            self._accept(number, REQUESTS[name], values)
+            if name not in REQUESTS:
+                raise BadMessage(f"there is no request {name!r}")
+            try:
+                self._accept(number, REQUESTS[name], pickle.loads(data))
+            except Exception as error:
+                self._refuse(number, error)
             if self._channel.take_descriptor() is not None:
                 raise BadMessage(f"a descriptor came with a request to {name}")
 
-    def _expected(self, _: int, name: str) -> tuple[Types, int]:
-        if name not in REQUESTS:
-            raise BadMessage(f"there is no request {name!r}")
-        return list(request_types(REQUESTS[name].method)[0].values()), sys.maxsize
-
-    def _accept(self, number: int, request: Request, values: Sequence[Any]) -> None:
-        types, _ = request_types(request.method)
-        try:
-            job = request.method(self, *values)
-        except Exception as error:
-            self._refuse(number, error)
-            return
-        stage = request.stage.of(dict(zip(types, values, strict=True)))
-        name = stage.key if request.stage.key else f" {request.method.__name__}"  # a key may be any text
+    def _accept(self, number: int, request: Request, arguments: Mapping[str, Any]) -> None:
+        job = request.method(self, **arguments)
+        lane = arguments.get("key", f" {request.method.__name__}")  # a key may be any text
         with self._lanes_lock:
-            if name not in self._lanes:
-                jobs = self._lanes[name] = queue.SimpleQueue()
-                self._thread(name, lambda: self._work(name, jobs))
-            self._lanes[name].put((number, job, request))
+            if lane not in self._lanes:
+                jobs = self._lanes[lane] = queue.SimpleQueue()
+                self._thread(lane, partial(self._work, lane, jobs))
+            self._lanes[lane].put((number, job, request))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -199,50 +233,48 @@ class Child:
 
         threading.Thread(target=guarded, name=name, daemon=True).start()
 
-    def _work(self, lane: str, jobs: queue.SimpleQueue[tuple[int, Job[Any], Request]]) -> None:
+    def _work(self, lane: str, jobs: Jobs) -> None:
         """Works on the requests for one graph, in order; ends when the graph is unloaded and no request is left."""
         _use_signal_stack()
         while True:
             number, job, request = jobs.get()
             failure: Exception | None = None
             try:
-                self._runtime.get()
-                values = [needed.get() for needed in job.needs]
+                self.start.wait()
+                needed = [need.wait() for need in job.needs]
                 with self._turn if lane in self._large else nullcontext():
-                    self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
-                    answer = packed(number, ANSWER, [request_types(request.method)[1]], [job.work(*values)])
+                    self._channel.send(pack(number, BEGUN, threading.get_ident()))
+                    answer = pack(number, ANSWER, job.work(*needed))
             except Exception as error:
                 failure = error
                 self._refuse(number, error)
             else:
                 self._channel.send(answer)
-            job.settle(failure)
+            job.end(failure)
             # Dropped results are freed immediately, and not when this thread gets its next job.
             del job, failure
-            answer = []
-            values = []
+            answer, needed = [], []
             with self._lanes_lock:
                 if request.method is Child.unload and jobs.empty():
                     del self._lanes[lane]
                     return
 
     def _refuse(self, number: int, error: Exception) -> None:
+        kind, code, reason = failures.FAILED, "failed", f"{type(error).__name__}: {error}"
         if isinstance(error, TensorFlowError):
-            failure = Failure(failures.REFUSED, error.code, error.message)
+            kind, code, reason = failures.REFUSED, error.code, error.message
         elif isinstance(error, TensorFlowMissing):
-            failure = Failure(failures.MISSING, error.code, error.reason)
+            kind, code, reason = failures.MISSING, error.code, error.reason
         elif exhausted(error):
-            line = f"TensorFlow does not work here: {exhausted(error)}"
-            failure = Failure(failures.UNAVAILABLE, "no-tensorflow", line)
+            kind, code = failures.UNAVAILABLE, "no-tensorflow"
+            reason = f"TensorFlow does not work here: {exhausted(error)}"
         elif isinstance(error, BadRequest):
-            failure = Failure(failures.FAILED, error.code, str(error))
+            code, reason = error.code, str(error)
         else:
             import traceback
 
             traceback.print_exc()  # for the log
-            failure = Failure(failures.FAILED, "failed", f"{type(error).__name__}: {error}")
-        values = [failure.kind, failure.code, failure.reason[:MOST_REASON]]
-        self._channel.send(packed(number, REFUSED, REFUSED_TYPES, values))
+        self._channel.send(pack(number, REFUSED, [kind, code, reason[:MOST_REASON]]))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
         _use_signal_stack()
@@ -250,118 +282,118 @@ class Child:
         # of the time of its import, and a third of the time in which it builds a graph.
         gc.disable()
         try:
-            runtime = open_runtime(name)
+            self.runtime = open_runtime(name)
             for path in op_libraries:
-                runtime.load_op_library(path)
+                if self.runtime.load_op_library is None:
+                    line = f"{path}: {self.runtime.name} cannot load TensorFlow op libraries"
+                    raise TensorFlowError("unimplemented", line)
+                self.runtime.load_op_library(path)
         except Exception as error:
             if not isinstance(error, (BadRequest, TensorFlowError, TensorFlowMissing)):
                 import traceback
 
                 traceback.print_exc()
                 error = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
-            self._runtime.fail(error)
+            self.start.end(error)
         else:
             gc.freeze()
             gc.set_threshold(_COLLECT_AFTER, 20, 20)
             gc.enable()
-            self._runtime.put(runtime)
+            self.start.end()
 
     def _graph(self, key: str) -> LoadedGraph:
-        graph = self._graphs.get(key)
-        if graph is None and key in self._loaders:
-            graph = self._loaded(key, self._loaders[key])
-        if graph is None:
+        """Returns a graph; if it is large, it replaces other large graphs in memory."""
+        file = self._graph_file(key)
+        if file.loaded is None:
+            for other in list(self._graphs.values()) if file.is_large else ():
+                if other.is_large and not other.is_stateful:
+                    other.free()
+            try:
+                file.loaded = file.load()
+            except TensorFlowError as error:
+                file.loaded = error  # requests that were sent after this one fail for the same reason
+        if isinstance(file.loaded, TensorFlowError):
+            raise file.loaded
+        return file.loaded
+
+    def _graph_file(self, key: str) -> GraphFile:
+        if key not in self._graphs:
             raise BadRequest(f"no graph {key!r} is loaded", "no-such-graph")
-        if isinstance(graph, TensorFlowError):
-            raise graph
-        return graph
+        return self._graphs[key]
 
     def _tensorflow_graph(self, key: str) -> TensorFlowGraph:
-        from gdsurgeon.runtime.checked import TensorFlowGraph
+        return cast("TensorFlowGraph", self._graph(key))
 
-        graph = self._graph(key)
-        assert isinstance(graph, TensorFlowGraph)
-        return graph
+    def _result(self, result: str) -> Job[Any]:
+        if result not in self._results:
+            raise BadRequest(f"there is no result {result!r}", "no-such-result")
+        return self._results[result]
 
-    def _result(self, result_id: str) -> Slot[list[Tensor]]:
-        slot = self._results.get(result_id)
-        if slot is None:
-            raise BadRequest(f"there is no result {result_id!r}", "no-such-result")
-        return slot
-
-    def _python(self) -> PythonRuntime:
-        from gdsurgeon.runtime.python_tf import PythonRuntime
-
-        runtime = self._runtime.get()
-        if not isinstance(runtime, PythonRuntime):
+    def _package(self) -> ModuleType:
+        if self.runtime.package is None:
             raise BadRequest("that needs TensorFlow's Python package", "no-tensorflow")
-        return runtime
+        return self.runtime.package
 
     # --- requests --------------------------------------------------------------------------------------
 
-    @request("loading", "key")
-    def load(
-        self, key: str, data: Bytes | None, default_device: str = "", options: SessionOptions | None = None
-    ) -> Job[None]:
-        """Loads a GraphDef as `key`: the one in `data`, or in the file whose descriptor came with the request."""
+    @request("loading")
+    def load(self, key: str, default_device: str = "", options: SessionOptions | None = None) -> Job[None]:
+        """Loads a GraphDef as `key`, from the file whose descriptor came with the request."""
         descriptor = self._channel.take_descriptor()
+        if descriptor is None:
+            raise BadRequest("a graph comes in a file", "unreadable")
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
-        size = len(data or b"") if descriptor is None else os.fstat(descriptor).st_size
-        is_large = bool(memory_budget()) and 2 * MEMORY_OF_GRAPH * size > memory_budget()
+        size, budget = os.fstat(descriptor).st_size, memory_budget()
+        file = GraphFile(
+            lambda: self.runtime.load(_mapped(descriptor), default_device, session),
+            partial(os.close, descriptor),
+            is_large=size >= _LARGE or 0 < budget < 2 * MEMORY_OF_GRAPH * size,
+        )
+        if file.is_large:
+            self._large.add(key)
+            _spare_memory()
 
         def work() -> None:
             self._close(key)
-            content = (data if descriptor is None else _mapped(descriptor)) or b""
+            self._graphs[key] = file
+            self._graph(key)
 
-            def load() -> LoadedGraph:
-                return self._runtime.get().load(content, default_device, session)
-
-            if is_large:
-                self._loaders[key] = load
-            self._loaded(key, load)
-
-        if is_large:
-            self._large.add(key)
         return Job(work)
 
-    def _loaded(self, key: str, load: Callable[[], LoadedGraph]) -> LoadedGraph:
-        """Loads a graph; if it is large, it replaces other large graphs in memory."""
-        for other in self._loaders if key in self._loaders else ():
-            if other not in self._stateful and other in self._graphs:
-                self._free(other)
-        try:
-            self._graphs[key] = graph = load()
-        except TensorFlowError as error:
-            self._graphs[key] = error  # requests that were sent after this one fail for the same reason
-            raise
-        return graph
+    @request("loading")
+    def reload(self, key: str) -> Job[None]:
+        """Loads the graph `key` again, which discards its state."""
 
-    @request("unloading", "key")
+        def work() -> None:
+            file = self._graph_file(key)
+            file.free()
+            file.is_stateful = False
+            self._graph(key)
+
+        return Job(work)
+
+    @request("unloading")
     def unload(self, key: str) -> Job[None]:
         """Frees the graph `key`, but not its results."""
         return Job(lambda: self._close(key))
 
     def _close(self, key: str) -> None:
-        self._loaders.pop(key, None)
-        self._stateful.discard(key)
-        self._free(key)
+        file = self._graphs.pop(key, None)
+        if file is not None:
+            file.free()
+            file.close()
 
-    def _free(self, key: str) -> None:
-        graph = self._graphs.pop(key, None)
-        if graph is not None and not isinstance(graph, TensorFlowError):
-            graph.close()
-
-    @request("inspecting", "key", items="names")
+    @request("inspecting", "names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
         return Job(lambda: self._tensorflow_graph(key).signature(names))
 
-    @request("inspecting", "key")
+    @request("inspecting")
     def operations(self, key: str) -> Job[list[Operation]]:
         """Returns name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
         return Job(lambda: list(self._tensorflow_graph(key).operations()))
 
-    @request("running", "key", items="fetches")
+    @request("running", "fetches")
     def run(
         self,
         key: str,
@@ -382,15 +414,12 @@ class Child:
             trace: record a full trace (RunMetadata).
         """
         earlier = {name: value for name, value in feeds.items() if isinstance(value, Result)}
-        needs = [self._result(value.result_id) for value in earlier.values()]
-        slot: Slot[list[Tensor]] = Slot()
-        self._results[result_id] = slot
         fetched: list[Tensor] = []
 
         def work(*results: list[Tensor]) -> RunSummary:
             graph = self._graph(key)
             if targets:
-                self._stateful.add(key)
+                self._graphs[key].is_stateful = True
             values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             for (name, value), tensors in zip(earlier.items(), results, strict=True):
                 values[name] = _member(tensors, value.index)
@@ -400,27 +429,26 @@ class Child:
             fetched.extend(found)
             return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
 
-        job = Job(work, *needs)
-        # After the summary was sent: the command accepts a tensor only as the summary describes it.
-        job.settle = lambda error: slot.put(fetched) if error is None else slot.fail(error)
+        job = Job(work, *[self._result(value.result_id) for value in earlier.values()], tensors=fetched)
+        self._results[result_id] = job
         return job
 
-    @request("taking over tensors", items="tensors")
+    @request("taking over tensors", "tensors")
     def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
         """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run.
 
         Requests that are sent after this one find them, also before it is answered.
         """
-        slot = self._results[result_id] = Slot()
-        slot.put(list(tensors))
-        return Job(lambda: None)
+        job = self._results[result_id] = Job(lambda: None, tensors=tensors)
+        job.end()
+        return job
 
-    @request("handing over a result", result="result_id")
-    def tensor(self, result_id: str, index: int) -> Job[Tensor]:
-        """Returns the tensor that the run `result_id` returned for its fetch `index`."""
-        return Job(lambda found: _member(found, index), self._result(result_id))
+    @request("handing over a result")
+    def tensor(self, result: str, index: int) -> Job[Tensor]:
+        """Returns the tensor that the run `result` returned for its fetch `index`."""
+        return Job(lambda found: _member(found, index), self._result(result))
 
-    @request("comparing results", items="pairs")
+    @request("comparing results", "pairs")
     def compare(
         self,
         result_a: str,
@@ -437,23 +465,23 @@ class Child:
 
         return Job(work, self._result(result_a), self._result(result_b))
 
-    @request("measuring a result", result="result_id")
-    def statistics(self, result_id: str) -> Job[list[Statistics]]:
-        """Returns the statistics of each tensor of the result `result_id`, in the order of its fetches."""
-        return Job(lambda found: list(map(statistics, found)), self._result(result_id))
+    @request("measuring a result")
+    def statistics(self, result: str) -> Job[list[Statistics]]:
+        """Returns the statistics of each tensor of `result`."""
+        return Job(lambda found: list(map(statistics, found)), self._result(result))
 
-    @request("measuring a result", items="places", result="result_id")
-    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
-        """Returns for tensors of `result_id` (index, axis) 1 for each channel with an element above zero, else 0."""
+    @request("measuring a result", "places")
+    def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
+        """Returns for tensors of `result` (index, axis) 1 for each channel with an element above zero, else 0."""
         return Job(
             lambda found: [positive_channels(_member(found, index), axis) for index, axis in places],
-            self._result(result_id),
+            self._result(result),
         )
 
-    @request("freeing a result", result="result_id")
-    def drop(self, result_id: str) -> Job[None]:
-        """Frees the result `result_id`, once all earlier requests for it are answered."""
-        self._results.pop(result_id, None)
+    @request("freeing a result")
+    def drop(self, result: str) -> Job[None]:
+        """Frees `result`, once all earlier requests for it are answered."""
+        self._results.pop(result, None)
         return Job(lambda: None)
 
     @request("listing devices")
@@ -461,29 +489,32 @@ class Child:
         """Returns the devices that TensorFlow sees."""
 
         def work() -> list[Device]:
-            self._graphs[""] = self._runtime.get().load(b"", "", SessionOptions(cpu_only=self._cpu_only))
+            graph = cast("TensorFlowGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
             try:
-                return self._tensorflow_graph("").devices()
+                return graph.devices()
             finally:
-                self._close("")
+                graph.close()
 
         return Job(work)
 
     @request("making gradients", is_large=True)
-    def derive(self, data: Bytes, wanted: Derivation) -> Job[Backward]:
+    def derive(self, data: bytes, wanted: Derivation) -> Job[Backward]:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
-        return Job(lambda: self._python().derive(data, wanted))
+        from gdsurgeon.runtime.python_tf import derive
+
+        return Job(lambda: derive(self._package(), data, wanted))
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
         """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'."""
-        return Job(lambda: self._python().call_signatures(folder, calls))
+        from gdsurgeon.runtime.python_tf import call_signatures
 
-    @request()
+        return Job(lambda: call_signatures(self._package(), folder, calls))
+
+    @request("starting")
     def info(self) -> Job[Info]:
         """Returns the runtime, and TensorFlow's version."""
-        runtime = self._runtime
-        return Job(lambda: Info(runtime.get().name, runtime.get().version, self._not_locked_in))
+        return Job(lambda: Info(self.runtime.name, self.runtime.version, self._not_locked_in))
 
 
 def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:
@@ -508,6 +539,7 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
         pass
     threading.stack_size(_STACK_BYTES)
     import gdsurgeon.runtime.capi  # noqa: F401  # later, its compiled form could not be stored
+    from gdsurgeon.runtime.lockdown import Opening, lock_in
 
     left = Opening(*opening, libraries=op_libraries, reads=reads)
     if (runtime or "").startswith("openvino"):  # it only reads graphs from files
@@ -539,9 +571,9 @@ def open_runtime(name: str | None = None) -> Runtime:
     """
     wanted = name or os.environ.get(VARIABLE) or "auto"
     if wanted in ("python", "loader"):
-        from gdsurgeon.runtime.python_tf import LoaderRuntime, PythonRuntime
+        from gdsurgeon.runtime.python_tf import open_python
 
-        return PythonRuntime() if wanted == "python" else LoaderRuntime()
+        return open_python(wanted)
     folder = name if name and os.path.isabs(name) else ""
     if not folder and wanted not in ("auto", "capi"):
         from gdsurgeon.runtime.packages import MODULES
@@ -552,8 +584,7 @@ def open_runtime(name: str | None = None) -> Runtime:
         from gdsurgeon.runtime.engines import open_engine
 
         return open_engine(engine, place)
-    from gdsurgeon.runtime.capi import open_capi
-    from gdsurgeon.runtime.library import LibraryUnusable
+    from gdsurgeon.runtime.capi import LibraryUnusable, open_capi
 
     try:
         return open_capi(folder)
@@ -567,8 +598,6 @@ def open_runtime(name: str | None = None) -> Runtime:
 def _mapped(descriptor: int) -> memoryview | bytes:
     """Returns the content of a file, writable in memory (as the C API requires) and not read before use.
 
-    Closes `descriptor`.
-
     Raises:
         BadRequest: the file cannot be read.
     """
@@ -580,8 +609,19 @@ def _mapped(descriptor: int) -> memoryview | bytes:
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     except OSError as error:
         raise BadRequest(f"cannot read the file: {error.strerror or error}", "unreadable") from error
-    finally:
-        os.close(descriptor)
+
+
+def _spare_memory() -> None:
+    """Makes the C library return freed memory to the system, rather than keep it for later as `environment` asks for.
+
+    A graph takes a quarter less memory then, and leaves room for the next, but TensorFlow runs more slowly.
+    """
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        for option in (-1, -2, -3):  # M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
+            library.mallopt(option, _MAPPED_ALONE)
 
 
 def _member(tensors: Sequence[Tensor], index: int) -> Tensor:

@@ -32,7 +32,7 @@ from gdsurgeon.view.verdict import verdict_summary
 
 X = Tensor(1, (1, 4), bytes(16))
 UNLOCKED = client._BOOT.replace(
-    "main(", "import gdsurgeon.runtime.worker as w; w.lock_in = lambda _: {missing}\nmain(", 1
+    "main(", "import gdsurgeon.runtime.lockdown as l; l.lock_in = lambda _: {missing}\nmain(", 1
 )
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")

@@ -32,26 +32,25 @@ from gdsurgeon.runtime.base import (
     NoGradient,
     Operation,
     Served,
-    SessionOptions,
     SignatureCall,
     TensorSpec,
 )
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison, Statistics
-from gdsurgeon.runtime.encoding import BadMessage, Bytes
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
-    BEGUN_TYPES,
     REFUSED,
-    REFUSED_TYPES,
+    BadMessage,
     Channel,
     Info,
     OutputInfo,
     Result,
     RunSummary,
-    packed,
+    pack,
+    pack_request,
+    unpack,
 )
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.runtime.worker import Child
@@ -62,8 +61,8 @@ BIG = Tensor(FLOAT32, (2, SMALL), bytes(8 * SMALL))
 TEXTS = Tensor(STRING, (3,), [b"", b"\xff\0", b"x" * SMALL])
 
 
-def sent(number: int, kind: str, types: Any, *values: object) -> bytes:
-    return b"".join(packed(number, kind, types, values))
+def sent(number: int, kind: str, value: object) -> bytes:
+    return b"".join(pack(number, kind, value))
 
 
 # --- what is sent arrives ----------------------------------------------------------------------------------
@@ -77,22 +76,19 @@ def sent(number: int, kind: str, types: Any, *values: object) -> bytes:
         (bool, True),
         (str, "é\0\udc80"),
         (bytes, bytes(range(256)) * 100),
-        (Bytes | None, None),
-        (Bytes | None, b"data"),
+        (bytes | None, None),
+        (bytes | None, b"data"),
         (None | tuple[int, ...], (1, 2)),
+        (dict[str, int], {"a": 1, "": 2}),
         (list[str], []),
         (list[str], [f"node_{number}" for number in range(5000)]),
         (tuple[tuple[int, ...] | None, ...], (None, (), (1, -1), None)),
-        (dict[str, Tensor | Result], {}),
         (list[Operation], [Operation("a", "NoOp", 0), Operation("b" * 9999, "Add", 1)]),
         (list[TensorSpec], [TensorSpec(1, None), TensorSpec(7, ()), TensorSpec(1, (-1, 3))]),
-        (SessionOptions | None, SessionOptions(optimize=True)),
         (RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.5, b"trace")),
         (list[Comparison], [Comparison(False, True, None, inf, 0.0, 1, 2, None, False, 3.0, 0.5)]),
         (list[Statistics], [Statistics(2, 1, 0, None, 3.0)]),
-        (Derivation, Derivation(("y",), ("x", "w:1"), scope="g")),
         (Backward, Backward(b"graph", ("a",), ("x", None), (NoGradient("n", "Op", ""),), calls=("f",))),
-        (ModelFolder, ModelFolder("/there", ["serve"])),
     ],
     ids=lambda each: getattr(each, "__name__", str(each)) if not isinstance(each, (list, str, bytes)) else "",
 )
@@ -106,10 +102,11 @@ def received(kind: Any, value: object) -> Any:
     with near, far:
         for end in (near, far):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        Channel(near).send(packed(1, ANSWER, [kind], [value]))
-        number, name, (found,) = Channel(far).receive(lambda *_: ([kind], 1 << 20))
+        Channel(near).send(pack(1, ANSWER, value))
+        channel = Channel(far)
+        number, name, size = channel.receive()
         assert (number, name) == (1, ANSWER)
-        return found
+        return unpack(kind, size, channel.take, 1 << 20)
 
 
 @pytest.mark.parametrize("tensors", [[], [X], [TEXTS, BIG, X, Tensor(FLOAT32, (0, 3), b""), TEXTS, BIG]])
@@ -124,27 +121,14 @@ def test_every_dtype_arrives(number: int) -> None:
     assert received(Tensor, Tensor(number, (1,), data)).tobytes() == data
 
 
-def test_calls_with_tensors_arrive() -> None:
-    (found,) = received(list[SignatureCall], [SignatureCall("serve", {"x": X})])
-    assert found.key == "serve" and found.inputs["x"].tobytes() == X.tobytes()
-    found = received(dict[str, Tensor | Result], {"a": Result("r", 3), "x": X, "b": Result("s", 0)})
-    assert list(found) == ["a", "x", "b"] and found["b"] == Result("s", 0)
-    assert found["x"].tobytes() == X.tobytes()
-
-
-def test_large_data_is_not_copied() -> None:
-    data = memoryview(bytearray(1 << 20))
-    assert packed(1, "load", [Bytes], [data])[-1].obj is data.obj
-    assert packed(1, "put", [list[Tensor]], [[Tensor(FLOAT32, (1 << 18,), data)]])[-1].obj is data.obj
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [(int, "1"), (int, 1 << 63), (float, float("nan")), (str, b"x"), (list[str], [1]), (Tensor, Result("r", 0))],
-)
-def test_a_value_of_the_wrong_type_is_not_sent(kind: Any, value: object) -> None:
-    with pytest.raises((TypeError, ValueError, OverflowError, AttributeError)):
-        packed(1, ANSWER, [kind], [value])
+def test_requests_with_tensors_arrive() -> None:
+    call, feeds = SignatureCall("serve", {"x": X}), {"a": Result("r", 3), "x": TEXTS}
+    message = b"".join(pack_request(1, "run", {"calls": [call], "feeds": feeds, "wanted": Derivation(("y",), ("x",))}))
+    found = pickle.loads(message[HEAD.size :])
+    assert HEAD.unpack(message[: HEAD.size]) == (len(message) - HEAD.size, 1, b"run".ljust(20, b"\0"))
+    assert found["calls"][0].inputs["x"].tobytes() == X.tobytes()
+    assert found["feeds"]["a"] == Result("r", 3) and found["feeds"]["x"].data == TEXTS.data
+    assert found["wanted"] == Derivation(("y",), ("x",))
 
 
 # --- a hostile worker --------------------------------------------------------------------------------------
@@ -183,35 +167,34 @@ def fetched(worker: Attacked) -> Pending[Any]:
     return worker.tensor("r", 0)
 
 
-ASKED: dict[str, tuple[Ask, Any, object]] = {
-    # the request, the type of its answer, a right answer
-    "info": (lambda w: w.info(), Info, Info("capi", "2.21.0")),
-    "signature": (lambda w: w.signature("g", ["a", "b"]), list[TensorSpec], [TensorSpec(1, (2,)), TensorSpec(7, None)]),
-    "operations": (lambda w: w.operations("g"), list[Operation], [Operation("a", "NoOp", 0)]),
-    "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
+ASKED: dict[str, tuple[Ask, object]] = {
+    # the request, a right answer
+    "info": (lambda w: w.info(), Info("capi", "2.21.0")),
+    "signature": (lambda w: w.signature("g", ["a", "b"]), [TensorSpec(1, (2,)), TensorSpec(7, None)]),
+    "operations": (lambda w: w.operations("g"), [Operation("a", "NoOp", 0)]),
+    "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
     "compare": (
         lambda w: w.compare("r", "s", [(0, 0)]),
-        list[Comparison],
         [Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)],
     ),
-    "tensor": (fetched, Tensor, X),
-    "derive": (lambda w: w.derive(b"", Derivation(("y",), ("x",))), Backward, Backward(b"g", ("a",), ("x", None))),
+    "tensor": (fetched, X),
+    "derive": (lambda w: w.derive(b"", Derivation(("y",), ("x",))), Backward(b"g", ("a",), ("x", None))),
     "call_signatures": (
         lambda w: w.call_signatures(ModelFolder("/m"), [SignatureCall("serve", {})]),
-        Served,
         Served([{"y": X}]),
     ),
-    "unload": (lambda w: w.unload("g"), type(None), None),
+    "unload": (lambda w: w.unload("g"), None),
 }
 NUMBERS = {"tensor": 2}
-BEGINNING = {name: sent(NUMBERS.get(name, 1), BEGUN, BEGUN_TYPES, 7) for name in ASKED}
+BEGINNING = {name: sent(NUMBERS.get(name, 1), BEGUN, 7) for name in ASKED}
 
 
-def answer(name: str, kind: Any = None, value: object = None) -> bytes:
-    """An answer to the request NAME: VALUE, as the type KIND is encoded; or a right one."""
-    if kind is None:
-        _, kind, value = ASKED[name]
-    return BEGINNING[name] + sent(NUMBERS.get(name, 1), ANSWER, [kind], value)
+RIGHT = object()
+
+
+def answer(name: str, value: object = RIGHT) -> bytes:
+    """An answer to the request NAME: VALUE, or a right one."""
+    return BEGINNING[name] + sent(NUMBERS.get(name, 1), ANSWER, ASKED[name][1] if value is RIGHT else value)
 
 
 def raw(text: str, *buffers: bytes, name: str = "run") -> bytes:
@@ -223,59 +206,52 @@ def raw(text: str, *buffers: bytes, name: str = "run") -> bytes:
 HEAD = struct.Struct("=IQ20s")
 INVALID: dict[str, tuple[str, bytes]] = {
     # the request, the answer
-    "a kind that does not exist": ("info", sent(1, "exec", (str,), "import os")),
-    "a request never made": ("info", sent(2, BEGUN, BEGUN_TYPES, 7)),
-    "a refusal of a request never made": ("info", sent(9, REFUSED, REFUSED_TYPES, "other", "", "no")),
+    "a kind that does not exist": ("info", sent(1, "exec", "import os")),
+    "a request never made": ("info", sent(2, BEGUN, 7)),
+    "a refusal of a request never made": ("info", sent(9, REFUSED, ["other", "", "no"])),
     "begun twice": ("info", BEGINNING["info"] * 2),
     "answered before it has begun": ("info", answer("info")[len(BEGINNING["info"]) :]),
-    "answered twice": ("tensor", BEGINNING["info"] + sent(1, ANSWER, [type(None)], None) * 2),
+    "answered twice": ("tensor", BEGINNING["info"] + sent(1, ANSWER, None) * 2),
     "a head beyond the limit": ("info", HEAD.pack((1 << 32) - 1, 1, b"begun")),
-    "no JSON": ("run", raw("[[[[1,[2],8]],0.1,null]")),
+    "no JSON": ("run", raw("[[[1,[2],8]],0.1,null")),
     "JSON of another form": ("run", raw('{"outputs":[]}')),
     "more JSON than the request can return": ("run", raw("[" + " " * (1 << 20) + "]")),
     "a kind that is no text": ("info", HEAD.pack(0, 1, b"\xff" * 20)),
-    "no values": ("info", BEGINNING["info"] + sent(1, ANSWER, ())),
-    "values after the answer": (
-        "info",
-        sent(1, BEGUN, BEGUN_TYPES, 7) + sent(1, ANSWER, [Info, int], Info("capi", "2"), 0),
-    ),
-    "fields that a record has not": ("info", raw('[["capi","2","",0]]', name="info")),
+    "no values": ("info", BEGINNING["info"] + sent(1, ANSWER, None)),
+    "a refusal with no reason": ("info", sent(1, REFUSED, ["other", ""])),
+    "fields that a record has not": ("info", raw('["capi","2","",0]', name="info")),
     "a pickle": ("info", pickle.dumps(Info("capi", "2"), 5)),
-    "a text that is not UTF-8": ("info", raw('[["capi\udcff","2",""]]', name="info")),
-    "too few items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)])),
-    "too many items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)] * 3)),
+    "a text that is not UTF-8": ("info", raw('["capi\udcff","2",""]', name="info")),
+    "too few items": ("signature", answer("signature", [TensorSpec(1, None)])),
+    "too many items": ("signature", answer("signature", [TensorSpec(1, None)] * 3)),
     "more bytes than the request can return": (
         "signature",
-        answer("signature", list[TensorSpec], [TensorSpec(1, (1,) * 30_000)] * 2),
+        answer("signature", [TensorSpec(1, (1,) * 30_000)] * 2),
     ),
-    "a huge number": ("run", raw(f"[[[[1,[2],{1 << 63}]],0.1,null]]")),
-    "a huge buffer": ("call_signatures", raw(f'[[[[["y",[7,[1],[{1 << 62}]]]]],"","",""]]', name="call_signatures")),
+    "a huge number": ("run", raw(f"[[[1,[2],{1 << 63}]],0.1,null]")),
+    "a huge buffer": ("call_signatures", raw(f'[[{{"y":[7,[1],[{1 << 62}]]}}],"","",""]', name="call_signatures")),
     "sizes that do not fit the tensor": (
         "call_signatures",
-        raw('[[[[["y",[7,[2],[1]]]]],"","",""]]', b"a", name="call_signatures"),
+        raw('[[{"y":[7,[2],[1]]}],"","",""]', b"a", name="call_signatures"),
     ),
-    "a negative size": ("call_signatures", raw('[[[[["y",[7,[1],[-1]]]]],"","",""]]', name="call_signatures")),
-    "fetches that are missing": ("run", raw("[[[],0.1,null]]")),
-    "an unknown dtype": ("run", raw("[[[[99,[],0]],0.1,null]]")),
-    "a dtype without a value": ("run", raw(f"[[[[{RESOURCE},[],0]],0.1,null]]")),
-    "a negative dimension": ("run", raw("[[[[1,[-1,-2],8]],0.1,null]]")),
-    "too many dimensions": ("run", raw(f"[[[[1,{[1] * 300},4]],0.1,null]]")),
-    "bytes that do not fit the shape": ("run", raw("[[[[1,[2],12]],0.1,null]]")),
-    "negative bytes": ("run", raw(f"[[[[{STRING},[2],-1]],0.1,null]]")),
-    "a number that is NaN": ("run", raw("[[[[1,[2],8]],NaN,null]]")),
-    "a text for a number": ("run", raw('[[[[1,[2],"8"]],0.1,null]]')),
-    "a trace that was not asked for": ("run", answer("run", RunSummary, RunSummary([OutputInfo(1, (), 4)], 0.1, b""))),
+    "a negative size": ("call_signatures", raw('[[{"y":[7,[1],[-1]]}],"","",""]', name="call_signatures")),
+    "fetches that are missing": ("run", raw("[[],0.1,null]")),
+    "an unknown dtype": ("run", raw("[[[99,[],0]],0.1,null]")),
+    "a dtype without a value": ("run", raw(f"[[[{RESOURCE},[],0]],0.1,null]")),
+    "a negative dimension": ("run", raw("[[[1,[-1,-2],8]],0.1,null]")),
+    "too many dimensions": ("run", raw(f"[[[1,{[1] * 300},4]],0.1,null]")),
+    "bytes that do not fit the shape": ("run", raw("[[[1,[2],12]],0.1,null]")),
+    "negative bytes": ("run", raw(f"[[[{STRING},[2],-1]],0.1,null]")),
+    "a number that is NaN": ("run", raw("[[[1,[2],8]],NaN,null]")),
+    "a text for a number": ("run", raw('[[[1,[2],"8"]],0.1,null]')),
+    "a trace that was not asked for": ("run", answer("run", RunSummary([OutputInfo(1, (), 4)], 0.1, b""))),
     "a truth value of 2": ("compare", answer("compare").replace(b"true,true", b"2,true   ")),
-    "a tensor of another dtype": ("tensor", answer("tensor", Tensor, Tensor(3, (2,), bytes(8)))),
-    "a tensor of another shape": ("tensor", answer("tensor", Tensor, Tensor(FLOAT32, (2, 1), bytes(8)))),
-    "strings for numbers": ("tensor", answer("tensor", Tensor, Tensor(STRING, (2,), [b"a", b"b"]))),
+    "a tensor of another dtype": ("tensor", answer("tensor", Tensor(3, (2,), bytes(8)))),
+    "a tensor of another shape": ("tensor", answer("tensor", Tensor(FLOAT32, (2, 1), bytes(8)))),
+    "strings for numbers": ("tensor", answer("tensor", Tensor(STRING, (2,), [b"a", b"b"]))),
     "a tensor that is too large": (
         "tensor",
-        answer("tensor", Tensor, Tensor(FLOAT32, (1 << 16,), bytes(1 << 18))),
-    ),
-    "a key given twice": (
-        "call_signatures",
-        answer("call_signatures", tuple[list[list[tuple[str, Tensor]]], str, str], ([[("y", X), ("y", X)]], "", "")),
+        answer("tensor", Tensor(FLOAT32, (1 << 16,), bytes(1 << 18))),
     ),
 }
 
@@ -295,7 +271,7 @@ def test_an_invalid_answer_ends_the_worker(what: str) -> None:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_right_answer_is_accepted(name: str) -> None:
-    ask, _, right = ASKED[name]
+    ask, right = ASKED[name]
     found = result_of(ask, answer(name))
     assert found == right or (found.tobytes() if name == "tensor" else found.outputs[0]["y"].tobytes()) == X.tobytes()
 
@@ -311,9 +287,7 @@ def test_a_tensor_is_not_accepted_before_the_run_that_returns_it() -> None:
         worker.run("g", "r", {}, ["y"])
         return worker.tensor("r", 0)
 
-    ran = sent(1, BEGUN, BEGUN_TYPES, 7) + sent(
-        1, ANSWER, [RunSummary], RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)
-    )
+    ran = sent(1, BEGUN, 7) + sent(1, ANSWER, RunSummary([OutputInfo(1, (2,), 8)], 0.1, None))
     assert result_of(ask, ran + answer("tensor")).tobytes() == X.tobytes()
     bad_message(ask, answer("tensor") + ran)
 
@@ -347,16 +321,12 @@ def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
     elif way == 4:  # a pickle: plain, framed as small columns, as a text
         load = source.choice(payloads)
         framed = HEAD.pack(len(load), 1, ANSWER.encode()) + load
-        return source.choice(
-            [load, framed, bytes(BEGINNING[name]) + framed, answer("info", str, load.decode("latin-1"))]
-        )
+        return source.choice([load, framed, bytes(BEGINNING[name]) + framed, answer("info", load.decode("latin-1"))])
     elif way == 5:  # more than the message may have
-        kind = source.choice([list[int], list[float], list[str], bytes])
-        value = source.choice(payloads) * 99 if kind is bytes else [kind.__args__[0](1)] * source.randrange(9999)
-        return answer(name, kind, value)
+        return answer(name, source.choice([source.choice(payloads) * 99, [source.choice([1, 1.0, "1"])] * 9999]))
     elif way == 6:  # nested deeply
         depth = source.randrange(1, 20_000)
-        return source.choice([b"[" * depth, answer(name, str, '{"a":' * depth), b"(" * depth + b"t" * depth + b"."])
+        return source.choice([b"[" * depth, answer(name, '{"a":' * depth), b"(" * depth + b"t" * depth + b"."])
     else:  # the answer to something else
         other = source.choice(sorted(ASKED))
         return answer(other) + answer(source.choice(sorted(ASKED)))
@@ -432,7 +402,7 @@ def test_memory_is_taken_as_data_arrives_and_no_more_than_the_budget(monkeypatch
     monkeypatch.setenv(MEMORY, "4096")
     for size, failure in ((3 << 30, "crashed"), (5 << 30, "bad-message")):
         with little_memory(), pytest.raises(ValidationError) as caught:
-            result_of(ASKED["derive"][0], raw(f"[[{size},[],[],[],true,[]]]", bytes(1000), name="derive"))
+            result_of(ASKED["derive"][0], raw(f"[{size},[],[],[],true,[]]", bytes(1000), name="derive"))
         assert caught.value.code == failure
 
 
@@ -440,7 +410,7 @@ def test_memory_is_taken_as_data_arrives_and_no_more_than_the_budget(monkeypatch
 def test_the_worker_takes_requests_alone(name: str) -> None:
     near, far = socket.socketpair()
     with near, far:
-        near.sendall(sent(1, name, ()))
+        near.sendall(b"".join(pack_request(1, name, {})))
         with pytest.raises(BadMessage):
             Child(Channel(far, most_descriptors=1), True).serve()
 
@@ -449,8 +419,7 @@ def test_the_worker_takes_requests_alone(name: str) -> None:
 def test_the_worker_takes_one_descriptor_where_a_file_is_meant(name: str, pieces: int) -> None:
     """A request to load brings one, and other requests bring none."""
     near, far = socket.socketpair()
-    types: list[Any] = [str, Bytes | None, str, SessionOptions | None]
-    data = sent(1, name, types[: 1 if name == "unload" else 4], *["g", None, "", None][: 1 if name == "unload" else 4])
+    data = b"".join(pack_request(1, name, {"key": "g"}))
     with near, far:
         for piece in (data[:9], data[9:]):
             socket.send_fds(near, [piece], [0] * (2 if name == "load" and pieces == 1 else 1))

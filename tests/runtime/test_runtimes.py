@@ -12,6 +12,7 @@ import pytest
 from support import graphs
 from support.graphs import const, graph_bytes, node, placeholder
 from support.patience import LONG_ENOUGH
+from support.workers import loading
 
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
@@ -206,14 +207,15 @@ def test_whose_sessions_see_a_gpu(device: str, expected: list[bool]) -> None:
     seen: list[bool] = []
 
     class Spy:
-        def load(self, _data: bytes, _device: str, options: SessionOptions) -> None:
+        def load(self, _data: bytes, _device: str, options: SessionOptions) -> object:
             seen.append(options.cpu_only)
+            return None
 
     child = Child(Channel(socket.socketpair()[0]), Worker(device)._cpu_only)
-    child._runtime.put(Spy())  # type: ignore[arg-type]
+    child.runtime = Spy()  # type: ignore[assignment]
     for cpu_only in (True, False, None):
         options = None if cpu_only is None else SessionOptions(cpu_only=cpu_only)
-        child.load("g", data=b"", options=options).work()
+        loading(child, "g", b"", options).work()
         child._graphs.clear()
     assert seen == expected
 
@@ -299,9 +301,9 @@ def test_queue_of_two_types_keeps_its_strings(worker: Worker) -> None:
 
 def test_element_sizes_are_tensorflows() -> None:
     script = """
-from gdsurgeon.runtime.library import load
+from gdsurgeon.runtime.capi import load_installed
 from gdsurgeon.ops.dtypes import DTYPES
-library = load()
+library = load_installed()
 print([n for n, d in DTYPES.items() if d.size and library.TF_DataTypeSize(n) != d.size])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

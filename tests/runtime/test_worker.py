@@ -17,6 +17,7 @@ import pytest
 from support import graphs, workers
 from support.paths import ROOT, TESTS
 from support.patience import LONG_ENOUGH, begun, gone, until
+from support.workers import loading
 
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.resources import MEMORY
@@ -335,21 +336,25 @@ def test_only_one_large_graph_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
     class Spy:
         def load(self, data: bytes, *_: object) -> Graph:
-            return Graph(data)
+            return Graph(bytes(data))
 
     monkeypatch.setattr(worker_module, "memory_budget", lambda: 1300)
     child = worker_module.Child(Channel(socket.socketpair()[0]), True)
-    child._runtime.put(Spy())  # type: ignore[arg-type]
+    child.runtime = Spy()  # type: ignore[assignment]
+
+    def in_memory(child: worker_module.Child) -> set[str]:
+        return {key for key, file in child._graphs.items() if file.loaded is not None}
+
     small, one, two = b"small", b"1" * 101, b"2" * 102
     for key, data in (("small", small), ("one", one), ("two", two)):
-        child.load(key, data).work()
-    assert child._graphs.keys() == {"small", "two"}
+        loading(child, key, data).work()
+    assert in_memory(child) == {"small", "two"}
     child.run("one", "r", {}, []).work()
     child.run("small", "r", {}, []).work()
-    assert child._graphs.keys() == {"small", "one"} and loaded == [small, one, two, one]
+    assert in_memory(child) == {"small", "one"} and loaded == [small, one, two, one]
     child.run("one", "r", {}, [], ["init"]).work()
     child.run("two", "r", {}, []).work()
-    assert child._graphs.keys() == {"small", "one", "two"}
+    assert in_memory(child) == {"small", "one", "two"}
     child.unload("one").work()
     with pytest.raises(BadRequest):
         child.run("one", "r", {}, []).work()

@@ -66,9 +66,8 @@ class Importer:
 
 def _serve() -> None:
     from gdsurgeon.runtime.base import SessionOptions
-    from gdsurgeon.runtime.capi import CApiGraph
+    from gdsurgeon.runtime.capi import CApiGraph, load_installed
     from gdsurgeon.runtime.failures import TensorFlowError
-    from gdsurgeon.runtime.library import load
 
     class Imported(CApiGraph):
         """A graph without a session, which takes longer to open than the graph to import."""
@@ -76,7 +75,7 @@ def _serve() -> None:
         def _open_session(self, options: SessionOptions) -> int:
             return 0
 
-    library = load()
+    library = load_installed()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what TensorFlow prints is no answer
     while head := sys.stdin.buffer.read(4):

@@ -16,16 +16,15 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int, c_void_p
+from ctypes import c_char_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gdsurgeon.runtime import library
+from gdsurgeon.runtime import capi
 from gdsurgeon.runtime.base import SessionOptions
-from gdsurgeon.runtime.capi import CApiGraph
-from gdsurgeon.runtime.library import TFBuffer
+from gdsurgeon.runtime.capi import CApiGraph, TFBuffer
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.wire.protos import MetaGraphDef
 from support.aside import ran_aside
@@ -59,17 +58,15 @@ class _Session(CApiGraph):
     """What TF_LoadSessionFromSavedModel loads, as servers and other languages do."""
 
     def __init__(self, folder: str) -> None:
-        library._FUNCTIONS["TF_LoadSessionFromSavedModel"] = (
-            c_void_p,
-            [c_void_p, POINTER(TFBuffer), c_char_p, POINTER(c_char_p), c_int, c_void_p, POINTER(TFBuffer), c_void_p],
-        )
-        api = self._library = library.load()
+        capi.FUNCTIONS += "TF_LoadSessionFromSavedModel pppspippp\n"
+        api = self._library = capi.load_installed()
         self._session, self._graph = None, api.TF_NewGraph()
         config, options, meta = SessionOptions().config_proto(), api.TF_NewSessionOptions(), api.TF_NewBuffer()
         api.check(api.TF_SetConfig, options, config, len(config))
         load, tags = api.TF_LoadSessionFromSavedModel, (c_char_p * 1)(b"serve")
         self._session = api.check(load, options, None, os.fsencode(folder), tags, 1, self._graph, meta)
-        self.meta = MetaGraphDef.FromString(ctypes.string_at(meta.contents.data, meta.contents.length))
+        written = TFBuffer.from_address(meta)
+        self.meta = MetaGraphDef.FromString(ctypes.string_at(written.data, written.length))
 
 
 def by_c_api(tf: Any, path: str, key: str, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.process import unnamed_file
+from gdsurgeon.runtime.worker import Child, Job
 from support.paths import MODELS
 
 MOST_USES = 500
@@ -78,6 +81,14 @@ class LentWorker(Worker):
         self.given_back = next(_COUNT)
         for worker in sorted(_idle(), key=lambda worker: worker.given_back)[:-MOST_IDLE]:
             Worker.close(worker)
+
+
+def loading(child: Child, key: str, data: bytes, options: SessionOptions | None = None) -> Job[None]:
+    """The work of the request to load DATA, which is not done yet."""
+    descriptor = unnamed_file()
+    os.write(descriptor, data)
+    child._channel._descriptors.append(descriptor)
+    return child.load(key, options=options)
 
 
 def is_large(worker: Worker) -> bool:
