@@ -94,7 +94,8 @@ class Job(Generic[T]):
         self._error: BaseException | None = None
 
     def end(self, error: BaseException | None = None) -> None:
-        """Makes `wait` return, or raise `error`."""
+        """Makes `wait` return, or raise `error`, and frees the feeds and earlier results that the work reads."""
+        del self.work, self.needs
         self._error = error
         self._ended.set()
 
@@ -439,9 +440,9 @@ class Child:
 
         Requests that are sent after this one find them, also before it is answered.
         """
-        job = self._results[result_id] = Job(lambda: None, tensors=tensors)
-        job.end()
-        return job
+        held = self._results[result_id] = Job(lambda: None, tensors=tensors)
+        held.end()
+        return Job(lambda: None)
 
     @request("handing over a result")
     def tensor(self, result: str, index: int) -> Job[Tensor]:
