@@ -21,14 +21,6 @@ class Device(NamedTuple):
     memory_bytes: int
 
 
-class Operation(NamedTuple):
-    """A node as TensorFlow loaded it."""
-
-    name: str
-    type: str
-    n_outputs: int
-
-
 class TensorSpec(NamedTuple):
     """The DataType number of a tensor (of a reference: of its value), and its inferred shape.
 

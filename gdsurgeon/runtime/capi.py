@@ -27,7 +27,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import FULL_TRACE, Device, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.protocol import Bytes
@@ -77,7 +77,6 @@ FUNCTIONS = """
     TF_GraphOperationByName pps
     TF_GraphNextOperation ppp
     TF_OperationName sp
-    TF_OperationOpType sp
     TF_OperationNumOutputs ip
     TF_OperationOutputType io
     TF_GraphGetTensorNumDims ipop
@@ -313,15 +312,11 @@ class CApiGraph(TensorFlowGraph):
         if graph:
             library.TF_DeleteGraph(graph)
 
-    def operations(self) -> Iterator[Operation]:
-        library = self._library
-        position = c_size_t(0)
+    def nodes(self) -> Iterator[tuple[str, int]]:
+        library, position = self._library, c_size_t(0)
         while node := library.TF_GraphNextOperation(self._graph, ctypes.byref(position)):
-            yield Operation(
-                library.TF_OperationName(node).decode("utf-8", "surrogateescape"),
-                library.TF_OperationOpType(node).decode("utf-8", "surrogateescape"),
-                library.TF_OperationNumOutputs(node),
-            )
+            name = library.TF_OperationName(node).decode("utf-8", "surrogateescape")
+            yield name, library.TF_OperationNumOutputs(node)
 
     def devices(self) -> list[Device]:
         library = self._library

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
@@ -71,8 +71,12 @@ class TensorFlowGraph(LoadedGraph):
         """Returns the devices that the session sees."""
 
     @abstractmethod
-    def operations(self) -> Iterator[Operation]:
-        """Yields all nodes, in the order in which TensorFlow keeps them."""
+    def nodes(self) -> Iterator[tuple[str, int]]:
+        """Yields name and number of outputs of all nodes, in the order in which TensorFlow keeps them."""
+
+    def signatures(self) -> dict[str, list[TensorSpec]]:
+        """Returns dtype and shape of every output of every node."""
+        return {name: [self._signature((name, index)) for index in range(count)] for name, count in self.nodes()}
 
     def signature(self, names: Sequence[str]) -> list[TensorSpec]:
         """Returns dtype and shape of the tensors `names` ('node' or 'node:1').

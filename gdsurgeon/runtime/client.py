@@ -61,8 +61,6 @@ _ROOM = 1 << 16
 """Bytes that any answer may have."""
 _ROOM_OF_ITEM = 1 << 12
 """Bytes that each item of an answer adds."""
-_ROOM_OF_BYTE = 4
-"""Bytes that each byte of a graph adds: names and ops of its nodes."""
 _ROOM_OF_TEXT = 16
 """Bytes that each text of a tensor adds: its length as JSON."""
 
@@ -138,7 +136,7 @@ class Pending(Generic[T]):
         """Returns the most bytes that the answer may have; `most` is the memory of the child."""
         if self._request.is_large or self._is_traced:
             return most
-        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self.stage.key, 0)
+        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0)
         for dtype, shape, nbytes in self._tensors():
             room += nbytes + (_ROOM_OF_TEXT * elements(dtype, shape) if dtype == STRING else 0)
         return min(room, most)
@@ -392,7 +390,7 @@ class Worker(Closing):
     reload = _asks(Child.reload)
     unload = _asks(Child.unload)
     signature = _asks(Child.signature)
-    operations = _asks(Child.operations)
+    signatures = _asks(Child.signatures)
     run = _asks(Child.run)
     put = _asks(Child.put)
     tensor = _asks(Child.tensor)
@@ -448,12 +446,12 @@ class Worker(Closing):
         del self._pending[number]
 
     def _time_out(self, wanted: Pending[object], seconds: float) -> None:
-        begun = [p for p in self._pending.values() if p._thread is not None]
-        if wanted in begun:
-            stage = wanted.stage
-        else:  # it waits for a different request: the one before it for the same graph, or any
-            same = [p for p in begun if p.stage.key == wanted.stage.key]
-            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else STARTING
+        begun = [p.stage for p in self._pending.values() if p._thread is not None]
+        # It may wait for a different request: the one before it for the same graph, or any.
+        before = [stage for stage in begun if stage.key == wanted.stage.key] or begun
+        stage = wanted.stage if wanted._thread is not None or self._ready else STARTING
+        if wanted._thread is None and before:
+            stage = before[0]
         doing = stage.called(self.called)
         line = f"{who_runs(self._runtime)} did not finish {doing} within {seconds:g} s"
         kind = UNAVAILABLE if stage == STARTING and not self._op_libraries else FAILED

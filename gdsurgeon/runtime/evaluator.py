@@ -160,11 +160,9 @@ class Differentiator(Closing):
         key = "the graph for its shapes"
         refused = "TensorFlow cannot infer the sizes for a plan"
         self._answer(self._worker.load(key, data=data), refused)
-        operations = self._answer(self._worker.operations(key), refused)
-        names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
-        found = iter(self._answer(self._worker.signature(key, names), refused))
+        found = self._answer(self._worker.signatures(key), refused)
         self._worker.unload(key)
-        return {item.name: [next(found) for _ in range(item.n_outputs)] for item in operations}
+        return found
 
     def _answer(self, pending: Pending[T], refused: str) -> T:
         try:

@@ -20,7 +20,6 @@ from gdsurgeon.runtime.base import (
     Derivation,
     Device,
     ModelFolder,
-    Operation,
     RunResult,
     Served,
     SessionOptions,
@@ -151,9 +150,8 @@ class PythonGraph(TensorFlowGraph):
             with contextlib.suppress(TensorFlowError), _translated(self._tf):
                 session.close()
 
-    def operations(self) -> Iterator[Operation]:
-        for node in self._graph.get_operations():
-            yield Operation(node.name, node.type, len(node.outputs))
+    def nodes(self) -> Iterator[tuple[str, int]]:
+        return ((node.name, len(node.outputs)) for node in self._graph.get_operations())
 
     def devices(self) -> list[Device]:
         with _translated(self._tf):

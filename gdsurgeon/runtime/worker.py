@@ -36,7 +36,6 @@ from gdsurgeon.runtime.base import (
     Derivation,
     Device,
     ModelFolder,
-    Operation,
     Served,
     SessionOptions,
     SignatureCall,
@@ -389,10 +388,10 @@ class Child:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
         return Job(lambda: self._tensorflow_graph(key).signature(names))
 
-    @request("inspecting")
-    def operations(self, key: str) -> Job[list[Operation]]:
-        """Returns name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
-        return Job(lambda: list(self._tensorflow_graph(key).operations()))
+    @request("inspecting", is_large=True)
+    def signatures(self, key: str) -> Job[dict[str, list[TensorSpec]]]:
+        """Returns DataType number and inferred shape of every output of every node."""
+        return Job(lambda: self._tensorflow_graph(key).signatures())
 
     @request("running", "fetches")
     def run(

@@ -30,7 +30,6 @@ from gdsurgeon.runtime.base import (
     Derivation,
     ModelFolder,
     NoGradient,
-    Operation,
     Served,
     SignatureCall,
     TensorSpec,
@@ -83,7 +82,7 @@ def sent(number: int, kind: str, value: object) -> bytes:
         (list[str], []),
         (list[str], [f"node_{number}" for number in range(5000)]),
         (tuple[tuple[int, ...] | None, ...], (None, (), (1, -1), None)),
-        (list[Operation], [Operation("a", "NoOp", 0), Operation("b" * 9999, "Add", 1)]),
+        (dict[str, list[TensorSpec]], {"a": [], "b" * 9999: [TensorSpec(1, None)]}),
         (list[TensorSpec], [TensorSpec(1, None), TensorSpec(7, ()), TensorSpec(1, (-1, 3))]),
         (RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.5, b"trace")),
         (list[Comparison], [Comparison(False, True, None, inf, 0.0, 1, 2, None, False, 3.0, 0.5)]),
@@ -171,7 +170,7 @@ ASKED: dict[str, tuple[Ask, object]] = {
     # the request, a right answer
     "info": (lambda w: w.info(), Info("capi", "2.21.0")),
     "signature": (lambda w: w.signature("g", ["a", "b"]), [TensorSpec(1, (2,)), TensorSpec(7, None)]),
-    "operations": (lambda w: w.operations("g"), [Operation("a", "NoOp", 0)]),
+    "signatures": (lambda w: w.signatures("g"), {"a": [TensorSpec(1, (2,))]}),
     "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
     "compare": (
         lambda w: w.compare("r", "s", [(0, 0)]),

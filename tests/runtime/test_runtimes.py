@@ -108,8 +108,8 @@ def test_signature(worker: Worker) -> None:
     worker.load("g", data=data)
     found = worker.signature("g", ["a", "b:0", "c", "v", "s:2"]).result(WAIT)
     assert found == [(1, (-1, 3)), (7, None), (4, ()), (1, (2,)), (1, (-1, 1))]
-    operations = {tuple(o) for o in worker.operations("g").result(WAIT)}
-    assert ("s", "Split", 3) in operations and len(operations) == 6
+    signatures = worker.signatures("g").result(WAIT)
+    assert signatures["s"] == [(1, (-1, 1))] * 3 and len(signatures) == 6
     for name in ("nobody", "a:1", "a:x", "^a", "a:-1", "", ":0"):
         with pytest.raises(TensorFlowError) as caught:
             worker.signature("g", [name]).result(WAIT)
@@ -120,7 +120,7 @@ def test_old_scalar_placeholders_have_unknown_shape(worker: Worker) -> None:
     worker.load("g", data=placeholder("x", "float32", ()))
     assert worker.signature("g", ["x"]).result(WAIT) == [(1, None)]
     worker.load("g", data=b"").result(WAIT)
-    assert worker.operations("g").result(WAIT) == []
+    assert worker.signatures("g").result(WAIT) == {}
 
 
 def test_fetches_may_repeat_and_be_fed(worker: Worker) -> None:
