@@ -500,16 +500,24 @@ class Child:
     @request("making gradients", is_large=True)
     def derive(self, data: bytes, wanted: Derivation) -> Job[Backward]:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import derive
 
-        return Job(lambda: derive(self._package(), data, wanted))
+        def work() -> Backward:
+            from gdsurgeon.runtime.python_tf import derive  # after TensorFlow was imported
+
+            return derive(self._package(), data, wanted)
+
+        return Job(work)
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
         """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import call_signatures
 
-        return Job(lambda: call_signatures(self._package(), folder, calls))
+        def work() -> Served:
+            from gdsurgeon.runtime.python_tf import call_signatures
+
+            return call_signatures(self._package(), folder, calls)
+
+        return Job(work)
 
     @request("starting")
     def info(self) -> Job[Info]:
