@@ -300,7 +300,7 @@ class Answer:
         Raises:
             GdsurgeonError: `error`, if it is not None.
         """
-        from gdsurgeon.view.summary import findings
+        from gdsurgeon.view.report import findings
 
         code = error.exit_code if error is not None else TO_DO if is_to_do else 0
         if as_json:

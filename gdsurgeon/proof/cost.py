@@ -51,11 +51,6 @@ class Profile(NamedTuple):
     node_seconds: float
     slowest: tuple[NodeTime, ...]
 
-    def as_json(self) -> dict[str, Json]:
-        """Returns the profile for reports."""
-        slowest = [node._asdict() for node in self.slowest]
-        return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
-
 
 def profiles(trial: Trial, runs: Sequence[str]) -> list[Profile]:
     """Returns a profile of each of `runs`, on its feeds in the last sample of `trial`. Raises Refused.

@@ -11,7 +11,7 @@ from math import prod
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.compare.comparison import Comparison, Spelling, difference_text, rewiring_text
 from gdsurgeon.compare.intent import Value
-from gdsurgeon.errors import GdsurgeonError, Json, quoted
+from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
 from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant
@@ -72,16 +72,6 @@ class GraphDifference:
         """The difference as a line."""
         where = f" in the function {quoted(self.where)}" if self.where else ""
         return f"{quoted(self.name)}{where}: {listed(self.what, 3)}{f' ({self.why})' if self.why else ''}"
-
-    def as_json(self) -> dict[str, Json]:
-        """Returns the difference for reports."""
-        return {
-            "function": self.where or None,
-            "name": self.name,
-            "differences": list(self.what),
-            "shown": self.shown or None,
-            "why": self.why or None,
-        }
 
 
 def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDifference]:

@@ -14,7 +14,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.errors import EditError, Json, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -79,20 +79,6 @@ class Guilty(NamedTuple):
     between: tuple[str, ...]
     why: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Json]:
-        """Returns the node for reports."""
-        return {
-            "node": self.node,
-            "op": self.op,
-            "tensor": self.tensor.after,
-            "counterpart": self.tensor.before,
-            "difference": self.text,
-            "max_abs_difference": self.comparison.max_abs,
-            "inputs": [pair.after for pair in self.inputs],
-            "between": list(self.between),
-            "why": list(self.why),
-        }
-
 
 @dataclass
 class Divergence:
@@ -109,10 +95,6 @@ class Divergence:
     compared: int = 0
     left_out: int = 0
     lockstep: bool = False
-
-    def as_json(self) -> dict[str, Json]:
-        """Returns the result for reports."""
-        return {**vars(self), "guilty": [guilty.as_json() for guilty in self.guilty]}
 
 
 class DivergenceSearch:
@@ -372,11 +354,6 @@ class Reduced(NamedTuple):
     mine: str
     theirs: str
     text: str
-
-    def as_json(self) -> dict[str, Json]:
-        """Returns the graph for reports."""
-        tensors = [self.mine, self.theirs]
-        return {"bytes": len(self.data), "nodes": self.nodes, "tensors": tensors, "difference": self.text}
 
 
 def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:

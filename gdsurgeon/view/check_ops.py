@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from gdsurgeon.analysis.queries.compatibility import LackingOp, Place
 from gdsurgeon.errors import LONGEST_NAME, EditError, Json, middle_cut, printable, quoted
 from gdsurgeon.operation.check_ops import CheckedOps
-from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.text import counted, listed
-from gdsurgeon.view.summary import findings
+from gdsurgeon.view.report import findings, to_json
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.elsewhere import EngineOutput, EngineRun
@@ -82,19 +81,11 @@ def _form(output: EngineOutput) -> str:
 def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, Json] | None) -> dict[str, Json]:
     """Returns the whole result as JSON; `helps`: advice by op; `error`: the error of the run, if any."""
     return {
-        "model": checked.graph.source_name,
-        "engine": checked.engine.name,
-        "list_version": checked.engine.version,
-        "nodes": checked.found.nodes,
-        "op_types": checked.found.ops,
+        **to_json(checked, model="graph.source_name", engine="engine.name", list_version="engine.version"),
+        **to_json(checked.found, "nodes", op_types="ops"),
         "lacking": [
-            {
-                "op": each.op,
-                "nodes": each.nodes,
-                "select": each.is_select,
-                "first": [place._asdict() for place in each.first[:10]],
-                "help": helps.get(each.op),
-            }
+            to_json(each, "op", "nodes", select="is_select")
+            | {"first": [place._asdict() for place in each.first[:10]], "help": helps.get(each.op)}
             for each in checked.found.lacking
         ],
         "run": _run_json(checked.run, checked.refusal),
@@ -107,28 +98,11 @@ def _run_json(run: EngineRun | None, refusal: EditError | None) -> dict[str, Jso
     if run is None:
         facts = {"engine": refusal.facts["engine"], "refused": refusal.facts["why"]} if refusal is not None else {}
         return (facts and facts | {"samples": 0, "feeds": {}, "notes": [], "outputs": []}) or None
-    return {
-        "engine": run.called,
-        "refused": None,
-        "samples": run.samples,
-        "feeds": run.feeds,
-        "notes": run.notes,
-        "outputs": [
-            {
-                "name": output.name,
-                "dtype": dtype_name(output.dtype),
-                "shape": list(output.shape),
-                "given_shape": list(output.given_shape),
-                "agrees": output.agrees,
-                "max_abs_difference": _number(output.max_abs),
-                "max_relative_difference": _number(output.relative),
-                "finite": output.max_abs is not None and isfinite(output.max_abs),
-                "reason": output.reason or None,
-            }
-            for output in run.outputs.values()
-        ],
-    }
-
-
-def _number(value: float | None) -> float | None:
-    return value if value is not None and isfinite(value) else None
+    outputs = [
+        to_json(
+            output, "name", "dtype", "shape", "given_shape", "agrees", "reason",
+            max_abs_difference="max_abs", max_relative_difference="relative",
+        ) | {"finite": output.max_abs is not None and isfinite(output.max_abs)}
+        for output in run.outputs.values()
+    ]  # fmt: skip
+    return {"refused": None, **to_json(run, "samples", "feeds", "notes", engine="called"), "outputs": outputs}

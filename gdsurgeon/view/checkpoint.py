@@ -9,6 +9,7 @@ from gdsurgeon.container.checkpoint.slices import spell
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.text import Entry, columns, counted, renaming, size
+from gdsurgeon.view.report import to_json
 
 if TYPE_CHECKING:
     from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, Verified
@@ -28,17 +29,11 @@ def _told(tensor: StoredTensor) -> str:
 
 def as_json(checkpoint: Checkpoint) -> dict[str, Json]:
     """Returns the content of the checkpoint as JSON."""
-    tensors = [_described(checkpoint.tensor(key)) for key in checkpoint.keys]
-    return {"prefix": checkpoint.prefix, "form": checkpoint.form, "tensors": tensors}
-
-
-def _described(tensor: StoredTensor) -> dict[str, Json]:
-    return {
-        "key": tensor.key,
-        "dtype": tensor.dtype.name,
-        "shape": list(tensor.shape),
-        "slices": [spell(part) for part in tensor.slices],
-    }
+    tensors = [
+        to_json(tensor, "key", "shape", dtype="dtype.name") | {"slices": [spell(part) for part in tensor.slices]}
+        for tensor in map(checkpoint.tensor, checkpoint.keys)
+    ]
+    return to_json(checkpoint, "prefix", "form") | {"tensors": tensors}
 
 
 def verified(checkpoint: Checkpoint, found: Verified) -> str:
@@ -50,14 +45,8 @@ def verified(checkpoint: Checkpoint, found: Verified) -> str:
 
 def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
     """Returns the result of the verification as JSON, including the faults."""
-    return {
-        "prefix": checkpoint.prefix,
-        "passed": not found.faults,
-        "tensors": found.tensors,
-        "bytes": found.nbytes,
-        "unused": found.unused,
-        "faults": list(found.faults),
-    }
+    facts = to_json(found, "tensors", "unused", "faults", bytes="nbytes")
+    return {"prefix": checkpoint.prefix, "passed": not found.faults, **facts}
 
 
 def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> tuple[str, list[Entry]]:
@@ -87,19 +76,11 @@ def _entries(outcome: CheckpointOutcome) -> Iterator[Entry]:
 
 def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:
     """Returns the outcome as JSON."""
-    return {
-        "output": outcome.out,
-        "shards": outcome.shards,
-        "written": outcome.written,
-        "renamed": outcome.renamed,
-        "dropped": outcome.dropped,
-        "set": outcome.valued,
-        "object_graph_changed": outcome.followed,
-        "tensors": outcome.compared.tensors,
-        "nothing_to_do": outcome.idle or None,
-        "warnings": outcome.warnings,
-        "seconds": round(outcome.seconds, 3),
-    }
+    found = to_json(
+        outcome, "shards", "written", "renamed", "dropped", "warnings",
+        output="out", set="valued", object_graph_changed="followed", tensors="compared.tensors", nothing_to_do="idle",
+    )  # fmt: skip
+    return found | {"seconds": round(outcome.seconds, 3)}
 
 
 def converted_summary(done: Converted, model: str, *, dry_run: bool) -> tuple[str, list[Entry]]:
@@ -119,13 +100,10 @@ def converted_json(done: Converted, model: str) -> dict[str, Json]:
     """Returns the outcome of the conversion as JSON."""
     return {
         "model": model,
-        "output": done.out,
-        "kind": done.kind,
+        **to_json(done, "kind", "warnings", output="out", nothing_to_do="idle"),
         "from": _form(done.was_text),
         "to": _form(done.is_text),
-        "bytes": {"before": done.before, "after": done.after},
-        "nothing_to_do": done.idle or None,
-        "warnings": done.warnings,
+        "bytes": to_json(done, "before", "after"),
         "seconds": round(done.seconds, 3),
     }
 

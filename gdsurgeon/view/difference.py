@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes, format_element
 from gdsurgeon.analysis.queries.constants import values_of
-from gdsurgeon.analysis.queries.signature import TensorInfo
 from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.changes import WIRING, Change, Detail, EndChange, SignatureChange
@@ -26,6 +25,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.text import counted, first_lines, ops, size
+from gdsurgeon.view.report import to_json
 
 WIDTH = 80
 LONGEST_NAME = 60
@@ -310,7 +310,7 @@ def _differences_json(difference: Difference) -> dict[str, Json]:
 
     return {
         "counts": counts(difference)._asdict(),
-        **{f"{side}s": [{"before": _tensor_json(end.before), "after": _tensor_json(end.after)}
+        **{f"{side}s": [to_json(end, "before", "after")
                         for end in difference.ends if end.side == side] for side in ("input", "output")},
         "signatures": [change._asdict() for change in difference.signatures],
         "around": [item.as_json() for item in difference.around],
@@ -350,10 +350,6 @@ def _differences_json(difference: Difference) -> dict[str, Json]:
 
 def _pair(names: tuple[str, str]) -> dict[str, Json]:
     return {"before": names[0], "after": names[1]}
-
-
-def _tensor_json(info: TensorInfo | None) -> Json:
-    return info.as_json() if info is not None else None
 
 
 def _value_json(change: ValueChange) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
@@ -18,7 +18,7 @@ from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import and_more, columns, counted, listed, ops, size
-from gdsurgeon.view.summary import signature_json
+from gdsurgeon.view.report import to_json
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.checks.nodes import Findings
@@ -208,12 +208,12 @@ def _trouble_lines(troubles: Sequence[tuple[LoadingProblem, str]]) -> Iterator[s
 
 
 def _op_lines(usage: Sequence[OpUsage]) -> Iterator[str]:
-    inner = any(op.inner_nodes for op in usage)
+    inner = any(op.nodes_in_functions for op in usage)
     head = ["op", "nodes", *(["in functions"] if inner else []), ""]
     rows = [head]
     for op in usage:
         known = "" if op.is_known else "a function" if op.is_function else f"unknown in TensorFlow {table_version()}"
-        rows.append([printable(op.op), f"{op.nodes:,}", *([f"{op.inner_nodes:,}"] if inner else []), known])
+        rows.append([printable(op.op), f"{op.nodes:,}", *([f"{op.nodes_in_functions:,}"] if inner else []), known])
     yield "  ops"
     yield from columns(rows, right=range(1, len(head) - 1))
 
@@ -249,15 +249,15 @@ def _function_lines(functions: Sequence[FunctionSummary]) -> Iterator[str]:
     for function in functions:
         inputs, outputs = _arguments(function.inputs), _arguments(function.outputs)
         yield f"    {printable(function.name)}({inputs}) -> ({outputs})"
-        facts = [counted(function.node_count, "node")]
+        facts = [counted(function.nodes, "node")]
         if function.is_stateful:
             facts.append("stateful")
         if not function.is_used:
             facts.append("unused")
         yield f"      {', '.join(facts)}"
         for label, names in (
-            ("called by node", function.node_callers),
-            ("called by function", function.function_callers),
+            ("called by node", function.called_by_nodes),
+            ("called by function", function.called_by_functions),
             ("gradient of", function.gradient_of),
             ("calls", function.calls),
         ):
@@ -312,20 +312,15 @@ def _shortened(text: str) -> str:
 def as_json(inspection: Inspection) -> dict[str, Json]:
     """Returns the result as JSON, without parts that were not requested."""
     graph = inspection.graph
-    out = {
-        "file": graph.source_name,
+    out: dict[str, Json] = {
+        **to_json(graph, file="source_name", bytes="file_bytes", nodes="node_count", producer="store.producer"),
         "format": "text" if graph.text else "binary",
-        "bytes": graph.file_bytes,
-        "nodes": graph.node_count,
-        "producer": graph.store.producer,
         "functions": [function.signature.name for function in graph.functions],
         "variables": inspection.variables,
         **(_serving_json(graph.serving) if graph.serving is not None else {}),
-        **(signature_json(inspection.signature) or {}),
+        **to_json(inspection.signature),
         "ops": op_counts(graph),
-        "faults": inspection.findings.faults,
-        "fault_count": inspection.findings.fault_count,
-        "warnings": inspection.findings.warnings,
+        **to_json(inspection.findings, "faults", "fault_count", "warnings"),
     }
     if inspection.contents is not None:
         out |= _contents_json(inspection.contents)
@@ -334,84 +329,36 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
             for trouble, repair in inspection.troubles
         ]
     if inspection.op_usage is not None:
-        out["op_details"] = [
-            {
-                "op": op.op,
-                "nodes": op.nodes,
-                "nodes_in_functions": op.inner_nodes,
-                "known": op.is_known,
-                "function": op.is_function,
-            }
-            for op in inspection.op_usage
-        ]
+        out["op_details"] = [to_json(op) for op in inspection.op_usage]
     if inspection.sizes is not None:
-        out["constants"] = _sizes_json(inspection.sizes)
+        constants = [to_json(each) | {"loaded_bytes": each.loaded_bytes or None} for each in inspection.sizes.largest]
+        out["constants"] = to_json(inspection.sizes, "count", "bytes") | {"largest": constants}
     if inspection.functions is not None:
-        out["function_details"] = [_function_json(function) for function in inspection.functions]
+        out["function_details"] = [
+            to_json(function) | {side: _arguments_json(getattr(function, side)) for side in ("inputs", "outputs")}
+            for function in inspection.functions
+        ]
     if inspection.strings is not None:
-        out["strings"] = [_strings_json(strings) for strings in inspection.strings]
+        shown = ("node", "function", "attr", "count", "paths", "texts", "binary", "unread_bytes")
+        out["strings"] = [to_json(strings, *shown) for strings in inspection.strings]
     return out
 
 
+def _arguments_json(arguments: Sequence[tuple[str, str]]) -> list[Json]:
+    return [{"name": name, "type": kind} for name, kind in arguments]
+
+
 def _serving_json(serving: Serving) -> dict[str, Json]:
-    signatures: dict[str, Json] = {
-        key: {"inputs": dict(served.inputs), "outputs": dict(served.outputs), "method": served.method}
-        for key, served in serving.called.items()
-    }
-    return {
-        "kind": serving.kind,
-        "signatures": signatures,
-        "checkpoint": serving.checkpoint or None,
-        "restored": len(serving.variables),
-    }
+    signatures = {key: to_json(served, "inputs", "outputs", "method") for key, served in serving.called.items()}
+    found = to_json(serving, "kind", "checkpoint")
+    return found | {"signatures": signatures, "restored": len(serving.variables)}
 
 
 def _contents_json(contents: Contents) -> dict[str, Json]:
-    variables: list[Json] = [
-        {
-            "name": variable.name,
-            "dtype": dtype_name(variable.dtype),
-            "shape": list(variable.shape) if variable.shape is not None else None,
-            "key": variable.key.tensor if variable.key is not None else None,
-            "slice": variable.key.slice or None if variable.key is not None else None,
-            "by": variable.by,
-            "signatures": list(variable.signatures),
-        }
+    variables = [
+        to_json(variable, "name", "dtype", "shape", "by", "signatures")
+        | (to_json(variable, key="key.tensor", slice="key.slice") if variable.key else {"key": None, "slice": None})
         for variable in contents.variables
     ]
-    assets: list[Json] = [{"file": a.path, "tensor": a.tensor, "present": a.is_there} for a in contents.assets]
+    assets = [to_json(asset, "tensor", file="path", present="is_there") for asset in contents.assets]
     return {"variable_details": variables, "assets": assets, "collections": dict(contents.collections)}
-
-
-def _sizes_json(sizes: ConstantSizes) -> dict[str, Json]:
-    largest = [
-        {
-            **constant._asdict(),
-            "function": constant.function or None,
-            "dtype": dtype_name(constant.dtype) if constant.dtype else None,
-            "loaded_bytes": constant.loaded_bytes or None,
-        }
-        for constant in sizes.largest
-    ]
-    return {"count": sizes.count, "bytes": sizes.bytes, "largest": largest}
-
-
-def _function_json(function: FunctionSummary) -> dict[str, Json]:
-    return {
-        "name": function.name,
-        "inputs": [{"name": name, "type": kind} for name, kind in function.inputs],
-        "outputs": [{"name": name, "type": kind} for name, kind in function.outputs],
-        "nodes": function.node_count,
-        "stateful": function.is_stateful,
-        "used": function.is_used,
-        "calls": function.calls,
-        "called_by_nodes": function.node_callers,
-        "called_by_functions": function.function_callers,
-        "gradient_of": function.gradient_of,
-    }
-
-
-def _strings_json(strings: Strings) -> dict[str, Json]:
-    """Returns the strings as JSON: all paths, and the first of the other texts."""
-    known = asdict(strings) | {"node": strings.node or None, "function": strings.function or None}
-    return {key: value for key, value in known.items() if key != "is_tensor"}

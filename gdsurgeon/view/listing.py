@@ -8,6 +8,7 @@ from gdsurgeon.analysis.queries.signature import tensor_info
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.view.report import to_json
 
 
 def lines(
@@ -46,12 +47,9 @@ def _outputs(node: Node) -> list[Output]:
 
 
 def _described(node: Node) -> dict[str, Json]:
-    outputs = [tensor_info(output).as_json() for output in _outputs(node)]
-    for output in outputs:
-        del output["op"]
     return {
         "name": node.name,
         "op": node.op,
         "inputs": [read.name for read in node.inputs] + [f"^{control.name}" for control in node.controls],
-        "outputs": outputs,
+        "outputs": [to_json(tensor_info(output), "name", "dtype", "shape") for output in _outputs(node)],
     }

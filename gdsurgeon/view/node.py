@@ -13,13 +13,14 @@ from gdsurgeon.analysis.queries.constants import ConstantValues, Element, value_
 from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputFacts
 from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.errors import EditError, InputError, Json, Line, printable
-from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
+from gdsurgeon.graph.attrs import format_shape, kind_of, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import columns, counted, size
+from gdsurgeon.view.report import shape_json, to_json
 
 MOST_LISTED = 20
 """Lines of one list that are shown to people."""
@@ -259,15 +260,24 @@ def as_json(shown: ShownNode) -> dict[str, Json]:
     facts = shown.facts
     node = facts.node
     return {
-        "name": node.name,
-        "op": node.op,
+        **to_json(node, "name", "op", "device"),
         "known": node.op_def is not None,
         "stands_for": facts.end or None,
         "faults": list(shown.faults),
-        "device": node.device or None,
-        "inputs": [_input_json(read) for read in facts.inputs],
+        "inputs": [
+            to_json(read, "op", "argument", "dtype", "shape", tensor="name", exists="is_there")
+            | {"elements": None if read.elements is None else [*map(element_json, read.elements)]}
+            for read in facts.inputs
+        ],
         "control_inputs": [name for name, _ in facts.controls],
-        "outputs": [_output_json(output, shown.marked) for output in facts.outputs],
+        "outputs": [
+            to_json(output, "index", "argument", "dtype", "shape", exists="is_there", called="served")
+            | {
+                "asked_for": output.index in shown.marked,
+                "readers": [to_json(r, node="node.name", op="node.op", input="slot") for r in output.readers],
+            }
+            for output in facts.outputs
+        ],
         "control_outputs": [user.name for user in facts.waiting],
         "attrs": {key: _attr_json(node, key) for key in _attr_keys(node)},
         "colocated_with": [name for name, _ in facts.colocated],
@@ -275,34 +285,6 @@ def as_json(shown: ShownNode) -> dict[str, Json]:
         "functions": [{"name": name, "nodes": count} for name, count in facts.functions],
         "value": _value_json(node, is_whole=shown.is_whole),
     }
-
-
-def _input_json(read: InputFacts) -> dict[str, Json]:
-    return {
-        "tensor": read.name,
-        "exists": read.is_there,
-        "op": read.op or None,
-        "argument": read.argument or None,
-        **_type_json(read.dtype, read.shape),
-        "elements": None if read.elements is None else [element_json(element) for element in read.elements],
-    }
-
-
-def _output_json(output: OutputFacts, marked: set[int]) -> dict[str, Json]:
-    return {
-        "index": output.index,
-        "exists": output.is_there,
-        "argument": output.argument or None,
-        **_type_json(output.dtype, output.shape),
-        "asked_for": output.index in marked,
-        "called": list(output.served),
-        "readers": [{"node": r.node.name, "op": r.node.op, "input": r.slot} for r in output.readers],
-    }
-
-
-def _type_json(dtype: int, shape: Shape) -> dict[str, Json]:
-    name = dtype_name(base_dtype(dtype)) if dtype else None
-    return {"dtype": name, "shape": None if shape is None else [None if dim < 0 else dim for dim in shape]}
 
 
 def _attr_json(node: Node, key: str) -> dict[str, Json]:
@@ -324,11 +306,11 @@ def _item_json(field: str, item: Any) -> Json:
     if field == "type":
         return dtype_name(item)
     if field == "shape":
-        return _type_json(0, shape_of(item))["shape"]
+        return shape_json(shape_of(item))
     if field == "func":
         return str(item.name)
     if field == "tensor":
-        return _type_json(item.dtype, shape_of(item.tensor_shape))
+        return {"dtype": dtype_name(base_dtype(item.dtype)), "shape": shape_json(shape_of(item.tensor_shape))}
     found: Json = element_json(item)
     return found
 

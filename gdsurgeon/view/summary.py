@@ -11,16 +11,15 @@ from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS
 from gdsurgeon.text import Entry, change, counted, listed, renaming, size
+from gdsurgeon.view.report import to_json
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
+    from gdsurgeon.analysis.queries.signature import TensorInfo
     from gdsurgeon.compare.intent import Intent
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.change import Step
     from gdsurgeon.proof.proof import Deployed, OutputProof, Piece, Proof
-
-from gdsurgeon.text import labelled
 
 FEW = 3
 """Inputs or outputs up to which savers are not looked for."""
@@ -290,72 +289,40 @@ def optimized(found: Deployed) -> str:
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """Returns the whole outcome as JSON; `error` is the error that prevented the output, if any."""
+    steps = {"steps": [_step_json(step) for step in outcome.steps]} if command == "apply" else {}
     return {
         "command": command,
         "passed": error is None,
         "error": error,
-        "model": outcome.request.model,
-        "output": outcome.out,
+        **to_json(
+            outcome, "before", "after", "warnings",
+            model="request.model", output="out", nothing_to_do="idle", dry_run="request.dry_run", bytes="size",
+        ),
         "changed": not outcome.idle,
-        "nothing_to_do": outcome.idle or None,
-        "dry_run": outcome.request.dry_run,
-        "bytes": outcome.size,
         "nodes": {"before": outcome.counts_before.nodes, "after": outcome.counts_after.nodes},
         "ops": {"before": outcome.counts_before.ops, "after": outcome.counts_after.ops},
-        "before": signature_json(outcome.before),
-        "after": signature_json(outcome.after),
-        "edit": _edit_json(outcome.result),
-        **({"steps": [_step_json(step) for step in outcome.steps]} if command == "apply" else {}),
-        "claims": [type(claim).__name__ for claim in outcome.result.claims],
+        **_result_json(outcome.result),
+        **steps,
         "proof": outcome.proof.as_json(),
-        "warnings": outcome.warnings,
         "seconds": round(outcome.seconds, 3),
-    }
+    }  # fmt: skip
 
 
 def _step_json(step: Step) -> dict[str, Json]:
-    result = step.result
-    return {
-        "called": step.called,
-        "asked": result.asked.edit.replace("_", "-") if result.asked is not None else None,
-        "edit": _edit_json(result),
-        "claims": [type(claim).__name__ for claim in result.claims],
-        "warnings": result.warnings,
-    }
+    asked = step.result.asked
+    called = {"called": step.called, "asked": asked.edit.replace("_", "-") if asked is not None else None}
+    return {**called, **_result_json(step.result), "warnings": step.result.warnings}
 
 
-def _edit_json(result: EditResult) -> dict[str, Json]:
+def _result_json(result: EditResult) -> dict[str, Json]:
     inside = {name: _intent_json(inner.intent) for name, (_, inner) in result.inside.items()}
-    return {
-        **_intent_json(result.intent),
-        **({"function_bodies": inside} if inside else {}),
-        "notes": result.notes,
-        **result.facts,
-    }
+    bodies = {"function_bodies": inside} if inside else {}
+    edit = {**_intent_json(result.intent), **bodies, "notes": result.notes, **result.facts}
+    return {"edit": edit, "claims": [type(claim).__name__ for claim in result.claims]}
 
 
 def _intent_json(intent: Intent) -> dict[str, Json]:
     return {
-        "renamed": intent.renamed,
-        "added": intent.added,
-        "removed": intent.removed,
-        "rewired": [slot._asdict() for slot in intent.rewired],
-        "changed": intent.changed,
-        "moved": intent.moved,
-        "functions": asdict(intent.functions) | {"renamed": intent.renamed_functions},
+        **to_json(intent, "renamed", "added", "removed", "rewired", "changed", "moved"),
+        "functions": to_json(intent.functions) | {"renamed": intent.renamed_functions},
     }
-
-
-def signature_json(signature: Signature | None) -> dict[str, Json] | None:
-    """Returns inputs and outputs as JSON; unknown dimensions and unknown shapes are null."""
-    if signature is None:
-        return None
-    return {
-        "inputs": [info.as_json() for info in signature.inputs],
-        "outputs": [info.as_json() for info in signature.outputs],
-    }
-
-
-def findings(model: str, nodes: int, ops: int, entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns the lines: the model with its numbers of nodes and ops, then the entries with their labels."""
-    return [f"{printable(model)}  {counted(nodes, 'node')}, {counted(ops, 'op type')}", *labelled(entries)]

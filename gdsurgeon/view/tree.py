@@ -23,6 +23,7 @@ from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.values import Data
 from gdsurgeon.view.outline import Outline, Outlines
+from gdsurgeon.view.report import to_json
 from gdsurgeon.view.scopes import Scope
 
 ENOUGH = 45
@@ -199,13 +200,7 @@ def _text(text: str, style: str = "") -> Text:
 def as_json(head: Item) -> dict[str, Json]:
     """Returns an item and all its visible items as JSON."""
     found: dict[str, Json] = {"name": head.path, "op": head.op} if head.row >= 0 else {"scope": head.path}
-    found |= {
-        "nodes": head.nodes,
-        "parameters": head.parameters,
-        "flops": head.flops,
-        "output": head.output or None,
-        "faults": head.faults,
-    }
+    found |= to_json(head, "nodes", "parameters", "flops", "output", "faults")
     if head.row < 0:
         found["structure"] = head.kind if head.kind >= 0 else None
         found["group"] = head.scope is not None and head.scope.is_group

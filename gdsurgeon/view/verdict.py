@@ -8,10 +8,11 @@ from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
 from gdsurgeon.proof.cost import Coverage, Profile
 from gdsurgeon.proof.differences import summed_up
-from gdsurgeon.proof.divergence import Divergence, Guilty
+from gdsurgeon.proof.divergence import Divergence, Guilty, Reduced
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import Entry, counted, listed, size
+from gdsurgeon.view.report import to_json
 from gdsurgeon.view.summary import (
     chance,
     compared_counts,
@@ -190,25 +191,41 @@ def _reasons(guilty: Guilty) -> Iterator[str]:
 
 def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """Returns the whole verdict as JSON; `error` is the error that ended the validation, if any."""
-    request = verdict.request
     return {
-        "model": request.model,
-        "other": request.other,
+        **to_json(verdict, "loaded", "written", "warnings", model="request.model", other="request.other"),
         "passed": error is None,
         "error": error,
         "exit_code": error["exit"] if error is not None else 0,
         "graphs": [vars(graph) for graph in verdict.graphs],
-        "loaded": verdict.loaded or None,
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,
         "optimized_proof": verdict.optimized.as_json() if verdict.optimized is not None else None,
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
         "coverage": verdict.coverage.as_json() if verdict.coverage is not None else None,
-        "differences": [item.as_json() for item in verdict.differences],
+        "differences": [
+            to_json(item, "name", "shown", "why", function="where", differences="what") for item in verdict.differences
+        ],
         "surroundings": [item.as_json() for item in verdict.surroundings],
-        "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
-        "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
-        "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},
-        "written": verdict.written,
-        "warnings": verdict.warnings,
+        "divergence": _divergence_json(verdict.divergence) if verdict.divergence is not None else None,
+        "reduced": _reduced_json(verdict.reduced) if verdict.reduced is not None else None,
+        "profiles": {name: to_json(profile) for name, profile in verdict.profiles.items()},
         "seconds": round(verdict.seconds, 3),
+    }
+
+
+def _divergence_json(found: Divergence) -> dict[str, Json]:
+    nodes = [
+        to_json(
+            each, "node", "op", "between", "why", tensor="tensor.after", counterpart="tensor.before", difference="text",
+            max_abs_difference="comparison.max_abs",
+        ) | {"inputs": [pair.after for pair in each.inputs]}
+        for each in found.guilty
+    ]  # fmt: skip
+    return to_json(found, "compared", "left_out", "lockstep") | {"guilty": nodes}
+
+
+def _reduced_json(found: Reduced) -> dict[str, Json]:
+    return {
+        **to_json(found, "nodes", difference="text"),
+        "bytes": len(found.data),
+        "tensors": [found.mine, found.theirs],
     }

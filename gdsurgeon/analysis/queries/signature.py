@@ -9,14 +9,13 @@ from gdsurgeon.analysis.shapes.arithmetic import stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.records import Batch, Record, batches
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH, VARIABLES
 
 MOST_READ = 1000
@@ -36,12 +35,6 @@ class TensorInfo(NamedTuple):
     def spelt(self) -> str:
         """``float32 [?,3]``."""
         return typed(self.dtype, self.shape)
-
-    def as_json(self) -> dict[str, Json]:
-        """Returns the signature as JSON for reports; unknown facts are null."""
-        shape = None if self.shape is None else [None if dim < 0 else dim for dim in self.shape]
-        dtype = dtype_name(base_dtype(self.dtype)) if self.dtype else None
-        return {"name": self.name, "dtype": dtype, "shape": shape, "op": self.op}
 
 
 class Signature(NamedTuple):

@@ -23,14 +23,14 @@ class OpUsage(NamedTuple):
     Attributes:
         op: its name.
         nodes: the number of nodes in the graph.
-        inner_nodes: the number of nodes in functions.
+        nodes_in_functions: the number of nodes in functions.
         is_known: whether it is in the table of TensorFlow ops.
         is_function: whether it is a function of the graph.
     """
 
     op: str
     nodes: int
-    inner_nodes: int
+    nodes_in_functions: int
     is_known: bool
     is_function: bool
 
@@ -55,7 +55,7 @@ def op_usage(graph: Graph) -> list[OpUsage]:
     inner = Counter(node.op for function in graph.functions for node in function.node_def)
     counts = Counter(outer) + inner
     found = [OpUsage(op, outer.get(op, 0), inner[op], op_def(op) is not None, op in graph.functions) for op in counts]
-    return sorted(found, key=lambda usage: (-usage.nodes - usage.inner_nodes, usage.op))
+    return sorted(found, key=lambda usage: (-usage.nodes - usage.nodes_in_functions, usage.op))
 
 
 def functions_of(node: Node) -> list[str]:
@@ -112,11 +112,11 @@ class FunctionSummary:
         name: its name.
         inputs, outputs: (name, type) of each argument; a type is that of a tensor (``float32``), an attr that holds it
             (``T``), several of one (``N * float32``), or a list of them (``Tin...``).
-        node_count: the number of nodes in its body.
+        nodes: the number of nodes in its body.
         is_stateful: whether it is marked as stateful.
         calls: functions that its nodes call or pass on, each once.
-        node_callers: nodes of the graph that call it or pass it on.
-        function_callers: functions that call it or pass it on.
+        called_by_nodes: nodes of the graph that call it or pass it on.
+        called_by_functions: functions that call it or pass it on.
         gradient_of: functions for which it is registered as the gradient.
         is_used: whether a node of the graph reaches it, directly or through other functions.
     """
@@ -124,11 +124,11 @@ class FunctionSummary:
     name: str
     inputs: list[tuple[str, str]]
     outputs: list[tuple[str, str]]
-    node_count: int
+    nodes: int
     is_stateful: bool
     calls: list[str]
-    node_callers: list[str] = field(default_factory=list)
-    function_callers: list[str] = field(default_factory=list)
+    called_by_nodes: list[str] = field(default_factory=list)
+    called_by_functions: list[str] = field(default_factory=list)
     gradient_of: list[str] = field(default_factory=list)
     is_used: bool = False
 
@@ -146,11 +146,11 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
     for summary in found.values():
         for callee in summary.calls:
             if callee in found:
-                found[callee].function_callers.append(summary.name)
+                found[callee].called_by_functions.append(summary.name)
     for node, callees in calling_nodes(graph) if found else ():
         for callee in callees:
             if callee in found:
-                found[callee].node_callers.append(node.name)
+                found[callee].called_by_nodes.append(node.name)
     for gradient in library.gradients():
         if gradient.gradient_func in found:
             found[gradient.gradient_func].gradient_of.append(gradient.function_name)
