@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes, weight
 from gdsurgeon.compare.side import Interner, Side, sides
@@ -246,27 +248,14 @@ def _canonical_orders(a: Side, b: Side) -> list[list[int]]:
         keys = list(zip(downstream(side, side.shaped, down), upstream(side, side.shaped, up), strict=True))
         ends = [node for node in side.inner if not side.users[node]]
         counts = Counter(keys[end] for end in ends)
-        out.append(_walked(side, sorted((end for end in ends if counts[keys[end]] == 1), key=keys.__getitem__)))
+        roots = sorted((end for end in ends if counts[keys[end]] == 1), key=keys.__getitem__)
+        out.append(depth_first(roots, side.size, partial(_computed, side)))
     return out
 
 
-def _walked(side: Side, ends: Iterable[int]) -> list[int]:
-    seen = bytearray(side.size)
-    out: list[int] = []
-    for end in ends:
-        path = [(end, iter(side.inputs[end]))]
-        while path:
-            node, reads = path[-1]
-            for producer, _ in reads:
-                if not seen[producer]:
-                    seen[producer] = 1
-                    if not side.is_constant[producer]:
-                        path.append((producer, iter(side.inputs[producer])))
-                        break
-            else:
-                out.append(node)
-                path.pop()
-    return out
+def _computed(side: Side, node: int) -> list[int]:
+    """Returns the producers of a node that are not constants."""
+    return [producer for producer, _ in side.inputs[node] if not side.is_constant[producer]]
 
 
 def aligned(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:

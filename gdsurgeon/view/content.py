@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.attr_text import format_attr, format_element, format_float
 from gdsurgeon.analysis.queries.constants import ValueStatistics, values_of
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.analysis.traversal.order import depth_first, places_in
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError, Remark
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
@@ -76,10 +77,7 @@ class Content(Data):
 
     def places(self) -> list[int]:
         """Returns for each row its place in the order."""
-        out = [0] * len(self)
-        for place, row in enumerate(self.order):
-            out[row] = place
-        return out
+        return places_in(self.order, len(self))
 
     def readers(self) -> list[list[int]]:
         """Returns the consumers of each row, each once; control edges are left out."""
@@ -182,7 +180,7 @@ class _Reader:
             is_counted = row not in out.faults and self._is_served[number]
             out.parameters.append(_parameters(node, values.header(row)) if is_counted else 0)
             node.release()  # a million headers are a gigabyte
-        out.order = depth_first(out)
+        out.order = order_of(out)
         find_weights(out)
         return out
 
@@ -265,7 +263,7 @@ def _mark(content: Content, faults: Iterable[Remark]) -> None:
                 content.faults.setdefault(row, fault)
 
 
-def depth_first(content: Content) -> list[int]:
+def order_of(content: Content) -> list[int]:
     """Returns the rows in depth-first order from the nodes without consumers; each row comes after its inputs.
 
     Therefore connected nodes are close together, and weights come before their consumers. Edges that close a loop are
@@ -281,22 +279,8 @@ def depth_first(content: Content) -> list[int]:
     for found in sources:
         for source in found:
             is_read[source] = 1
-    seen = bytearray(len(content))
-    order: list[int] = []
-    for root in sorted(range(len(content)), key=is_read.__getitem__):
-        pending = [] if seen[root] else [(root, 0)]
-        seen[root] = 1
-        while pending:
-            row, at = pending.pop()
-            if at == len(sources[row]):
-                order.append(row)
-                continue
-            pending.append((row, at + 1))
-            source = sources[row][at]
-            if not seen[source]:
-                seen[source] = 1
-                pending.append((source, 0))
-    return order
+    roots = sorted(range(len(content)), key=is_read.__getitem__)
+    return depth_first(roots, len(content), sources.__getitem__)
 
 
 def find_weights(content: Content) -> None:

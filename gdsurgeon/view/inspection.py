@@ -313,8 +313,9 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
     """Returns the result as JSON, without parts that were not requested."""
     graph = inspection.graph
     out: dict[str, Json] = {
-        **to_json(graph, file="source_name", bytes="file_bytes", nodes="node_count", producer="store.producer"),
+        "file": graph.source_name,
         "format": "text" if graph.text else "binary",
+        **to_json(graph, bytes="file_bytes", nodes="node_count", producer="store.producer"),
         "functions": [function.signature.name for function in graph.functions],
         "variables": inspection.variables,
         **(_serving_json(graph.serving) if graph.serving is not None else {}),

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.traversal.order import producers_first
+
 GAP_X, GAP_Y = 18.0, 28.0
 """Pixels between boxes, and between layers."""
 LONGEST = 60
@@ -96,15 +98,10 @@ def _layers(count: int, edges: Sequence[tuple[int, int, bool]]) -> tuple[list[in
     for source, target, _ in edges:
         above[target].append(source)
         below[source].append(target)
-    waiting = [len(sources) for sources in above]
-    order = [box for box in range(count) if not waiting[box]]
+    order = producers_first(range(count), count, above.__getitem__)
     layer = [0] * count
-    for box in order:  # grows while it is walked
-        for target in below[box]:
-            layer[target] = max(layer[target], layer[box] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
+    for box in order:
+        layer[box] = max((layer[source] + 1 for source in above[box]), default=0)
     for box in reversed(order):  # boxes whose consumers come late are placed near them
         if below[box] and len(below[box]) >= len(above[box]):
             layer[box] = max(layer[box], min(layer[target] for target in below[box]) - 1)

@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeAlias
 from gdsurgeon.compare.diff import Difference
 from gdsurgeon.compare.matching import FREE
 from gdsurgeon.errors import printable
-from gdsurgeon.view.content import Content, depth_first
+from gdsurgeon.view.content import Content, order_of
 from gdsurgeon.view.outline import Outline, Outlines
 from gdsurgeon.view.scopes import Scope
 
@@ -265,7 +265,7 @@ def union(difference: Difference, before: Content, after: Content) -> Union:
         faults={**after.faults, **{rows[i]: fault for i, fault in before.faults.items() if rows[i] >= len(after)}},
         value=lambda row: after.value(row) if row < len(after) else before.value(removed[row - len(after)]),
     )
-    out.order = depth_first(out)
+    out.order = order_of(out)
     return Union(out, _marks(difference, len(after), len(removed)))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeAlias
 
 from gdsurgeon.analysis.traversal.order import components
 from gdsurgeon.view.content import Content
@@ -209,10 +209,6 @@ FEWEST = 12
 _NUMBER = re.compile("[a-z]*[0-9]+")
 """A token by which people and Keras number blocks; ``ToInt32`` and ``TensorArrayReadV3`` are ops."""
 
-Item: TypeAlias = Scope | int
-Trie: TypeAlias = dict[str, "Trie | list[Item]"]
-_ITEMS = ""
-
 
 def group_by_names(root: Scope, content: Content) -> None:
     """Puts siblings whose names share a beginning that ends in a number into groups, which may hold groups in turn.
@@ -226,39 +222,34 @@ def group_by_names(root: Scope, content: Content) -> None:
 
 
 def _group(scope: Scope, names: Sequence[str]) -> None:
-    trie: Trie = {}
-    for child in scope.scopes:
-        _put(trie, child.name, child)
-    for row in scope.rows:
-        _put(trie, names[row].rpartition("/")[2], row)
+    items: list[tuple[str, Scope | int]] = [(child.name, child) for child in scope.scopes]
+    items += [(names[row].rpartition("/")[2], row) for row in scope.rows]
     scope.scopes, scope.rows = [], []
-    pending: list[tuple[Trie, str, Scope]] = [(trie, "", scope)]
-    while pending:
-        branch, begin, parent = pending.pop()
-        for token, below in branch.items():
-            if isinstance(below, list):
-                for item in below:
-                    _adopt(parent, item)
-                continue
-            name = f"{begin}_{token.strip()}" if begin else token
-            is_group = len(below) > 1 and _NUMBER.fullmatch(token) is not None
-            if is_group:
-                group = Scope(f"{name}_*", parent, is_group=True)
-                parent.scopes.append(group)
-            pending.append((below, name, group if is_group else parent))
+    following: dict[str, set[str | None]] = defaultdict(set)
+    for name, _ in items:
+        for begin, token in _beginnings(name):
+            following[begin].add(token)
+    groups: dict[str, Scope] = {}
+    for name, item in items:
+        parent = scope
+        for begin, _ in _beginnings(name):
+            if len(following[begin]) > 1:
+                if begin not in groups:
+                    groups[begin] = Scope(f"{begin}_*", parent, is_group=True)
+                    parent.scopes.append(groups[begin])
+                parent = groups[begin]
+        _adopt(parent, item)
 
 
-def _put(trie: Trie, name: str, item: Item) -> None:
-    for token in name.split("_"):
-        below = trie.setdefault(token or " ", {})
-        assert isinstance(below, dict)
-        trie = below
-    items = trie.setdefault(_ITEMS, [])
-    assert isinstance(items, list)
-    items.append(item)
+def _beginnings(name: str) -> Iterator[tuple[str, str | None]]:
+    """Yields the beginnings of `name` that end in a number, each with the token that follows; None at the end."""
+    tokens = name.split("_")
+    for end, token in enumerate(tokens, 1):
+        if _NUMBER.fullmatch(token):
+            yield "_".join(tokens[:end]), tokens[end] if end < len(tokens) else None
 
 
-def _adopt(parent: Scope, item: Item) -> None:
+def _adopt(parent: Scope, item: Scope | int) -> None:
     if isinstance(item, Scope):
         item.parent = parent
         parent.scopes.append(item)

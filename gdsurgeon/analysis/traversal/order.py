@@ -64,6 +64,29 @@ def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int]
     return order
 
 
+def depth_first(roots: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:
+    """Returns `roots` and all nodes that they depend on, in depth-first order: each node after its `producers`.
+
+    All numbers are below `size`. On a cycle one edge is left out.
+    """
+    seen = bytearray(size)
+    out: list[int] = []
+    for root in roots:
+        path = [] if seen[root] else [(root, iter(producers(root)))]
+        seen[root] = 1
+        while path:
+            node, pending = path[-1]
+            for producer in pending:
+                if not seen[producer]:
+                    seen[producer] = 1
+                    path.append((producer, iter(producers(producer))))
+                    break
+            else:
+                out.append(node)
+                path.pop()
+    return out
+
+
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
     """Returns the nodes in levels: the nodes of a level can run at the same time, after all earlier levels.
 

@@ -60,10 +60,10 @@ def test_callers_and_callees() -> None:
         )
     )
     assert list(found) == ["leaf", "middle", "idle", "idler"]
-    assert (found["middle"].node_callers, found["middle"].calls) == (["one", "two"], ["leaf"])
-    assert (found["leaf"].node_callers, found["leaf"].function_callers) == ([], ["middle", "idle"])
+    assert (found["middle"].called_by_nodes, found["middle"].calls) == (["one", "two"], ["leaf"])
+    assert (found["leaf"].called_by_nodes, found["leaf"].called_by_functions) == ([], ["middle", "idle"])
     assert [name for name in found if not found[name].is_used] == ["idle", "idler"]
-    assert found["middle"].node_count == 2
+    assert found["middle"].nodes == 2
 
 
 def test_functions_called_by_their_names_and_by_unknown_ops() -> None:
@@ -73,8 +73,8 @@ def test_functions_called_by_their_names_and_by_unknown_ops() -> None:
             nodes=[node("a", "direct", ["x"]), node("b", "MyOp", ["x"], then=func("odd", inner=func("branch")))],
         )
     )  # fmt: skip
-    assert found["direct"].node_callers == ["a"]
-    assert found["odd"].node_callers == found["branch"].node_callers == ["b"]
+    assert found["direct"].called_by_nodes == ["a"]
+    assert found["odd"].called_by_nodes == found["branch"].called_by_nodes == ["b"]
     assert all(summary.is_used for summary in found.values())
 
 
@@ -131,8 +131,8 @@ def test_a_graph_without_functions() -> None:
 def test_a_graph_of_tensorflow_2() -> None:
     found = by_name(load(str(FIXTURES / "functions_tf2.pb")))
     assert all(summary.is_used for summary in found.values())
-    assert found["__inference_scale_36"].function_callers == ["__inference_dense_frozen_84", "cond_true_62"]
-    assert found["while_body_frozen_82"].node_callers == ["while"]
+    assert found["__inference_scale_36"].called_by_functions == ["__inference_dense_frozen_84", "cond_true_62"]
+    assert found["while_body_frozen_82"].called_by_nodes == ["while"]
 
 
 ENGINE = Engine("opencv", "1.0.0", dict.fromkeys(("Placeholder", "AddV2", "PartitionedCall"), "") | {"Erf": "select"})
