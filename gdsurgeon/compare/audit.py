@@ -7,8 +7,8 @@ by a comparison of the graphs that has no information about the edit, and each o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from functools import cached_property
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
 
 from gdsurgeon.compare.comparison import Comparison, difference_text
 from gdsurgeon.compare.intent import Facts, Intent, Value
@@ -26,72 +26,42 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "this was not re
         unsaid: the words for a change that is not declared.
     """
     before, after, facts = comparison.before, comparison.after, comparison.facts
-    declared = _Declared(intent, before)
+    # Added nodes that have the name of a removed node may differ in everything.
+    replaced = {name for name in intent.added if name in before and name not in intent.renamed}
+    changed, added = frozenset(intent.changed), frozenset(intent.added)
+    declared: dict[str, dict[str, Value]] = defaultdict(dict)
+    for item in intent.altered:
+        declared[item.node][item.what] = item.value
+
+    def may_differ(node: str, what: str) -> bool:
+        """Returns whether `what` of the node is declared as changed. Without details, all of the node may differ."""
+        return node in replaced or (node in changed and (node not in declared or what in declared[node]))
+
     faults = [
-        *_added_and_removed(facts, intent, declared.replaced, unsaid),
-        *_rewirings(facts, after, declared, unsaid),
-        *(
-            f"{quoted(node)} differs: {difference_text(what, was, now)}"
-            for node, altered in facts.altered.items()
-            for what, (was, now) in altered.items()
-            if not declared.may_differ(node, what) and not declared.is_lost_neighbor(what, was, now)
-        ),
-        *_other_fields(facts, intent, declared.replaced, unsaid),
+        *_added_and_removed(facts, intent, replaced, unsaid),
+        *_rewirings(facts, after, intent, may_differ, unsaid),
     ]
-    for name in dict.fromkeys(item.node for item in intent.altered):
+    for name, altered in facts.altered.items():
+        for what, (was, now) in altered.items():
+            is_neighbor_lost = what == "colocated" and tuple(each for each in was or () if each not in replaced) == now
+            if not may_differ(name, what) and not is_neighbor_lost:
+                faults.append(f"{quoted(name)} differs: {difference_text(what, was, now)}")
+    faults += _other_fields(facts, intent, replaced, unsaid)
+    for name, values in declared.items():
         node = after.find(name)
-        faults += declared.mismatched(node) if node is not None else [f"{quoted(name)} is missing in the result"]
+        if node is None:
+            faults.append(f"{quoted(name)} is missing in the result")
+            continue
+        verb = "was added" if name in added else "was changed"
+        for what, value in values.items():
+            if _property(node, what, is_set=isinstance(value, frozenset)) != value:
+                faults.append(f"{quoted(name)} {verb}, but its {what} is not as declared")
     faults += _functions(facts, after, intent, unsaid)
     for copies in intent.copies:
         from gdsurgeon.compare.copies import differing_copies
 
         faults += differing_copies(copies, before, after, intent)
     return faults
-
-
-class _Declared:
-    """The declarations of an edit by node.
-
-    Attributes:
-        replaced: the added nodes that have the name of a removed node: they may differ in everything.
-        slots: the declared inputs; `rewired` has the input of each slot.
-    """
-
-    def __init__(self, intent: Intent, before: Graph) -> None:
-        self.replaced = {name for name in intent.added if name in before and name not in intent.renamed}
-        self.slots = intent.rewired
-        self._changed = frozenset(intent.changed)
-        self._added = frozenset(intent.added)
-        self._altered: dict[str, dict[str, Value]] = {}
-        for item in intent.altered:
-            self._altered.setdefault(item.node, {})[item.what] = item.value
-
-    @cached_property
-    def rewired(self) -> dict[tuple[str, int], str]:
-        return {(slot.node, slot.slot): slot.new for slot in self.slots}
-
-    def mismatched(self, node: Node) -> list[str]:
-        """Returns one line for each property of `node` that is not as declared."""
-        verb = "was added" if node.name in self._added else "was changed"
-        return [
-            f"{quoted(node.name)} {verb}, but its {what} is not as declared"
-            for what, value in self._altered.get(node.name, {}).items()
-            if _property(node, what, is_set=isinstance(value, frozenset)) != value
-        ]
-
-    def may_differ(self, node: str, what: str) -> bool:
-        """Returns whether the edit declares `what` of the node as changed.
-
-        Without details, all of the node may differ.
-        """
-        return node in self.replaced or (
-            node in self._changed and (node not in self._altered or what in self._altered[node])
-        )
-
-    def is_lost_neighbor(self, what: str, before: Value, now: Value) -> bool:
-        """Returns whether the only change is that replaced nodes are not colocated with it any more."""
-        is_colocated = what == "colocated" and isinstance(before, tuple)
-        return is_colocated and tuple(name for name in before or () if name not in self.replaced) == now
 
 
 def _property(node: Node, what: str, *, is_set: bool) -> Value:
@@ -127,14 +97,17 @@ def _added_and_removed(facts: Facts, intent: Intent, replaced: set[str], unsaid:
             yield f"{quoted(old)} was declared as renamed to {quoted(name)}, but was not"
 
 
-def _rewirings(facts: Facts, after: Graph, declared: _Declared, unsaid: str) -> Iterator[str]:
-    if facts.rewired == declared.slots:
+def _rewirings(
+    facts: Facts, after: Graph, intent: Intent, may_differ: Callable[[str, str], bool], unsaid: str
+) -> Iterator[str]:
+    if facts.rewired == intent.rewired:
         return
+    declared = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
     for name, slot, _, new in facts.rewired:
-        if declared.rewired.get((name, slot), new if declared.may_differ(name, "inputs") else None) != new:
+        if declared.get((name, slot), new if may_differ(name, "inputs") else None) != new:
             yield f"input {slot} of {quoted(name)} is {quoted(new)}, but {unsaid}"
     found = {(slot.node, slot.slot) for slot in facts.rewired}
-    for (name, slot), new in declared.rewired.items():
+    for (name, slot), new in declared.items():
         node = after.find(name)
         if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
             yield f"input {slot} of {quoted(name)} was declared as {quoted(new)}, but is different"

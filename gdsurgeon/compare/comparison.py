@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
-from gdsurgeon.compare.written import as_written
+from gdsurgeon.compare.written import Written
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.body import Body
@@ -65,20 +65,20 @@ def compare_written(
         InputError: the chunks are not a GraphDef.
     """
     renamed = renamed or {}
-    written = as_written(before, chunks, {*renamed, *renamed.values()})
-    after = written.graph
+    written = Written(before, chunks, {*renamed, *renamed.values()})
+    after, lost, doubled = written.graph, [*written.lost()], [*written.doubled()]
     back = {new: old for old, new in renamed.items()}
     fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
-    removed = [name for name in written.lost if name not in fresh and name not in renamed]
-    names = {**dict.fromkeys(name for name in written.lost if name in fresh or name in renamed), **fresh}
+    removed = [name for name in lost if name not in fresh and name not in renamed]
+    names = {**dict.fromkeys(name for name in lost if name in fresh or name in renamed), **fresh}
     for name in renamed:
         # Unchanged records contain a name that a different node has now.
         names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
     out.facts.removed += removed
-    for name, count in Counter(written.doubled).items():
+    for name, count in Counter(doubled).items():
         out.facts.graph_fields[f"doubled {name}"] = (None, str(count + 1))
-    if not written.doubled:
+    if not doubled:
         out.facts.graph_fields.update(_displaced(before, written.order, renamed))
     if not written.has_same_fields:
         _compare_other_fields(out, inside or {})

@@ -21,58 +21,26 @@ from gdsurgeon.wire.source import SourceSlice
 from gdsurgeon.wire.write import Chunk, ChunkSource, Places, SourceSpan, resolved
 
 
-class Written(NamedTuple):
-    """A written graph.
-
-    Attributes:
-        graph: the graph.
-        lost: the names of the nodes of the file that are not written unchanged.
-        order: its nodes in their order: rows of the file, and the names of other nodes.
-        doubled: the names of nodes that are written more often than they are in the file.
-        has_same_fields: whether all fields of the file outside its nodes were copied once, without additions.
-    """
-
-    graph: Graph
-    lost: list[str]
-    order: list[Copied | str]
-    doubled: list[str]
-    has_same_fields: bool
-
-    @property
-    def fresh(self) -> list[str]:
-        """The names of the nodes that are not the file's as they were; one that is there twice comes twice."""
-        return [part for part in self.order if isinstance(part, str)]
-
-
-def as_written(before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()) -> Written:
-    """Returns the graph in `chunks`, which are the result of editing the file of `before`.
+class Written:
+    """The graph in `chunks`, which are the result of editing the file of a graph; a finder of nodes for its store.
 
     Args:
         before: the file.
         chunks: the written chunks.
         anew: names that different nodes may have: a node with such a name that is not a copy counts as different.
 
+    Attributes:
+        graph: the graph.
+        order: its nodes in their order: rows of the file, and the names of other nodes.
+        has_same_fields: whether all fields of the file outside its nodes were copied once, without additions.
+
     Raises:
         InputError: the chunks are not a GraphDef.
     """
-    finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name), anew)
-    graph = Graph(finder.source, text=before.text)
-    graph.store = Store(finder.source, finder)
-    return Written(graph, list(finder.lost()), finder.order, list(finder.doubled()), finder.has_same_fields)
 
-
-class WrittenFinder:
-    """Finds the nodes in the written bytes: those of the file, and different ones.
-
-    Args:
-        table: of the file that was edited.
-        source: the written bytes.
-        anew: see `as_written`.
-    """
-
-    def __init__(self, table: Table, source: ChunkSource, anew: Container[str] = ()) -> None:
-        self._table = table
-        self.source = source
+    def __init__(self, before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()) -> None:
+        self._table = before.store.table
+        self.source = ChunkSource(chunks, before.source_name)
         self._anew = anew
         self._fresh: dict[str, Record] = {}
         self._again: list[str] = []
@@ -85,6 +53,13 @@ class WrittenFinder:
         ends = [self._table.ends[part.last - 1] + part.shift for part in kept]
         ends += [record.end for record in self._fresh.values()]
         self.layout = Layout(count, max(ends, default=0), tuple(sorted(self._others, key=lambda field: field.start)))
+        self.graph = Graph(self.source, text=before.text)
+        self.graph.store = Store(self.source, self)
+
+    @property
+    def fresh(self) -> list[str]:
+        """The names of the nodes that are not the file's as they were; one that is there twice comes twice."""
+        return [part for part in self.order if isinstance(part, str)]
 
     def _read(self) -> None:
         """Reads the bytes between the copied pieces."""

@@ -11,7 +11,7 @@ from support.graphs import FLOAT, VERSIONS, const, function, graph, identity, li
 
 from gdsurgeon.compare.comparison import compare_files, compare_written
 from gdsurgeon.compare.intent import Facts
-from gdsurgeon.compare.written import as_written
+from gdsurgeon.compare.written import Written
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len
@@ -175,9 +175,9 @@ def test_what_was_put_together_is_compared_as_a_file_is(seed: int) -> None:
     first, was = put_together(records)
     middle = Graph(ChunkSource(first, "middle.pb"))
     second, now = put_together(was)
-    found = as_written(middle, second)
+    found = Written(middle, second)
     assert found.fresh == [name for name in now if now[name] != was[name]]
-    assert found.lost == [name for name in was if now.get(name) != was[name]]
+    assert [*found.lost()] == [name for name in was if now.get(name) != was[name]]
     assert found.has_same_fields
     of_files = compare_written(from_bytes(read_chunks(first)), [read_chunks(second)]).facts
     assert compare_written(middle, second).facts == of_files
