@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr, format_element, format_float
-from gdsurgeon.analysis.queries.constants import ValueStatistics, values_of
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.order import depth_first, places_in
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -348,19 +348,12 @@ class Values:
             return ""
         self._left -= header.elements
         try:
-            return ", ".join(_told(values_of(self._constants[row]).statistics))
+            return ", ".join(
+                text if label != "mean" else f"mean {text}"
+                for label, text in values_of(self._constants[row]).statistics.lines()
+            )
         except GdsurgeonError:
             return ""
-
-
-def _told(found: ValueStatistics) -> Iterator[str]:
-    if found.minimum is not None and found.maximum is not None:
-        yield f"{found.minimum:.6g} to {found.maximum:.6g}"
-    if found.mean is not None and found.std is not None:
-        yield f"mean {found.mean:.4g}, standard deviation {found.std:.4g}"
-    for count, what in ((found.zeros, "zero"), (found.nan, "NaN"), (found.infinite, "infinite")):
-        if count:
-            yield f"{count:,} {what}"
 
 
 def _element(item: int | float | bytes, dtype: int) -> str:

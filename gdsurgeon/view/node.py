@@ -193,28 +193,15 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
     if value.count > 1 and value.stored < value.count:
         yield f"    stored  {counted(value.stored, 'element')}; the last is repeated"
     if value.count > 1:
-        yield from (f"    {label:<7} {text}" for label, text in _statistics(value))
+        yield from (
+            f"    {label:<7} {text}"
+            for label, text in value.statistics.lines("empty" if value.dtype == STRING else "zero")
+        )
     if is_whole:
         yield from _whole(value)
     elif value.count:
         first = _fitting(value.first(MOST_FIRST), value.count, WIDTH - 14 - len(", ..."))
         yield f"    {'first' if value.count > MOST_FIRST else 'all':<7} {first}"
-
-
-def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:
-    found = value.statistics
-    if found.minimum is not None and found.maximum is not None:
-        yield "range", f"{_number(found.minimum)} to {_number(found.maximum)}"
-    if found.mean is not None and found.std is not None:
-        yield "mean", f"{found.mean:.6g}, standard deviation {found.std:.6g}"
-    zeros = "empty" if value.dtype == STRING else "zero"
-    counts = ((found.zeros, zeros), (found.nan, "NaN"), (found.infinite, "infinite"))
-    if any(count for count, _ in counts):
-        yield "of them", ", ".join(f"{count:,} {what}" for count, what in counts if count)
-
-
-def _number(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
 
 
 def _whole(value: ConstantValues) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.errors import Json
 from gdsurgeon.steps.catalog import Parameter, Step, spelt
 from gdsurgeon.text import columns
+from gdsurgeon.view.report import to_json
 
 WIDTH = 100
 
@@ -54,27 +55,15 @@ def _kind(parameter: Parameter) -> str:
 
 def as_json(steps: Sequence[Step]) -> str:
     """Returns the steps as JSON."""
-    return json.dumps({"steps": [_facts(step) for step in steps]}, indent=2)
-
-
-def _facts(step: Step) -> dict[str, Json]:
-    return {
-        "name": step.name,
-        "family": step.family,
-        "summary": step.summary,
-        "explanation": step.explanation,
-        "example": step.example,
-        "sides": list(step.sides),
-        "parameters": [_parameter(parameter) for parameter in step.parameters],
-    }
+    keys = ("name", "family", "summary", "explanation", "example", "sides")
+    found = [
+        {key: getattr(step, key) for key in keys} | {"parameters": [*map(_parameter, step.parameters)]}
+        for step in steps
+    ]
+    return json.dumps({"steps": found}, indent=2)
 
 
 def _parameter(parameter: Parameter) -> dict[str, Json]:
-    default = parameter.default
-    return {
-        "name": parameter.name,
-        "takes": parameter.kind.says,
-        "help": parameter.help,
-        "required": parameter.is_required,
-        "default": default if isinstance(default, (bool, int, float, str)) else None,
-    }
+    default = parameter.default if isinstance(parameter.default, (bool, int, float, str)) else None
+    found = to_json(parameter, "name", takes="kind.says", help="help", required="is_required")
+    return found | {"default": default}

@@ -152,6 +152,20 @@ class ValueStatistics(NamedTuple):
     mean: float | None = None
     std: float | None = None
 
+    def lines(self, zero: str = "zero") -> Iterator[tuple[str, str]]:
+        """Yields the known statistics as text, each with its label; `zero` is the word for elements without value."""
+        if self.minimum is not None and self.maximum is not None:
+            yield "range", f"{_number(self.minimum)} to {_number(self.maximum)}"
+        if self.mean is not None and self.std is not None:
+            yield "mean", f"{self.mean:.6g}, standard deviation {self.std:.6g}"
+        found = ((self.zeros, zero), (self.nan, "NaN"), (self.infinite, "infinite"))
+        if counts := ", ".join(f"{count:,} {what}" for count, what in found if count):
+            yield "of them", counts
+
+
+def _number(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
+
 
 class ConstantValues:
     """The value of a constant or a variable.
