@@ -81,7 +81,7 @@ def freeze_input(comparison: Comparison, values: Sequence[tuple[str, object]]) -
         found = constant(new)
         if found is not None and not _is(found, value):
             yield f"{quoted(name)} should be {str(value)[:60]}, but is {str(found.values)[:60]}"
-    intent.removed = unread(before, [name.removesuffix(":0") for name, _ in values])
+    intent.removed = unread(comparison, [name.removesuffix(":0") for name, _ in values])
     yield from audit(comparison, intent)
 
 

@@ -9,7 +9,7 @@ from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import respelt
-from gdsurgeon.compare.intent import Copies, FunctionChanges, Intent, Value
+from gdsurgeon.compare.intent import Copies, Intent, Value
 from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
@@ -69,6 +69,7 @@ class ImportedGraph:
 
     Args:
         comparison: of the other graph before and after the edit.
+        intent: to declare the added nodes and functions.
         part: the imported graph.
         replaced: nodes of `part` that were not copied, with the tensors that replace them.
         names: required names of copies. All others keep their names, with a number if the name is taken.
@@ -81,6 +82,7 @@ class ImportedGraph:
     def __init__(
         self,
         comparison: Comparison,
+        intent: Intent,
         part: Graph,
         replaced: Mapping[str, str],
         names: Mapping[str, str] | None = None,
@@ -95,27 +97,16 @@ class ImportedGraph:
             is_taken = name in comparison.before or name in taken
             self.names[name] = given.get(name) or (numbered.get(name, name) if is_taken else name)
         self._copies = Copies(part, self.names, replaced, False)
-        self._functions = ImportedFunctions(comparison, part)
+        self._functions = functions = ImportedFunctions(comparison, part)
+        intent.added += self.names.values()
+        intent.renamed_functions = intent.renamed_functions | functions.renamed
+        intent.functions.added = list(dict.fromkeys([*intent.functions.added, *functions.added.values()]))
+        intent.copies.append(self._copies)
 
     def tensor(self, name: str) -> str:
         """Returns the counterpart of a tensor of the part."""
         node, colon, index = name.partition(":")
         return self._copies.outside.get(node) or self.names[node] + (colon + index if index != "0" else "")
-
-    def violations(self, intent: Intent) -> Iterator[str]:
-        """Yields the changes that belong neither to the part nor to `intent`, and the faults of the copies."""
-        self.declare(intent)
-        yield from audit(self._comparison, intent)
-        yield from self.faults()
-
-    def declare(self, intent: Intent) -> None:
-        """Declares the added nodes and functions."""
-        functions = self._functions
-        intent.added += self.names.values()
-        intent.renamed_functions = intent.renamed_functions | functions.renamed
-        added = dict.fromkeys([*intent.functions.added, *functions.added.values()])
-        intent.functions = FunctionChanges(added=list(added))
-        intent.copies.append(self._copies)
 
     def faults(self) -> Iterator[str]:
         """Yields the faults of the copies."""
@@ -159,14 +150,15 @@ def placeholders(part: Graph) -> list[str]:
 def add_preprocessing(comparison: Comparison, pre: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     bound, rows, intent = bindings(pre, mapped, "_preprocessed"), Rows(comparison.before), Intent()
-    imported = ImportedGraph(comparison, pre, {raw: model for model, raw, _ in bound})
+    imported = ImportedGraph(comparison, intent, pre, {raw: model for model, raw, _ in bound})
     for model, raw, result in bound:
         intent.rewire(rows.uses(rows.tensor(model)), model, imported.tensor(result))
         values: dict[str, Value] = {f"attr {key}": pre[raw].attr_bytes(key) for key in _ATTRS}
         values |= {"op": pre[raw].op, **({"inputs": ()} if comparison.before[model].inputs else {})}
         intent.alter(model, values)
-    intent.removed = unread(comparison.before, [model for model, _, _ in bound])
-    yield from imported.violations(intent)
+    intent.removed = unread(comparison, [model for model, _, _ in bound])
+    yield from audit(comparison, intent)
+    yield from imported.faults()
 
 
 _ATTRS = ("dtype", "shape", "_output_shapes")
@@ -196,14 +188,15 @@ def add_postprocessing(comparison: Comparison, post: Graph, mapped: Sequence[Bou
         if output_count(parse_tensor(model).node) == 1
     }
     replaced = {raw: format_input(raws[ref.node], ref.port) for raw, ref in outputs.items()}
-    imported = ImportedGraph(comparison, post, replaced, direct, (*raws, *raws.values()))
-    forwarded = {outputs[raw]: imported.tensor(result) for _, raw, result in bound if result not in direct}
     intent = Intent(renamed=raws)
+    imported = ImportedGraph(comparison, intent, post, replaced, direct, (*raws, *raws.values()))
+    forwarded = {outputs[raw]: imported.tensor(result) for _, raw, result in bound if result not in direct}
     for node in dict.fromkeys(ref.node for ref in forwarded):
         own = [InputRef(node, port) for port in range(output_count(node))]
         read = [forwarded.get(ref) or format_input(raws[node], ref.port) for ref in own]
         intent.add(node, "Identity" if len(read) == 1 else "IdentityN", read)
-    yield from imported.violations(intent)
+    yield from audit(comparison, intent)
+    yield from imported.faults()
 
 
 # -- insert ----------------------------------------------------------------------------------------------
@@ -229,9 +222,8 @@ def insert(
         own = scope
         if not isinstance(tensor, str) and isinstance(body, Graph):
             own = f"{name.replace(':', '_')}/{scope}"
-        imported.append(ImportedGraph(comparison, part, {placeholders(part)[0]: name}, in_scope(part, own)))
+        imported.append(ImportedGraph(comparison, intent, part, {placeholders(part)[0]: name}, in_scope(part, own)))
         intent.rewire(rows.uses(rows.tensor(name)), name, imported[-1].tensor(result(part)))
-        imported[-1].declare(intent)
     yield from audit(comparison, intent)
     for each in imported:
         yield from each.faults()
@@ -253,7 +245,10 @@ def import_graph(
     if other.pristine() is comparison.before:
         other = comparison.before
     replaced = {placeholder.removesuffix(":0"): tensor.removesuffix(":0") for tensor, placeholder in connect}
-    yield from ImportedGraph(comparison, other, replaced, in_scope(other, scope)).violations(Intent())
+    intent = Intent()
+    imported = ImportedGraph(comparison, intent, other, replaced, in_scope(other, scope))
+    yield from audit(comparison, intent)
+    yield from imported.faults()
 
 
 def around_import_graph(
@@ -267,12 +262,11 @@ def around_import_graph(
 
     A signature without outputs, or with a tensor that is not dense, is left out.
     """
-    connected = {placeholder.partition(":")[0] for _, placeholder in connect}
+    connected, prefix = {placeholder.partition(":")[0] for _, placeholder in connect}, scope.strip("/")
     own = {place[1] for place in expected.values if place[0] == "signature"}
     made = {place[1] for place in found if place[0] == "signature"} - own
-    served = other.serving.called if other.serving is not None else {}
-    for key, signature in served.items():
-        wanted = f"{scope.strip('/').replace('/', '_')}_{key}" if scope.strip("/") else key
+    for key, signature in (other.serving.called if other.serving is not None else {}).items():
+        wanted = f"{prefix.replace('/', '_')}_{key}" if prefix else key
         new = wanted if wanted in made else next((k for k in made if wanted in own and is_numbered(k, wanted)), None)
         if new is None:
             is_dense = not any("/" in name for name in (*signature.inputs, *signature.outputs))
@@ -284,12 +278,10 @@ def around_import_graph(
             for name, text in tensors.items():
                 node, _, index = text.partition(":")
                 place = ("signature", new, side, name)
+                there = str(found.get((*place, "tensor"))).partition(":")[0]
+                is_renamed = not prefix and node in expected.graph and is_numbered(there, node)
                 if node not in connected:
-                    there = str(found.get((*place, "tensor"))).partition(":")[0]
-                    is_renamed = not scope.strip("/") and node in expected.graph and is_numbered(there, node)
-                    expect_tensor(
-                        expected, place, there if is_renamed else f"{scope.strip('/')}/{node}".strip("/"), index
-                    )
+                    expect_tensor(expected, place, there if is_renamed else f"{prefix}/{node}".strip("/"), index)
         for given in [p for p in found if p[:3] == ("signature", new, "input") and p[-1] == "tensor"]:
             if given not in expected.values and connected and given[3] in expected.graph:
                 expect_tensor(expected, given[:4], given[3], "")  # an input of the model, upstream of a connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.comparison import Comparison
@@ -394,10 +394,10 @@ def _text(node: NodeDef) -> str:
     return node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
 
 
-def unread(before: Graph, names: Sequence[str]) -> list[str]:
-    """Returns the nodes that only the default values of the inputs `names` depend on."""
-    rows = Rows(before)
-    starts = {rows.row(name) for name in names}
+def unread(comparison: Comparison, names: Iterable[str]) -> list[str]:
+    """Returns the nodes that are unused after an edit because only the nodes `names`, or such nodes, have used them."""
+    before, after, rows = comparison.before, comparison.after, Rows(comparison.before)
+    starts = set(map(rows.row, names))
 
     def above(row: int) -> list[int]:
         return [*rows.producers(row), *(rows.row(n.name) for n in before[rows.names[row]].colocated if n.exists)]
@@ -405,8 +405,12 @@ def unread(before: Graph, names: Sequence[str]) -> list[str]:
     def below(row: int) -> list[int]:
         return [*rows.users(row), *map(rows.row, before.store.colocated(rows.names[row]))]
 
-    found = grown({*starts}, above, below, lambda row: not rows.op(row).startswith("Placeholder"))
-    return [rows.names[row] for row in found - starts]
+    def may_join(row: int) -> bool:
+        now = after.find(rows.names[row])
+        is_used = now is not None and (after.users(now) or after.colocated_with(now))
+        return rows.op(row) not in PLACEHOLDERS and not is_used
+
+    return [rows.names[row] for row in sorted(grown({*starts}, above, below, may_join) - starts)]
 
 
 def overwritten(graph: Graph) -> set[Node]:

@@ -14,8 +14,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.nodes import selected
+from gdsurgeon.specification.nodes import selected, unread
 
 T = TypeVar("T", bound=Hashable)
 
@@ -33,8 +32,7 @@ def remove(
     before, after, facts = comparison.before, comparison.after, comparison.facts
     names = selected(before, nodes)
     if orphans:
-        yield from _kept_orphans(comparison, names)
-        names = [*names, *_orphans(comparison, names)]
+        names = [*names, *unread(comparison, names)]
     removed = dict.fromkeys(names)
     intent = Intent(removed=names)
     called = {name for function in after.functions for name in after.functions.calls(function.signature.name)}
@@ -63,29 +61,6 @@ def remove(
         if "controls" in facts.altered.get(user, ()):
             intent.alter(user, {"controls": controls})
     yield from audit(comparison, intent)
-
-
-def _orphans(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """Returns the removed nodes except `names` and inputs that had only removed users and colocated nodes."""
-    before, removed = comparison.before, {*comparison.facts.removed, *names}
-    others = [before[name] for name in comparison.facts.removed if name not in names]
-    users = {node: [*before.store.users(node.name), *(n.name for n in before.colocated_with(node))] for node in others}
-    return [
-        node.name for node in others if node.op not in PLACEHOLDERS and users[node] and removed.issuperset(users[node])
-    ]
-
-
-def _kept_orphans(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
-    """Yields the nodes that still exist, but had only removed users."""
-    before, after = comparison.before, comparison.after
-    removed = dict.fromkeys([*names, *comparison.facts.removed])
-    for name in removed:
-        for node in dict.fromkeys(_above(before[name], reads=True)):
-            now = after.find(node.name)
-            if now is None or node.name in removed or now.op in PLACEHOLDERS or after.colocated_with(now):
-                continue
-            if not after.users(now):
-                yield f"{quoted(now.name)} has no consumers any more, but was not removed"
 
 
 def _lost_reads(comparison: Comparison, removed: dict[str, None]) -> Iterator[tuple[str, int, Output, str]]:

@@ -20,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64
-from gdsurgeon.specification.nodes import selected
+from gdsurgeon.specification.nodes import selected, unread
 
 _OPS: Mapping[str, Callable[[int, int], int]] = {"Maximum": max, "Minimum": min, "Add": add}
 
@@ -31,7 +31,7 @@ def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | N
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, intent = comparison.before, comparison.after, Intent()
     names = {*(before.names() if nodes is None else selected(before, nodes))}
-    gone, kept, unused, lookups = set[str](), set[str](), list[Output](), dict[str, Node]()
+    gone, kept, lookups = set[str](), set[str](), list[str]()
     tables = [node for node in before.nodes() if "HashTable" in node.op]
     shared = _shared_names(before, tables)
     for table in [node for node in tables if node.name in names]:
@@ -43,16 +43,14 @@ def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | N
         for user in before.users(table):
             if "Find" not in user.op:
                 gone |= {table.name, user.name}
-                unused += user.inputs[1:]
                 if before.serving is not None and user.name in _loading(before.serving):
                     kept.add(user.name)
                     types = {f"attr {key}": None for key in user.attr_keys if key[0] == "T"}
                     intent.alter(user.name, {"op": "NoOp", "inputs": (), **types})
                 continue
-            lookups[user.name] = user
-            unused.append(user.inputs[2])
+            lookups.append(user.name)
             yield from _lookup(intent, table, user, after[user.name], values, frozenset(comparison.facts.added))
-    intent.removed = [*(gone - kept), *_unused(before, gone, unused, lookups)]
+    intent.removed = [*(gone - kept), *unread(comparison, [*gone, *lookups])]
     for fill in [before[name] for name in gone - kept if before[name].op in _FILLS]:
         for user in before.users(fill):
             if fill in user.controls and user.name not in gone:
@@ -159,16 +157,3 @@ def _computed(tensor: Output, keys: str, key: int, bound: int, added: frozenset[
     if tensor.node.op not in _OPS or len(values) != 2 or values[0] is None or values[1] is None:
         return None
     return (_OPS[tensor.node.op](values[0], values[1]) + bound) % (2 * bound) - bound  # wraps around
-
-
-def _unused(before: Graph, gone: set[str], start: list[Output], lookups: Mapping[str, Node]) -> Iterator[str]:
-    """Yields the nodes that only tables, initializers and default values of lookups have used."""
-    gone, pending = {*gone}, [read.node for read in start]
-    while pending:
-        node = pending.pop()
-        users = {user.name for user in (*before.users(node), *before.colocated_with(node))} - gone
-        still = {name for name in users if name not in lookups or lookups[name].inputs[1].node == node}
-        if node.name not in gone and not node.op.startswith("Placeholder") and not still:
-            gone.add(node.name)
-            yield node.name
-            pending += [*(read.node for read in node.inputs), *node.controls]
