@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
@@ -71,6 +72,8 @@ MOST_ELEMENTS = 1024
 """The most elements of a tensor with known values: shape arithmetic needs few."""
 MOST_OUTPUTS = 4096
 """The most outputs of a node with inferred shapes; only a broken file has more."""
+MOST_REMEMBERED = 4096
+"""The most remembered results of a function of shapes: many nodes of a graph have the same shapes."""
 SMALL = 16 * MOST_ELEMENTS
 """The most bytes of a constant that is decoded whole, which is faster than skipping its values."""
 
@@ -248,6 +251,7 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
     return shape
 
 
+@lru_cache(MOST_REMEMBERED)
 def count(shape: Shape) -> int | None:
     """Returns the number of elements of a tensor of this shape, or None if the number is unknown."""
     if shape is None:
@@ -299,6 +303,7 @@ def agreed(shapes: Sequence[Shape]) -> Shape:
     return tuple(dims[0] if len(set(dims)) == 1 else UNKNOWN for dims in zip(*known, strict=True))
 
 
+@lru_cache(MOST_REMEMBERED)
 def broadcast(a: Shape, b: Shape) -> Shape:
     """Returns the shape to which two shapes broadcast, by NumPy's rules. Raises Misfit if they cannot broadcast."""
     if a is None or b is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes import array_rules, math_rules
 from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_ELEMENTS,
+    MOST_REMEMBERED,
     RULES,
     UNKNOWN,
     VALUE_RULES,
@@ -218,10 +219,12 @@ class Shapes:
         return Call(op, partial(self.topology.node, number), shapes, values)
 
     def _infer_values(self, number: int, call: Call) -> None:
-        shapes = self._shapes.get(number, ())
         rule = VALUE_RULES.get(call.op)
+        if rule is None:
+            return
+        shapes = self._shapes.get(number, ())
         sizes = [count(shape) for shape in shapes]
-        if rule is None or all(size is None or size > MOST_ELEMENTS for size in sizes):
+        if all(size is None or size > MOST_ELEMENTS for size in sizes):
             return
         call.results = shapes
         values: Sequence[Value] = ()
@@ -247,6 +250,7 @@ class Shapes:
             self._shapes[number] = clean
 
 
+@lru_cache(MOST_REMEMBERED)
 def _clean(shape: Shape) -> Shape:
     """Returns `shape`, with impossible dims as unknown."""
     if shape is None or all(0 <= dim <= _LARGEST for dim in shape):
