@@ -87,6 +87,7 @@ class SameGiven(Claim):
         fetched: tensors of the edited graph that the same run must compute.
         constants: expected values (serialised AttrValues) of constants of the edited graph.
         parts: added graphs; each one is compared with its copy in the edited graph.
+        parts_stated: whether `statement` contains the parts; otherwise the report names them separately.
         sites: tensors among `outputs` that are inner tensors at which the edit changed the computation.
         tolerance, as_written, deployed, as_graphs: as in `SameOutputs`.
         except_for: tensors of the original that are compared and may differ, with the reason.
@@ -99,6 +100,7 @@ class SameGiven(Claim):
     fetched: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
+    parts_stated: bool = False
     sites: tuple[str, ...] = ()
     tolerance: Tolerance = EXACT
     as_written: bool = False

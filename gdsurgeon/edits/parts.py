@@ -224,7 +224,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     given = {b.node.name: copied.output(b.result).name for b in bindings}
     pairs = [(b.result.name, given[b.node.name]) for b in bindings]
     part = same_part(pre, {b.placeholder.name: b.node.name for b in bindings}, pairs, intent.copied, "pre")
-    claim = SameGiven(given, (), "edited(raw) == original(pre(raw))", parts=(part,))
+    claim = SameGiven(given, (), "edited(raw) == original(pre(raw))", parts=(part,), parts_stated=True)
     return EditResult(intent, (claim,), warnings, notes)
 
 
@@ -298,7 +298,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     inputs = {b.placeholder.name: b.called(raws[b.node]) for b in bindings}
     kept = tuple((b.called(names[b.node]), b.called(raws[b.node])) for b in bindings)
     part = same_part(post, inputs, pairs, intent.copied, "post")
-    claim = SameGiven({}, kept, "edited(x) == post(original(x))", parts=(part,))
+    claim = SameGiven({}, kept, "edited(x) == post(original(x))", parts=(part,), parts_stated=True)
     notes: list[str] = []
     for b in bindings:
         result, old, raw = b.result.node, names[b.node], raws[b.node]

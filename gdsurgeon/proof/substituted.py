@@ -141,8 +141,7 @@ def _unlisted(context: ProofContext, claim: SameGiven, nodes: Iterable[Node]) ->
 def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart, proof: Proof) -> None:
     """Raises NotValidatedError unless each result of `part`, or a tensor that depends on the result, was compared."""
     compared = {output.after for output in proof.compared}
-    names = [output.before for output in proof.compared]
-    nodes = {*nodes_of(name for name in names if not name.startswith(("pre(", "post(")))}
+    nodes = {output.before.partition(":")[0] for output in proof.compared}
     for _, result in part.outputs[: len(part.inputs)]:
         replaced = nodes_of(tensor for tensor, value in given.items() if value == result)
         if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
@@ -355,7 +354,7 @@ def _trial(
         other.on_refusal = on_reference_refusal
         other.alongside = other.alongside if observed is None or part is not None else None
         runs.append(other)
-        if part is not None and part.role and f"{part.role}(" in claim.statement:
+        if part is not None and claim.parts_stated:
             for pair in found[: len(part.inputs)] if part.role == "pre" else ():
                 pair.hidden = True
             pairs = [*found, *pairs]
