@@ -23,7 +23,8 @@ _Key = tuple[object, ...]
 
 def equal_nodes(view: GraphView) -> None:
     """Merges nodes with the same op, inputs, attrs and device."""
-    alike = view.remembered(_Alike)
+    alike = view.equal if isinstance(view.equal, _Alike) else _Alike(view)
+    view.equal = alike
     alike.begin()
     ops = {op for op in view.topology.ops() if op not in _NEVER and not view.takes_functions(op)}
     is_other_order = False

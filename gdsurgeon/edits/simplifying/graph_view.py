@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from gdsurgeon.analysis.queries.effects import has_state, ops_in_functions, written_into
 from gdsurgeon.analysis.shapes.inference import Shapes
@@ -25,8 +24,6 @@ CHECKS = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
 REDUCTIONS = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
 """Ops that combine the elements along some axes."""
 
-T = TypeVar("T")
-
 
 class GraphView:
     """A graph with pending changes.
@@ -43,6 +40,7 @@ class GraphView:
         keeps_checks: whether a check counts as an effect.
         counts: the number of removed nodes and edges by pass.
         changed: the nodes with different inputs.
+        equal: the groups of equal nodes, which the pass `equal_nodes` keeps here between its calls.
         pure_cone: for each node, whether it and all upstream nodes only compute, in each run: no effects, no branches.
     """
 
@@ -58,6 +56,7 @@ class GraphView:
         self.keeps_checks = keeps_checks
         self.counts: Counter[str] = Counter()
         self.changed: set[int] = set()
+        self.equal: object = None
         self.pure_cone = bytearray(self.topology.size)
         self._instead: dict[int, int] = {}
         self._equals: dict[int, int] = {}  # an equal node
@@ -67,7 +66,6 @@ class GraphView:
         self._constants: dict[int, Constant | None] = {}
         self._scalars: dict[int, Constant | None] = {}
         self._inferred: Shapes | None = None
-        self._memories: dict[Callable[[GraphView], object], object] = {}
         self._changes: list[int] = []  # the changed nodes, in order; some several times
         self._seen: dict[str, int] = {}  # the length of `_changes` at the last call
         self._is_placed = 0  # the length of `_changes` when the order was computed
@@ -299,12 +297,6 @@ class GraphView:
             self.mark_dirty(self._inferred.update(self.topology, self._order, self._places, edited))
             self.changed_since("shapes")  # which it has just said itself
         return self._inferred
-
-    def remembered(self, make: Callable[[GraphView], T]) -> T:
-        """Returns the object that `make` made when a pass first requested it."""
-        if make not in self._memories:
-            self._memories[make] = make(self)
-        return self._memories[make]  # type: ignore[return-value]
 
     # -- changing ----------------------------------------------------------------------------------------
 
