@@ -403,10 +403,12 @@ class _Look:
         replacement = planner.plan(terms, match, roots)
         outcomes = dict(self._outcomes(roots, replacement))
         members = {self.topology.node(number) for number in found.members()}
+        ops = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
+        anchor = self.context.anchor(affected, read)
         going = [self.topology.node(number) for number in affected.going]
         if all(node in self.made for node in members) and len(going) + len(outcomes) <= len(replacement.nodes):
             return OWN
-        why = self.shapes.why_not(self.rule, found, match, replacement) or self._lost_setting(match, replacement)
+        why = self.shapes.why_not(self.rule, found, match, replacement) or _lost_setting(ops, match, replacement)
         if why:
             return why
         return PlannedRewrite(
@@ -415,41 +417,16 @@ class _Look:
             outcomes=outcomes,
             going=going,
             reads=self._reads(affected),
-            anchor=self._anchor(affected, read),
+            anchor=[] if anchor is None else [self.topology.node(anchor)],
             replacement=replacement,
             bindings=told_bindings(match),
             members=members,
             is_hidden=not self.context.runs_once(affected.roots[0][0]),
             beyond=self._beyond(found),
-            placed=tuple(
-                self._name(found, term) for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)
-            ),
+            placed=tuple(self.topology.name(found.placed[op]) if op in found.placed else "" for op in ops),
             tensors={name: tensor.name for name, tensor in match.tensors.items()},
             text=text or "",
         )
-
-    def _name(self, found: Found, term: Op) -> str:
-        return self.topology.name(found.placed[term]) if term in found.placed else ""
-
-    def _lost_setting(self, match: Match, replacement: Replacement) -> Remark | None:
-        """Returns a reason if a new node with the op of a result would lose an attr value that the rule does not
-        mention.
-        """
-        terms = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
-        asked = {(op, test.key) for term in terms for op in term.ops for test in term.attrs}
-        for root in match.roots:
-            for new in replacement.nodes:
-                if new.op != root.node.op or new.op == "Const":
-                    continue
-                for attr in new.definition.attrs.values():
-                    held = root.node.attr_bytes(attr.name)
-                    is_said = attr.name in new.attrs or (new.op, attr.name) in asked
-                    if held is None or is_said or not attr.has_default or same_value(held, attr):
-                        continue
-                    text = f"{quoted(root.name)} has {attr.name}, but a new {printable(new.op)} would have the default:"
-                    text += " {=n} copies the attrs of node n"
-                    return Remark(text, "loses-attr", node=root.node.name, op=new.op, attr=attr.name)
-        return None
 
     def _beyond(self, found: Found) -> float | None:
         """Returns a bound by which a match clips if the numbers of the proof do not reach it."""
@@ -471,10 +448,6 @@ class _Look:
             if code & CONTROL != CONTROL and code >> BITS not in inside
         )
         return [_output(self.topology, code) for code in codes]
-
-    def _anchor(self, affected: Affected, read: Sequence[int]) -> list[Node]:
-        number = self.context.anchor(affected, read)
-        return [] if number is None else [self.topology.node(number)]
 
     def _outcomes(self, roots: Sequence[Output], replacement: Replacement) -> Iterator[tuple[Node, str]]:
         """Yields what happens to the nodes of the results. Raises Unfit if a name would be lost."""
@@ -509,6 +482,26 @@ class _Look:
         new = replacement.nodes[0]
         attrs = {key: node.attr_bytes(key) for key in node.attr_keys if not key.startswith("_")}
         return list(node.inputs) == new.inputs and attrs == new.attrs
+
+
+def _lost_setting(ops: Sequence[Op], match: Match, replacement: Replacement) -> Remark | None:
+    """Returns a reason if a new node with the op of a result would lose an attr value that the rule does not
+    mention.
+    """
+    asked = {(op, test.key) for term in ops for op in term.ops for test in term.attrs}
+    for root in match.roots:
+        for new in replacement.nodes:
+            if new.op != root.node.op or new.op == "Const":
+                continue
+            for attr in new.definition.attrs.values():
+                held = root.node.attr_bytes(attr.name)
+                is_said = attr.name in new.attrs or (new.op, attr.name) in asked
+                if held is None or is_said or not attr.has_default or same_value(held, attr):
+                    continue
+                text = f"{quoted(root.name)} has {attr.name}, but a new {printable(new.op)} would have the default:"
+                text += " {=n} copies the attrs of node n"
+                return Remark(text, "loses-attr", node=root.node.name, op=new.op, attr=attr.name)
+    return None
 
 
 def match_of(topology: Topology, rule: Rule, found: Found) -> Match:

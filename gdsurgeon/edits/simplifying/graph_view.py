@@ -63,8 +63,7 @@ class GraphView:
         self._waited: dict[int, int] = {}  # the new control input
         self._pure: dict[str, bool | None] = {}
         self._references: dict[str, bool] = {}
-        self._constants: dict[int, Constant | None] = {}
-        self._scalars: dict[int, Constant | None] = {}
+        self._constants: dict[tuple[int, bool], Constant | None] = {}
         self._inferred: Shapes | None = None
         self._changes: list[int] = []  # the changed nodes, in order; some several times
         self._seen: dict[str, int] = {}  # the length of `_changes` at the last call
@@ -194,23 +193,14 @@ class GraphView:
             self._references[op] = _gives_reference(self.graph.op_def(op))
         return self._references[op]
 
-    def constant(self, code: int) -> Constant | None:
-        """Returns the value of a small constant; None for other tensors."""
-        number = code >> BITS
+    def constant(self, code: int, *, only_scalar: bool = False) -> Constant | None:
+        """Returns the value of a small constant, or `only_scalar` that of a scalar; None for other tensors."""
+        key = number, _ = code >> BITS, only_scalar
         if self.ops[number] != "Const":
             return None
-        if number not in self._constants:
-            self._constants[number] = constant(self.topology.node(number))
-        return self._constants[number]
-
-    def scalar(self, code: int) -> Constant | None:
-        """Returns the value of a scalar constant; None for other tensors, which are not decoded."""
-        number = code >> BITS
-        if self.ops[number] != "Const":
-            return None
-        if number not in self._scalars:
-            self._scalars[number] = constant(self.topology.node(number), only_scalar=True)
-        return self._scalars[number]
+        if key not in self._constants:
+            self._constants[key] = constant(self.topology.node(number), only_scalar=only_scalar)
+        return self._constants[key]
 
     def must_keep(self, number: int) -> bool:
         """Returns whether a node must keep its name, or other nodes are colocated with it."""

@@ -110,7 +110,7 @@ class _Match:
             known = self.tensors.setdefault(term.name, code)
             if not self._is_kind(term, code) or (known != code and not self._is_equal(known, code)):
                 return False
-        elif not isinstance(term, Value) or not is_literal(self._view.scalar(code), term):
+        elif not isinstance(term, Value) or not is_literal(self._view.constant(code, only_scalar=True), term):
             return False
         if not is_kept:
             self.others.append(code)
