@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs, loaders
-from support.cloning import KEYS, MODEL, cloned, layer, table, variable
+from support.cloning import KEYS, MODEL, cloned, layer, table, texts, variable
 from support.desk import Desk, check_error
 from support.expecting import check_graph, expect, from_command_line, refused, sound
 from support.function_savers import TABLE, model
@@ -47,7 +47,6 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError, GdsurgeonError
-from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.executor import Refused
@@ -498,12 +497,6 @@ def claims(desk: Desk) -> list[str]:
     report = json.loads(desk.files()["report.json"])
     assert report["passed"]
     return list(report["claims"])
-
-
-def texts(found: Graph, name: str) -> list[object]:
-    held = constant(found[name])
-    assert held is not None
-    return list(held.values)
 
 
 # -- the graph ---------------------------------------------------------------------------------------------

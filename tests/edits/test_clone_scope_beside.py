@@ -10,6 +10,7 @@ import pytest
 from support import cloned_models, graphs
 from support.aside import Aside
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
+from support.cloning import texts
 from support.desk import check_error
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor, typed
 from support.trained_model import VARIABLES, opened, put
@@ -20,7 +21,6 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError, GdsurgeonError, OutputError, UsageError, ValidationError
 from gdsurgeon.graph.attrs import string_value
-from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
@@ -63,12 +63,6 @@ def read(path: Path) -> Any:
 
 def listing(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def texts(graph: Graph, name: str) -> list[object]:
-    found = constant(graph[name])
-    assert found is not None
-    return list(found.values)
 
 
 # -- the graph ---------------------------------------------------------------------------------------------

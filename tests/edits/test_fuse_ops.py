@@ -374,21 +374,6 @@ def test_a_body_with_several_results(
     assert run(found, "p", "q", x=[1.0, -2.0]) == [p, q]
 
 
-def test_a_body_with_functions_of_its_own() -> None:
-    def inner(op: str) -> Any:
-        return define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, typed(op, "n", "a"))
-
-    body = graph(placeholder("i"), call("c", "f", ["i"], [FLOAT], [FLOAT]), library(inner("Square")), name="body.pb")
-    found = graph(X, neg("a", "x"), call("b", "f", ["a"], [FLOAT], [FLOAT]), identity("y", "b"),
-                  library(inner("Abs")))  # fmt: skip
-    result = fused(found, ["a"], body=body)
-    assert sorted(f.signature.name for f in found.functions) == sorted(["f", *result.intent.functions.added])
-    assert len(result.intent.functions.added) == 2
-    assert run(found, "y", x=[1.0, -2.0]) == [[1.0, 4.0]]
-    again = graph(X, neg("a", "x"), identity("y", "a"), library(inner("Square")))
-    assert len(fused(again, ["a"], body=body).intent.functions.added) == 1
-
-
 def test_a_body_with_weights_of_its_own() -> None:
     weights = const("weights", [1.0] * 20_000, shape=(2, 10_000))
     body = graph(placeholder("i"), weights, const("axis", [1], INT32),

@@ -142,12 +142,15 @@ SPELLINGS: dict[str, list[Part]] = {
 }  # fmt: skip
 
 
+GIVEN = [
+    placeholder("x", "float32", (2, 4, 4, 3)), placeholder("m", "float32", (2, 3)),
+    const("boxes", [[0, 0, 1, 1], [0, 0, 0.9, 1], [2, 2, 3, 3]]), const("scores", [0.5, 0.9, 0.3]),
+]  # fmt: skip
+
+
 def model() -> tuple[Builder, dict[str, list[str]]]:
     """All spellings side by side, and what each gives."""
-    m = Builder(
-        placeholder("x", "float32", (2, 4, 4, 3)), placeholder("m", "float32", (2, 3)),
-        const("boxes", [[0, 0, 1, 1], [0, 0, 0.9, 1], [2, 2, 3, 3]]), const("scores", [0.5, 0.9, 0.3]),
-    )  # fmt: skip
+    m = Builder(*GIVEN)
     ends: dict[str, list[str]] = {}
     for name, parts in SPELLINGS.items():
         for at, part in enumerate(parts):
@@ -250,11 +253,7 @@ NEARLY: dict[str, list[Part]] = {
 @pytest.mark.parametrize("page", NEARLY)
 def test_what_is_only_nearly_so_stays(page: str) -> None:
     for at, part in enumerate(NEARLY[page]):
-        m = Builder()
-        m.placeholder("x", "float32", (2, 4, 4, 3))
-        m.placeholder("m", "float32", (2, 3))
-        m.const("boxes", [[0, 0, 1, 1]])
-        m.const("scores", [0.5])
+        m = Builder(*GIVEN)
         m.node("y", "Identity", [part(Spelling(m, "s"))], **F)
         assert [match.why for match in listed(m.graph(), in_book(page))] == [], at
 
@@ -262,8 +261,7 @@ def test_what_is_only_nearly_so_stays(page: str) -> None:
 @pytest.mark.kernels
 def test_gaps_that_no_convolution_has_stay() -> None:
     def why(block: list[int], pads: list[list[int]], crops: list[list[int]]) -> str:
-        m = Builder()
-        m.placeholder("x", "float32", (2, 4, 4, 3))
+        m = Builder(*GIVEN)
         s = Spelling(m, "s")
         types = {"Tblock_shape": "int32"}
         space = s("SpaceToBatchND", "x", [2, 2], pads, Tpaddings="int32", **types)

@@ -13,7 +13,6 @@ from support import graphs
 from support.drawing import pick_some
 from support.graph_editor_running import Eight, clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
-from support.running import run
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.attrs import type_value
@@ -70,24 +69,6 @@ def test_a_copy_goes_to_a_graph_and_is_of_something() -> None:
     refused(found, "wrong-type", copied, expected="Graph", found="bytes")
     refused(found, "nothing-selected", lambda: ge.copy([]))
     refused(found, "nothing-selected", lambda: ge.copy([], found))
-
-
-def asserting() -> Graph:
-    return graph(
-        scalar("a", 1, INT32), scalar("b", 1, INT32), typed("Equal", "EQ", "a", "b", kind=INT32),
-        node("Assert", "Assert", ["EQ", "a", "b"], T=graphs.dtypes(INT32, INT32), summarize=3),
-        add("Add", "a", "b", "^Assert", kind=INT32),
-    )  # fmt: skip
-
-
-def test_a_node_without_outputs_is_copied() -> None:
-    found = asserting()
-    copier = ge.Transformer()
-    _, info = copier([found[name] for name in ("Assert", "EQ", "a", "b")], found, "", "")
-    copy = info.transformed(found["Assert"])
-    assert (copy.name, copy.op, [t.name for t in copy.inputs]) == ("Assert_1", "Assert", ["EQ_1", "a_1", "b_1"])
-    assert graphs.inputs(found)["Add"] == ["a", "b", "^Assert"]
-    assert sound(found)
 
 
 @given(graphs.random_graphs(), st.data())
@@ -278,13 +259,6 @@ def test_a_scope_that_is_in_use_is_made_unique_as_a_whole() -> None:
     assert copied(reuse_dst_scope=True) == ["t/b_1", "t/b/y"]
 
 
-def test_fresh_scopes_are_counted() -> None:
-    found = graph(const("s/b", [1]), const("t", [1]), const("t_1/x", [1]), const("tx/y", [1]))
-    for scope in ("t_2/b", "t_3/b"):
-        _, info = ge.copy(ge.sgv_scope("s", found), dst_scope="t/", src_scope="s/")
-        assert [n.name for n in info.transformed_ops.values()] == [scope]
-
-
 def test_a_colocation_with_something_outside_is_kept() -> None:
     found = clone(identity("s/c", "ext", _class=["loc:@ext", "loc:@s/b"]))
     ge.copy_with_input_replacements(ge.sgv_scope("s", found), {}, dst_scope="t", src_scope="s")
@@ -304,36 +278,7 @@ def test_what_is_not_under_the_source_scope_is_refused(scope: str) -> None:
     assert "t/b" in found
 
 
-def test_the_node_that_is_called_like_the_scope_moves_with_it() -> None:
-    found = graph(const("s", [1]), identity("s/b", "s"))
-    ge.copy(ge.sgv_scope("s", found), dst_scope="t", src_scope="s")
-    assert graphs.inputs(found)["t/b"] == ["t"]
-
-
 # While loops, conditionals, functions, shared names.
-
-
-def frames(found: Graph) -> dict[str, set[str]]:
-    out: dict[str, set[str]] = {}
-    for n in graphs.parsed(found).node:
-        if n.op == "Enter":
-            out.setdefault(n.attr["frame_name"].s.decode(), set()).add(n.name)
-    return out
-
-
-def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
-    found = graph(*graphs.loop())
-    for scope in ("one", "two"):
-        ge.copy(found, ge.empty_graph(found), scope)
-        ge.copy([found[n] for n in graphs.names(graph(*graphs.loop()))], dst_scope=scope)
-    assert len(frames(found)) == 3 and {len(names) for names in frames(found).values()} == {2}
-    assert sound(found)
-    target = ge.empty_graph(found)
-    ge.copy(graph(*graphs.loop()), target, "one")
-    assert list(frames(target)) == ["w"]
-    ge.copy(graph(*graphs.loop()), target, "two")
-    assert len(frames(target)) == 2 and sound(target)
-    assert run(target, "one/out", "two/out", one__n=10, two__n=3) == [10, 3]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

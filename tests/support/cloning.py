@@ -8,6 +8,7 @@ from typing import Any
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
@@ -86,3 +87,10 @@ def variable(scope: str, init: str, *, resource: bool = False) -> list[bytes]:
         identity(f"{scope}/read", f"{scope}/v", _class=[f"loc:@{scope}/v"]),
         typed("Mul", f"{scope}/mul", "x", f"{scope}/read"),
     ]
+
+
+def texts(found: Graph, name: str) -> list[object]:
+    """The values of a constant."""
+    held = constant(found[name])
+    assert held is not None
+    return list(held.values)
