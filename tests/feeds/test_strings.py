@@ -253,6 +253,18 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, 
     assert isinstance(given, Tensor) and given.data == [b"photo.jpg"]
 
 
+def test_deeply_nested_encodings_need_a_value_of_the_user() -> None:
+    m = text_input()
+    last = "x"
+    for depth in range(4):
+        last = m.node(f"opened_{depth}", "DecodeBase64", [last])
+    with pytest.raises(NotValidatedError) as caught:
+        make_feed(spec_of(m.graph()), (), 0)
+    assert caught.value.exit_code == 7
+    assert "for DecodeBase64 'opened_3', cannot be generated" in caught.value.message
+    assert (hint_of(caught.value) or "").startswith("--feed NAME=VALUE")
+
+
 @pytest.mark.tensorflow
 def test_a_jpeg_is_also_made_inside_another_text(executor: Executor) -> None:
     m = text_input()
