@@ -30,10 +30,10 @@ from support.graphs import (
     neg,
     node,
     placeholder,
+    relu,
     scalar,
     typed,
-)
-from support.removing import chain, named
+)  # fmt: skip
 from support.running import run
 from support.system import is_linear
 
@@ -47,6 +47,23 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
+
+
+def named(*names: str) -> Selection:
+    return Selection(nodes=names)
+
+
+def chain() -> list[bytes]:
+    """x -> a -> b -> c -> y, with a branch at b."""
+    return [
+        placeholder("x", FLOAT, (2,)),
+        identity("a", "x"),
+        relu("b", "a"),
+        identity("c", "b"),
+        neg("y", "c"),
+        typed("Abs", "z", "b"),
+    ]
+
 
 # -- unused nodes ---------------------------------------------------------------------------------------------
 
