@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import gc
+import hashlib
 import itertools
 import os
 import re
@@ -20,15 +22,28 @@ from support import inlining, older, running, v1_control_flow
 from support.aside import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
 from support.patience import LONG_ENOUGH
-from support.remembering import RememberingDifferentiator
 from support.shipped import Shipped, make
 from support.workers import lend_workers
 
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.base import Backward, Derivation
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.evaluator import Differentiator
+
+_derived: dict[tuple[bytes, Derivation], Backward] = {}
+
+
+class RememberingDifferentiator(Differentiator):
+    """A differentiator that computes each backward pass once: mutants of a graph with gradients share the passes."""
+
+    def derive(self, data: bytes, wanted: Derivation) -> Backward:
+        asked = hashlib.sha256(data).digest(), wanted
+        if asked not in _derived:
+            _derived[asked] = super().derive(data, wanted)
+        return copy.deepcopy(_derived[asked])
+
 
 # Random tests draw the same in every run: what fails today fails tomorrow, and what takes long is no failure.
 LONG = [HealthCheck.too_slow, HealthCheck.data_too_large]
