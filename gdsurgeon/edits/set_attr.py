@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -24,13 +24,14 @@ from gdsurgeon.errors import (
     printable,
     quoted,
 )
-from gdsurgeon.graph.attrs import Plain, functions_in, kind_of, plain, said_by_inputs
+from gdsurgeon.graph.attrs import functions_in, kind_of, said_by_inputs
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, STATED_SHAPES
-from gdsurgeon.ops.op_defs import OpDef, arg_dtypes, op_names
+from gdsurgeon.ops.op_defs import OpDef, op_names
 from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.text import Entry, counted, first_lines, is_utf8, listed, nearest, spelt_value, suggestion
 from gdsurgeon.wire.protos import AttrValue
@@ -292,16 +293,16 @@ def _apply(graph: Graph, changes: Changes) -> None:
     """Sets attrs. Raises EditError if an input does not match its consumer any more."""
     found = [fault for node, attrs in changes.items() for fault in _misfits(node, attrs)]
     wrong = {fault.facts["node"] for fault in found}
-    nodes = dict.fromkeys(node for node, attrs in changes.items() if not attrs.keys().isdisjoint(_type_attrs(node)))
-    for node in [node for node in nodes if node.name not in wrong]:
-        nodes.update(dict.fromkeys(graph.users(node)))
-    before = {fault for node in nodes for fault in _input_faults(node)}
-    for node, attrs in changes.items():
-        for key, new in attrs.items():
-            if key == COLOCATION_ATTR:
-                graph.set_colocated(node, ())
-            graph.set_attr(node, key, new)
-    found += [fault for node in nodes if node.name not in wrong for fault in _input_faults(node) if fault not in before]
+    typed = [node for node, attrs in changes.items() if not attrs.keys().isdisjoint(_type_attrs(node))]
+
+    def change() -> None:
+        for node, attrs in changes.items():
+            for key, new in attrs.items():
+                if key == COLOCATION_ATTR:
+                    graph.set_colocated(node, ())
+                graph.set_attr(node, key, new)
+
+    found += [fault for fault in _new_faults(typed, change) if fault.facts["node"] not in wrong]
     if not found:
         return
     hint = "select all nodes that must change together"
@@ -314,6 +315,22 @@ def _apply(graph: Graph, changes: Changes) -> None:
         hint=hint,
         details=first_lines(found, MOST_DETAILS),
     )
+
+
+def _new_faults(nodes: Iterable[Node], change: Callable[[], None]) -> list[Remark]:
+    """Calls `change`, which changes `nodes`. Returns the faults of inputs of `nodes` and their users that it causes."""
+
+    def faults(node: Node) -> list[Remark]:
+        try:
+            return input_faults(node)
+        except InputError:  # an attr is corrupt
+            return []
+
+    affected = dict.fromkeys(nodes)
+    affected |= dict.fromkeys(user for node in list(affected) for user in graph_of(node).users(node))
+    before = {fault for node in affected for fault in faults(node)}
+    change()
+    return [fault for node in affected for fault in faults(node) if fault not in before]
 
 
 def _type_attrs(node: Node) -> set[str]:
@@ -340,13 +357,6 @@ def _misfits(node: Node, attrs: Mapping[str, AttrValue | None]) -> Iterator[Rema
         yield Remark(text, "dtype-mismatch", node=node.name, expected=expected, found=found)
 
 
-def _input_faults(node: Node) -> list[Remark]:
-    try:
-        return input_faults(node)
-    except InputError:  # an attr is corrupt
-        return []
-
-
 # -- ops ---------------------------------------------------------------------------------------------------
 
 
@@ -367,131 +377,91 @@ def _change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tu
             raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
         given[key] = _from_text(graph, op, key, definition.attrs[key].kind, text)
     data = {key: value.SerializeToString(deterministic=True) for key, value in given.items()}
-    swaps = {
-        node: _Swap(node, definition, given)
+    old_ops = {
+        node: node.op
         for node in nodes
         if node.op != op or any(node.attr_bytes(key) != value for key, value in data.items())
     }
-    if not swaps:
+    if not old_ops:
         raise NothingToDo(_nothing_changed(nodes, [(OP, op), *values]))
-    for swap in swaps.values():
-        _check_consumers(swap, swaps)
-    ops = Counter(node.op for node in swaps if node.op != op)
-    intent = Intent(changed=[node.name for node in swaps])
+    changes: dict[Node, dict[str, bytes | None]] = {}
     inferred: dict[str, list[str]] = {}
     dropped: dict[str, list[str]] = {}
-    for node, swap in swaps.items():
-        for by_key, keys in ((inferred, swap.inferred), (dropped, swap.dropped)):
-            for key in keys:
-                by_key.setdefault(key, []).append(node.name)
-        new = {key: value.SerializeToString(deterministic=True) for key, value in swap.attrs.items()}
-        changed = {key: value for key, value in new.items() if node.attr_bytes(key) != value}
-        graph.replace_op(node, op, attrs={**dict.fromkeys(swap.dropped), **changed})
-    told = [Entry("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
-    facts: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
-    return EditResult(intent, notes=_op_notes(inferred, dropped, len(swaps), len(nodes)), told=told, facts=facts)
+    for node, old in old_ops.items():
+        attrs = _attrs_for(node, definition, given)
+        new: dict[str, bytes | None] = {
+            key: value.SerializeToString(deterministic=True) for key, value in attrs.items()
+        }
+        for key in attrs.keys() - given.keys() - {*node.attr_keys}:
+            inferred.setdefault(key, []).append(node.name)
+        for key in node.attr_keys if old != op else ():
+            if key not in definition.attrs and (key == STATED_SHAPES or not key.startswith("_")):
+                dropped.setdefault(key, []).append(node.name)
+                new[key] = None
+        changes[node] = {key: value for key, value in new.items() if node.attr_bytes(key) != value}
 
+    def change() -> None:
+        for node, attrs in changes.items():
+            graph.replace_op(node, op, attrs=attrs)
 
-class _Swap:
-    """The change of a node's op.
-
-    Attributes:
-        definition: the signature of the new op.
-        inputs, outputs: the DataTypes of the node's inputs and outputs after the change.
-        attrs: the attrs of the new op, without defaults.
-        inferred: the keys of new attrs that follow from the inputs.
-        dropped: keys of attrs that the new op does not have.
-    """
-
-    def __init__(self, node: Node, definition: OpDef, given: Mapping[str, AttrValue]) -> None:
-        self.node = node
-        self.definition = definition
-        if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
-            raise self.refusal("the ops of loops and conditionals cannot be changed separately", "control-flow")
-        sources = [base_dtype(source.dtype) for source in node.inputs]
-        said = said_by_inputs(definition, sources)
-        self.attrs: dict[str, AttrValue] = {}
-        self.inferred: list[str] = []
-        for attr in definition.attrs.values():
-            value = given.get(attr.name, said.get(attr.name))
-            if value is None and (present := _present(node, attr.name)) is not None:
-                kind = kind_of(present)  # a value of a different kind is not kept
-                is_list = kind == "list()" and attr.kind.startswith("list(")
-                value = present if kind == attr.kind or is_list else None
-            elif value is not None and attr.name not in given and attr.name not in node.attr_keys:
-                self.inferred.append(attr.name)
-            if value is not None:
-                self.attrs[attr.name] = value
-            elif not attr.has_default:
-                why = f"it requires an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
-                raise self.refusal(why, "attr-needed", advice="give-attr", key=attr.name)
-        self.inputs = arg_dtypes(definition.inputs, definition, self._read)
-        self.outputs = arg_dtypes(definition.outputs, definition, self._read)
-        self._check(sources)
-        stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STATED_SHAPES)}
-        self.dropped = [key for key in node.attr_keys if key not in stays and node.op != definition.name]
-
-    def _read(self, key: str) -> Plain | None:
-        return plain(self.attrs[key]) if key in self.attrs else None
-
-    def refusal(self, why: str, code: str, *, advice: str | tuple[str, ...] = (), **facts: Json) -> EditError:
-        """Returns the error that the node cannot have the new op."""
-        node, op = self.node, self.definition.name
-        line = f"{quoted(node.name)} ({printable(node.op)}) cannot become {printable(op)}: {why}"
-        return EditError(
-            line, code=code, advice=advice, facts={"node": node.name, "op": node.op, "new_op": op, **facts}
-        )
-
-    def _check(self, sources: Sequence[int]) -> None:
-        """Raises EditError if the number or dtypes of the inputs do not match, or the op does not support a dtype."""
-        if len(sources) != len(self.inputs):
-            why = f"it has {counted(len(self.inputs), 'input')}, but the node has {len(sources):,}"
-            raise self.refusal(why, "wrong-count", expected=len(self.inputs), found=len(sources))
-        for slot, (wanted, source, dtype) in enumerate(zip(self.inputs, self.node.inputs, sources, strict=True)):
-            if not same_dtype(wanted, dtype):
-                expected, found = dtype_name(wanted), dtype_name(dtype)
-                why = f"it expects {expected} as input {slot}, but {quoted(source.name)} is {found}"
-                raise self.refusal(why, "dtype-mismatch", tensor=source.name, expected=expected, found=found)
-        for attr in self.definition.attrs.values():
-            value = self.attrs.get(attr.name) if attr.allowed else None
-            for dtype in () if value is None else [value.type] if attr.kind == "type" else value.list.type:
-                if dtype not in attr.allowed:
-                    allowed = listed(map(dtype_name, attr.allowed), 20)
-                    why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
-                    raise self.refusal(why, "dtype-not-allowed", attr=attr.name, dtype=dtype_name(dtype))
-
-
-def _check_consumers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
-    """Raises EditError if a consumer reads an output that would not exist, or would have a different dtype."""
-    node = swap.node
-    for user in node.graph.users(node):
-        wanted = swaps[user].inputs if user in swaps else user.input_dtypes
-        for slot, source in enumerate(user.inputs):
-            if source.node is not node:
-                continue
-            if source.index >= len(swap.outputs):
-                count = len(swap.outputs)
-                why = f"it has {counted(count, 'output')}, but {quoted(user.name)} uses {source.name}"
-                raise swap.refusal(why, "no-such-tensor", tensor=source.name, user=user.name, count=count)
-            takes = wanted[slot] if wanted is not None and slot < len(wanted) else 0
-            if not same_dtype(takes, swap.outputs[source.index]):
-                expected, found = dtype_name(takes), dtype_name(swap.outputs[source.index])
-                why = f"it returns {found}, but {quoted(user.name)} expects {expected}"
-                raise swap.refusal(why, "dtype-mismatch", user=user.name, expected=expected, found=found)
-
-
-def _op_notes(
-    inferred: Mapping[str, Sequence[str]], dropped: Mapping[str, Sequence[str]], swapped: int, selected: int
-) -> list[str]:
-    """Returns a line for each inferred or removed attr, and for the unchanged nodes."""
+    names = {node.name: node for node in changes}
+    for fault in _new_faults(changes, change):
+        user = str(fault.facts["node"])
+        node = names.get(user) or graph[node_of(str(fault.facts["tensor"]))]
+        facts = {**fault.facts, **({} if user in names else {"user": user})}
+        raise _refusal(node.name, old_ops[node], op, fault, fault.code, facts)
+    ops = Counter(old for old in old_ops.values() if old != op)
     lines = [(key, "follows from the inputs", who) for key, who in inferred.items()]
     for key, who in dropped.items():
         stale = "describes the old op" if key == STATED_SHAPES else "does not belong to the new op"
         lines.append((key, f"{stale} and is removed", who))
-    out = [
+    notes = [
         f"attr {quoted(key)} {what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}"
         for key, what, who in lines
     ]
-    if swapped < selected:
-        out.append(f"{selected - swapped:,} of the {selected:,} nodes are unchanged")
+    if len(changes) < len(nodes):
+        notes.append(f"{len(nodes) - len(changes):,} of the {len(nodes):,} nodes are unchanged")
+    told = [Entry("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
+    report: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
+    return EditResult(Intent(changed=[*names]), notes=notes, told=told, facts=report)
+
+
+def _refusal(
+    node: str, old: str, op: str, why: str, code: str, facts: Mapping[str, Json], advice: str = ""
+) -> EditError:
+    """Returns the error that the node `node` with the op `old` cannot have the op `op`."""
+    line = f"{quoted(node)} ({printable(old)}) cannot become {printable(op)}: {why}"
+    return EditError(line, code=code, advice=advice or (), facts={**facts, "node": node, "op": old, "new_op": op})
+
+
+def _attrs_for(node: Node, definition: OpDef, given: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """Returns the attrs of `node` with a new op: given, inferred from the inputs, or present.
+
+    Raises:
+        EditError: a required attr is missing, the op does not support a dtype, or one of the ops is control flow.
+    """
+
+    def refusal(why: str, code: str, *, advice: str = "", **facts: Json) -> EditError:
+        return _refusal(node.name, node.op, definition.name, why, code, facts, advice)
+
+    if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
+        raise refusal("the ops of loops and conditionals cannot be changed separately", "control-flow")
+    read = said_by_inputs(definition, [base_dtype(source.dtype) for source in node.inputs])
+    out: dict[str, AttrValue] = {}
+    for attr in definition.attrs.values():
+        value = given.get(attr.name, read.get(attr.name))
+        if value is None and (present := _present(node, attr.name)) is not None:
+            kind = kind_of(present)  # a value of a different kind is not kept
+            value = present if kind == attr.kind or (kind == "list()" and attr.kind.startswith("list(")) else None
+        if value is None:
+            if not attr.has_default:
+                why = f"it requires an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
+                raise refusal(why, "attr-needed", advice="give-attr", key=attr.name)
+            continue
+        out[attr.name] = value
+        for dtype in () if not attr.allowed else [value.type] if attr.kind == "type" else value.list.type:
+            if dtype not in attr.allowed:
+                allowed = listed(map(dtype_name, attr.allowed), 20)
+                why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
+                raise refusal(why, "dtype-not-allowed", attr=attr.name, dtype=dtype_name(dtype))
     return out
