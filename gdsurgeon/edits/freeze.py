@@ -17,7 +17,7 @@ from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of, shape_value, type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import constant_header, tensor_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Serving
@@ -259,35 +259,8 @@ _WRITING = ("Assign", "Scatter", "ResourceScatter", "ResourceApply", "ResourceSp
 """How the names of the ops begin that change a variable."""
 
 
-class _Place:
-    """A graph, or the body of a function, that uses handles."""
-
-    def __init__(self, graph: Graph, body: Body | None, kept: frozenset[Node] | None) -> None:
-        self.graph = graph
-        self.body = body
-        self.kept = kept
-        self.values: dict[Output, FrozenValue] = {}
-        self.read: dict[Node, dict[int, FrozenValue]] = {}
-        self.callers: dict[tuple[_Place, Node], None] = {}
-        self.returned: dict[int, None] = {}
-
-    @property
-    def function(self) -> str | None:
-        """The name of the function; None for the graph itself."""
-        return None if self.body is None else self.body.name
-
-    @property
-    def called(self) -> str:
-        """Where the place is, for messages."""
-        return "" if self.function is None else f" in the function {quoted(self.function)}"
-
-    def nodes(self) -> Iterable[Node]:
-        """The nodes that matter."""
-        return (node for node in self.graph.nodes() if self.kept is None or node in self.kept)
-
-
 class HandleConversion:
-    """Converts the consumers of handles, which become values.
+    """Converts the consumers of handles, which become values, in a graph and in the functions that it calls.
 
     Args:
         graph: the graph of the variables.
@@ -295,13 +268,21 @@ class HandleConversion:
     """
 
     def __init__(self, graph: Graph, kept: Iterable[Node]) -> None:
-        self._top = _Place(graph, None, frozenset(kept))
-        self._bodies: dict[str, _Place] = {}
-        self._pending: list[tuple[_Place, Output]] = []
+        self._graph = graph
+        self._kept = dict.fromkeys(kept)
+        self._bodies: dict[str, Body] = {}
+        self._body_of: dict[Graph, Body] = {}
+        self._values: dict[Output, FrozenValue] = {}
+        self._read: dict[Node, dict[int, FrozenValue]] = {}
+        self._callers: dict[Body, dict[Node, None]] = {}
+        self._returned: dict[Body, dict[int, None]] = {}
+        self._pending: list[Output] = []
 
     def convert_handle(self, tensor: Output, value: FrozenValue) -> None:
-        """Marks a tensor of the graph as a value."""
-        self._mark(self._top, tensor, value)
+        """Marks a tensor as a value."""
+        if tensor not in self._values:
+            self._values[tensor] = value
+            self._pending.append(tensor)
 
     def check(self) -> None:
         """Follows the marked tensors to their consumers.
@@ -311,60 +292,65 @@ class HandleConversion:
                 pass a value and a handle for one argument.
         """
         while self._pending:
-            place, tensor = self._pending.pop()
-            for node, slot in place.graph.uses(tensor):
-                if place.kept is None or node in place.kept:
-                    self._follow(place, node, slot, place.values[tensor])
-        for place in (self._top, *self._bodies.values()):
-            for node in place.nodes():
-                self._check_call(place, node)
+            tensor = self._pending.pop()
+            graph = graph_of(tensor)
+            for node, slot in graph.uses(tensor):
+                if graph is not self._graph or node in self._kept:
+                    self._follow(node, slot, self._values[tensor])
+        for nodes in (self._kept, *(body.graph.nodes() for body in self._bodies.values())) if self._bodies else ():
+            for node in nodes:
+                self._check_call(node)
 
     def apply(self) -> tuple[list[str], list[str]]:
         """Converts all consumers. Returns the names of the changed nodes, and of the changed functions."""
-        for place in (*self._bodies.values(), self._top):
-            for node, slots in place.read.items():
-                self._convert(place, node, slots)
-        for place in self._bodies.values():
-            assert place.body is not None
-            for argument in place.body.arguments:
-                if (value := place.values.get(argument.output)) is not None:
-                    place.body.retype(argument, value.dtype, value.shape)
-            place.body.commit()
-        return [node.name for node in self._top.read if node.name in self._top.graph], list(self._bodies)
+        for node, slots in self._read.items():
+            self._convert(node, slots)
+        for body in self._bodies.values():
+            for argument in body.arguments:
+                if (value := self._values.get(argument.output)) is not None:
+                    body.retype(argument, value.dtype, value.shape)
+            body.commit()
+        changed = (node for node in self._read if graph_of(node) is self._graph)
+        return [node.name for node in changed if node.name in self._graph], list(self._bodies)
 
     # -- following ---------------------------------------------------------------------------------------------
 
-    def _mark(self, place: _Place, tensor: Output, value: FrozenValue) -> None:
-        if tensor not in place.values:
-            place.values[tensor] = value
-            self._pending.append((place, tensor))
+    def _where(self, node: Node) -> tuple[str | None, str]:
+        """Returns the name of the function that contains a node, and the same as text; None and '' for the graph."""
+        body = self._body_of.get(graph_of(node))
+        return (None, "") if body is None else (body.name, f" in the function {quoted(body.name)}")
 
-    def _follow(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> None:
+    def _follow(self, node: Node, slot: int, value: FrozenValue) -> None:
         """Notes that a node reads a value in `slot`, and marks the outputs that forward this value."""
-        if slot in place.read.get(node, {}):
+        if slot in self._read.get(node, {}):
             return
-        forwarded = self._forwarded(place, node, slot, value)
+        forwarded = self._forwarded(node, slot, value)
         if forwarded is None:
             return  # the op accepts a value as well as a reference
-        place.read.setdefault(node, {})[slot] = value
+        self._read.setdefault(node, {})[slot] = value
         for index in forwarded:
-            self._mark(place, Output(node, index), value)
+            self.convert_handle(Output(node, index), value)
 
-    def _forwarded(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> Iterable[int] | None:
+    def _forwarded(self, node: Node, slot: int, value: FrozenValue) -> Iterable[int] | None:
         """Returns the outputs of a node that become values if `slot` does; None if the node need not change."""
-        op = node.op
-        if place.body is not None and node in place.body.results:
-            index = place.body.results.index(node)
-            place.returned[index] = None
-            for caller, call in place.callers:
-                self._mark(caller, Output(call, index), value)
+        op, body = node.op, self._body_of.get(graph_of(node))
+        if body is not None and node in body.results:
+            index = body.results.index(node)
+            self._returned[body][index] = None
+            for call in self._callers[body]:
+                self.convert_handle(Output(call, index), value)
             return ()
         if op in _VALUE_OPS:
             return ()
         if op in REFERENCE_OPS or (op in _FORWARDING and node.plain_attr("T") == RESOURCE):
             return (0, 1) if op.endswith("Switch") else (0,)
-        if op in _LIST or op in place.graph.functions:
-            return self._into_functions(place, node, slot, value)
+        function, where = self._where(node)
+        if op in _LIST or op in node.graph.functions:
+            at = _argument(node, slot)
+            if at < 0:
+                message = f"{quoted(node.name)}{where} uses the handle of a variable as its condition"
+                raise EditError(message, code="needs-handle", node=node.name, function=function)
+            return self._into_functions(node, at, value)
         definition = node.op_def
         if (
             definition is not None
@@ -375,46 +361,39 @@ class HandleConversion:
         writes = op.startswith(_WRITING)
         what, without = ("writes to", "") if writes else ("needs the handle of", " without a handle")
         raise EditError(
-            f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable {quoted(value.variable)}, "
+            f"{quoted(node.name)} ({printable(op)}){where} {what} the variable {quoted(value.variable)}, "
             f"which would become a constant{without}",
             code="is-written" if writes else "needs-handle",
             node=node.name,
             op=op,
-            function=place.function,
+            function=function,
             variable=value.variable,
         )
 
-    def _into_functions(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> list[int]:
-        """Follows an argument of functions. Returns the outputs of the call that forward it."""
-        at = _argument(node, slot)
-        if at < 0:
-            message = f"{quoted(node.name)}{place.called} uses the handle of a variable as its condition"
-            raise EditError(message, code="needs-handle", node=node.name, function=place.function)
-        out = [at] if node.op in WHILES else []
+    def _into_functions(self, node: Node, at: int, value: FrozenValue) -> Iterable[int]:
+        """Follows the argument number `at` of functions. Returns the outputs of the call that forward it."""
+        out = {at: None} if node.op in WHILES else {}
         for name in _functions(node):
-            if name not in self._bodies:
-                body = Body(self._top.graph, name)
-                self._bodies[name] = _Place(body.graph, body, None)
-            inner = self._bodies[name]
-            assert inner.body is not None
-            inner.callers[place, node] = None
-            self._mark(inner, inner.body.arguments[at].output, value)
-            out += inner.returned
-        return list(dict.fromkeys(out))
+            body = self._bodies.get(name)
+            if body is None:
+                body = self._bodies[name] = Body(self._graph, name)
+                self._body_of[body.graph] = body
+                self._callers[body], self._returned[body] = {}, {}
+            self._callers[body][node] = None
+            self.convert_handle(body.arguments[at].output, value)
+            out |= self._returned[body]
+        return out
 
-    def _check_call(self, place: _Place, node: Node) -> None:
+    def _check_call(self, node: Node) -> None:
         """Raises EditError if a call passes a handle for an argument that has become a value."""
         for name in _functions(node):
-            inner = self._bodies.get(name)
-            if inner is None or inner.body is None:
-                continue
-            for at, argument in enumerate(inner.body.arguments):
-                slot = at + (1 if node.op in _CHOICES else 0)
-                expected = inner.values.get(argument.output)
-                if expected is not None and slot not in place.read.get(node, {}):
+            body = self._bodies.get(name)
+            for at, argument in enumerate(body.arguments if body is not None else ()):
+                expected = self._values.get(argument.output)
+                if expected is not None and at + (node.op in _CHOICES) not in self._read.get(node, {}):
                     raise EditError(
-                        f"{quoted(node.name)}{place.called} calls {quoted(name)} with a handle that is not "
-                        f"the handle of {quoted(expected.variable)}; one argument cannot be both a value and a handle",
+                        f"{quoted(node.name)}{self._where(node)[1]} calls {quoted(name)} with a handle that is not the handle of "
+                        f"{quoted(expected.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
                         node=node.name,
                         function=name,
@@ -423,11 +402,11 @@ class HandleConversion:
 
     # -- converting --------------------------------------------------------------------------------------------
 
-    def _convert(self, place: _Place, node: Node, slots: Mapping[int, FrozenValue]) -> None:
-        graph, op = place.graph, node.op
-        value = next(iter(slots.values()))
-        if place.body is not None and node in place.body.results:
-            place.body.retype(node, value.dtype)
+    def _convert(self, node: Node, slots: Mapping[int, FrozenValue]) -> None:
+        graph, op, value = graph_of(node), node.op, next(iter(slots.values()))
+        body = self._body_of.get(graph)
+        if body is not None and node in body.results:
+            body.retype(node, value.dtype)
         elif op in _VALUE_OPS:
             inputs = () if op == "DisableCopyOnRead" else _with_axis(graph, node) if op == "ResourceGather" else None
             use_value(graph, node, _VALUE_OPS[op], value.dtype, inputs)
@@ -436,28 +415,23 @@ class HandleConversion:
         elif op in _FORWARDING:
             graph.replace_op(node, op, attrs={"T": type_value(value.dtype), STATED_SHAPES: None})
         elif op in _LIST:
-            self._convert_call(place, node, slots)
+            dtypes = node.attr(_LIST[op])
+            assert dtypes is not None
+            for slot, found in slots.items():
+                dtypes.list.type[_argument(node, slot)] = found.dtype
+            graph.set_attr(node, _LIST[op], dtypes)
+            if op in WHILES:
+                for key in ("output_shapes", STATED_SHAPES):
+                    shapes = node.attr(key)
+                    if shapes is not None and shapes.list.shape:
+                        for slot, found in slots.items():
+                            shapes.list.shape[slot].CopyFrom(shape_value(found.shape).shape)
+                        graph.set_attr(node, key, shapes)
+            elif any(Output(node, index) in self._values for index in range(node.output_count or 0)):
+                graph.set_attr(node, STATED_SHAPES, None)
         for key in _NOTES:
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
-
-    def _convert_call(self, place: _Place, node: Node, slots: Mapping[int, FrozenValue]) -> None:
-        graph = place.graph
-        dtypes = node.attr(_LIST[node.op])
-        assert dtypes is not None
-        for slot, value in slots.items():
-            dtypes.list.type[_argument(node, slot)] = value.dtype
-        graph.set_attr(node, _LIST[node.op], dtypes)
-        if node.op not in WHILES:
-            if any(Output(node, index) in place.values for index in range(node.output_count or 0)):
-                graph.set_attr(node, STATED_SHAPES, None)
-            return
-        for key in ("output_shapes", STATED_SHAPES):
-            shapes = node.attr(key)
-            if shapes is not None and shapes.list.shape:
-                for slot, value in slots.items():
-                    shapes.list.shape[slot].CopyFrom(shape_value(value.shape).shape)
-                graph.set_attr(node, key, shapes)
 
 
 def _with_axis(graph: Graph, node: Node) -> Sequence[Output]:
