@@ -392,8 +392,8 @@ class HandleConversion:
                 expected = self._values.get(argument.output)
                 if expected is not None and at + (node.op in _CHOICES) not in self._read.get(node, {}):
                     raise EditError(
-                        f"{quoted(node.name)}{self._where(node)[1]} calls {quoted(name)} with a handle that is not the handle of "
-                        f"{quoted(expected.variable)}; one argument cannot be both a value and a handle",
+                        f"{quoted(node.name)}{self._where(node)[1]} calls {quoted(name)} with a handle that is not "
+                        f"the handle of {quoted(expected.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
                         node=node.name,
                         function=name,
