@@ -111,7 +111,7 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
     changed."""
     after, facts = comparison.after, comparison.facts
     new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
-    nodes = [after[name] for name in new if name in after and _may_call(_op(after, name))]
+    nodes = [after[name] for name in new if _may_call(_op(after, name))]
     if facts.functions.removed:  # otherwise unchanged nodes need not be found, which indexes the file
         topology = topology_of(after)
         nodes = [topology.node(number) for number in topology.with_ops(filter(_may_call, topology.ops()))]
@@ -125,15 +125,17 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
 
 
 def _op(graph: Graph, name: str) -> str:
-    """Returns the op of a written node; protobuf decodes small records faster than `Node` does."""
+    """Returns the op of a written node, '' without the node; protobuf decodes small records faster than `Node` does."""
     record = graph.store.record(name)
-    return graph[name].op if record is None or record.data is None else NodeDef.FromString(record.data).op
+    if record is None or record.data is None:
+        return graph[name].op if record is not None else ""
+    return NodeDef.FromString(record.data).op
 
 
 @cache
 def _may_call(op: str) -> bool:
     definition = op_def(op)
-    return definition is None or definition.takes_functions
+    return bool(op) and (definition is None or definition.takes_functions)
 
 
 def _called(value: AttrValue) -> Iterator[str]:

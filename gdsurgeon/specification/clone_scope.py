@@ -143,7 +143,7 @@ class _Clone:
         self.names = {
             name: copy
             for name, copy in self._under.items()
-            if name not in self.left and not any(re.search(pattern, name) for pattern in share)
+            if name not in self.left and not (share and any(re.search(p, name) for p in share))
         }
         outer = dict.fromkeys(self._outside(), "")
         self._name([*outer, *self._initialising(self.names | outer)])
