@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from gdsurgeon.analysis.queries.training import (
     first_values,
@@ -84,8 +84,11 @@ def clone_scope(
     nodes = _nodes_under(topology, source)
     before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     shared = _shared(topology, nodes, share)
-    left = excluded_nodes(topology, nodes, shares=variables == "share", with_slots=with_slots)
-    cloned = [node for node in nodes if node not in shared and node not in left.nodes]
+    saver, excluded, excluded_notes = excluded_nodes(
+        topology, nodes, shares=variables == "share", with_slots=with_slots
+    )
+    left = frozenset(map(topology.node, excluded))
+    cloned = [node for node in nodes if node not in shared and node not in left]
     if not cloned:
         message = f"nothing would be cloned: every node in {quoted(source)} is shared or left out"
         raise EditError(message, code="nothing-left", name=source)
@@ -94,8 +97,8 @@ def clone_scope(
     outside, notes = variables_outside(topology, cloned, variables, source, replace)
     own = [*cloned, *outside]
     inside = topology.flags(map(topology.id_of, own))
-    assigned = [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
-    update = SaverUpdate(topology, own, left.saver, before, after)
+    assigned = [topology.node(number) for number in initialisers(topology, inside, excluded)]
+    update = SaverUpdate(topology, own, saver, before, after)
 
     def respell(text: str) -> str:  # a name, a frame or a shared name, always under the scope of the clone
         return after[:-1] if text == before[:-1] else after + text.removeprefix(before)
@@ -120,9 +123,9 @@ def clone_scope(
     ]
     update.find_groups(topology, names)
     copied = plan.apply()
-    for node, copy in copied.nodes.items() if left.nodes else ():
-        if any(control in left.nodes for control in node.controls):  # nodes of the original
-            graph.set_controls(copy, [copied.node(control) for control in node.controls if control not in left.nodes])
+    for node, copy in copied.nodes.items() if left else ():
+        if any(control in left for control in node.controls):  # nodes of the original
+            graph.set_controls(copy, [copied.node(control) for control in node.controls if control not in left])
     intent = copied.intent()
     intent.copied = {}  # the originals are nodes of the same graph
     update.apply(copied, intent)
@@ -135,7 +138,12 @@ def clone_scope(
         fetched=tuple(output.name for output in served),
         as_graphs=True,
     )
-    notes = [*_notes(copied, assigned if not update.groups else None, len(shared)), *notes, *left.notes, *update.notes]
+    notes = [
+        *_notes(copied, assigned if not update.groups else None, len(shared)),
+        *notes,
+        *excluded_notes,
+        *update.notes,
+    ]
     return EditResult(intent, (SameOutputs(as_graphs=True), same, *update.claims(copied, served)), warnings, notes)
 
 
@@ -324,28 +332,14 @@ def _paths_from(
 # -- nodes that are left out -------------------------------------------------------------------------------
 
 
-class Excluded(NamedTuple):
-    """The nodes that are not cloned.
+def excluded_nodes(
+    topology: Topology, nodes: Sequence[Node], *, shares: bool, with_slots: bool
+) -> tuple[set[int], set[int], list[str]]:
+    """Returns the nodes of savers, all excluded nodes, and a line for each kind of excluded variable.
 
-    Attributes:
-        saver: the numbers of the nodes of savers.
-        numbers: the numbers of all excluded nodes, including savers outside of the scope.
-        nodes: the excluded nodes.
-        notes: a line for each kind of excluded variable.
-    """
-
-    saver: set[int]
-    numbers: set[int]
-    nodes: frozenset[Node]
-    notes: list[str]
-
-
-def excluded_nodes(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_slots: bool) -> Excluded:
-    """Returns the nodes of a scope that are not cloned.
-
-    These are the nodes of savers, and the nodes that a loader runs or feeds. If the clone `shares` the variables, they
-    are the variables and their initial values. Without `with_slots`, they are also the slots of optimisers, and the
-    nodes that need them.
+    Excluded are the nodes of savers, and the nodes that a loader runs or feeds; also the variables and their initial
+    values if the clone `shares` the variables; and the slots of optimisers, and the nodes that need them, without
+    `with_slots`.
     """
     numbers = [topology.id_of(node) for node in nodes]
     inside = topology.flags(numbers)
@@ -373,5 +367,4 @@ def excluded_nodes(topology: Topology, nodes: Sequence[Node], *, shares: bool, w
         if own:
             text = f"{counted(len(own), 'variable')} shared with the original"
             notes.append(Remark(text, "variables-shared", count=len(own)))
-    everything = fixed | excluded
-    return Excluded(saver, everything, frozenset(map(topology.node, everything)), notes)
+    return saver, fixed | excluded, notes

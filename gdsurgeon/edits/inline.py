@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.checks.check import recursions
 from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -163,22 +164,16 @@ def bodies(graph: Graph, calls: Iterable[Node]) -> dict[BodyKey, Body]:
 
 def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, Body]) -> None:
     """Raises EditError if inlining would make more than `MOST_NODES` nodes."""
-    inner: dict[BodyKey, list[BodyKey]] = {}
-    sizes: dict[BodyKey, int] = {}
-    outer = [body_key(call_of(node)) for node in calls]
-    pending = list(outer)
-    while pending:  # inner bodies are counted before outer bodies
-        key = pending[-1]
-        if key not in inner:
-            nodes = inner_nodes(inlined[key])
-            inner[key] = [body_key(call_of(node)) for node in nodes if is_call(node.op, graph)]
-            sizes[key] = len(nodes) - len(inner[key])
-            pending += [other for other in inner[key] if other not in inner]
-        if pending[-1] is key:
-            pending.pop()
-            sizes[key] += sum(sizes[other] for other in inner[key])
-            inner[key] = []
-    count = sum(sizes[key] for key in outer)
+    numbers = {key: number for number, key in enumerate(inlined)}
+
+    def called(nodes: Iterable[Node]) -> list[int]:
+        return [numbers[body_key(call_of(node))] for node in nodes if is_call(node.op, graph)]
+
+    content = list(map(inner_nodes, inlined.values()))
+    inner, sizes = list(map(called, content)), list(map(len, content))
+    for number in producers_first(range(len(sizes)), len(sizes), inner.__getitem__):
+        sizes[number] += sum(sizes[other] - 1 for other in inner[number])
+    count = sum(sizes[number] for number in called(calls))
     if count > MOST_NODES:
         message = f"inlining would make {count:,} nodes; the limit is {MOST_NODES:,}"
         raise EditError(message, code="too-large", count=count, most=MOST_NODES)

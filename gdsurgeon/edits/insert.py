@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
@@ -16,39 +16,19 @@ from gdsurgeon.edits.replacing import check_outside_of_loops, distinct_outputs, 
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
-from gdsurgeon.graph.node import Node, Output, Use
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.text import Entry, counted
 
 
 class _Site(NamedTuple):
-    """A place at which a graph is inserted.
-
-    Attributes:
-        tensor: the tensor whose consumers read the result.
-        uses: these consumers.
-        body: the inserted graph.
-        placeholder, result: the input and the output of `body`.
-        scope: the scope of the copied nodes.
-    """
+    """A tensor, the graph that is inserted after it, with its input and its output, and the names of the copies."""
 
     tensor: Output
-    uses: list[Use]
     body: Graph
     placeholder: Node
     result: Output
-    scope: str
-
-    def plan(self, graph: Graph) -> NodeCopy:
-        """Returns the copy of the body. Raises EditError if a name is taken or illegal."""
-        prefix = scope_prefix(self.scope)
-        own = (node for node in self.body.nodes() if node is not self.placeholder)
-        names = {node: prefix + node.name for node in own} if prefix else {}
-        taken = [name for name in names.values() if name in graph]
-        if taken:
-            message = f"the name {quoted(taken[0])} is taken; choose a different scope than {quoted(self.scope)}"
-            raise EditError(message, code="name-taken", name=taken[0])
-        return plan_copy(graph, self.body, replace={self.placeholder: self.tensor}, names=names)
+    names: Mapping[Node, str]
 
 
 @edit(tensor=of_sites)
@@ -83,16 +63,20 @@ def insert(
         own = f"{found.node.name}_{found.index}" if found.index else found.node.name
         below = scope if is_one or not isinstance(body, Graph) else f"{own}/{scope}".strip("/")
         sites.append(_site(graph, found, body if isinstance(body, Graph) else body(found), below, warnings))
+
+    def plan(site: _Site) -> NodeCopy:
+        return plan_copy(graph, site.body, replace={site.placeholder: site.tensor}, names=site.names)
+
     for site in sites:
-        site.plan(graph)
+        plan(site)
     intent = Intent()
     parts: list[SamePart] = []
     given: dict[str, str] = {}
     for site in sites:
-        copied = site.plan(graph).apply(site.tensor.node)
-        new, old = copied.output(site.result), site.tensor.name
-        change = copied.intent()
-        move_uses(graph, {site.tensor: site.uses}, {site.tensor: new}, change)
+        uses, old = {site.tensor: graph.uses(site.tensor)}, site.tensor.name
+        copied = plan(site).apply(site.tensor.node)
+        new, change = copied.output(site.result), copied.intent()
+        move_uses(graph, uses, {site.tensor: new}, change)
         intent = intent.then(change)
         given[old] = new.name
         parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), change.copied))
@@ -148,9 +132,14 @@ def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[
     check_fits(result, body, tensor, graph, warnings)
     if any(not node.inputs and node is not placeholder for node in body.nodes()):
         check_outside_of_loops(graph, [tensor])
-    uses = graph.uses(tensor)
-    if not uses:
+    if not graph.uses(tensor):
         message = f"nothing would change: {quoted(tensor.name)} has no consumers"
         hint = "add-postprocessing adds a graph after an output"
         raise EditError(message, code="no-consumers", tensor=tensor.name, hint=hint)
-    return _Site(tensor, uses, body, placeholder, result, scope)
+    prefix = scope_prefix(scope)
+    own = (node for node in body.nodes() if node is not placeholder)
+    names = {node: prefix + node.name for node in own} if prefix else {}
+    for name in filter(graph.__contains__, names.values()):
+        message = f"the name {quoted(name)} is taken; choose a different scope than {quoted(scope)}"
+        raise EditError(message, code="name-taken", name=name)
+    return _Site(tensor, body, placeholder, result, names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
@@ -75,7 +74,6 @@ def set_shape(
     topology = topology_of(graph)
     after = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
     stale = [node for node in after if STATED_SHAPES in node.attr_keys]
-    plan = _new_constants(graph, found.fixes)
     warnings = [*found.warnings, *_not_checked(graph, after)]
 
     intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
@@ -83,8 +81,7 @@ def set_shape(
         graph.set_attr(node, "shape", shape_value(shape))
     for node in stale:
         graph.set_attr(node, STATED_SHAPES, None)
-    for item in plan:
-        item.apply(graph, intent)
+    _reshape(graph, found.fixes, intent)
     notes: list[str] = []
     if stale:
         names = [node.name for node in stale]
@@ -191,49 +188,27 @@ def _not_checked(graph: Graph, nodes: Iterable[Node]) -> Iterator[str]:
             yield Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names)
 
 
-class _NewConstant(NamedTuple):
-    """A new constant shape for Reshapes that read the same tensor.
+def _reshape(graph: Graph, fixes: Iterable[Fix], intent: Intent) -> None:
+    """Gives Reshapes new constant shapes: one constant for all that read the same tensor and have the same new shape.
 
-    Attributes:
-        source: the tensor.
-        nodes: the Reshapes.
-        shape: the new shape.
-        name: the name of the new constant; '' if the present constant has no other consumers and is changed.
+    A constant without other consumers is changed.
     """
-
-    source: Output
-    nodes: list[Node]
-    shape: tuple[int, ...]
-    name: str
-
-    def apply(self, graph: Graph, intent: Intent) -> None:
-        original = self.source.node
-        dtype, width = (INT64, 8) if self.source.dtype == INT64 else (INT32, 4)
-        content = b"".join(item.to_bytes(width, "little", signed=True) for item in self.shape)
-        value = raw_value(dtype, (len(self.shape),), content)
-        if not self.name:
-            graph.set_attr(original, "value", value)
-            intent.changed.append(original.name)
-            return
-        # A constant in a branch of a conditional has a control input.
-        controls = original.controls if original.op == "Const" else ()
-        added = add_constant(graph, self.name, value, original, controls)
-        intent.added.append(added.name)
-        move_uses(graph, {self.source: [Use(n, 1) for n in self.nodes]}, {self.source: added.output}, intent)
-
-
-def _new_constants(graph: Graph, fixes: Iterable[Fix]) -> list[_NewConstant]:
-    """Returns one constant for all Reshapes that read the same tensor and have the same new shape."""
     groups: dict[tuple[Output, tuple[int, ...]], list[Node]] = {}
     for fix in fixes:
         groups.setdefault((fix.node.inputs[1], fix.new), []).append(fix.node)
-    sources = Counter(source for source, _ in groups)
-    unique = graph.unique_names()
-    out: list[_NewConstant] = []
+    sources, unique = Counter(source for source, _ in groups), graph.unique_names()
     for (source, shape), nodes in groups.items():
-        is_const = source.node.op == "Const"
-        uses = graph.uses(source) if is_const and sources[source] == 1 else []
-        alone = {use.node for use in uses} == set(nodes) and all(use.slot == 1 for use in uses)
-        name = "" if alone else unique(source.node.name if is_const else f"{nodes[0].name}/shape")
-        out.append(_NewConstant(source, nodes, shape, name))
-    return out
+        original, is_const = source.node, source.node.op == "Const"
+        dtype, width = (INT64, 8) if source.dtype == INT64 else (INT32, 4)
+        content = b"".join(item.to_bytes(width, "little", signed=True) for item in shape)
+        value = raw_value(dtype, (len(shape),), content)
+        uses = [Use(node, 1) for node in nodes]
+        if is_const and sources[source] == 1 and set(graph.uses(source)) == set(uses):
+            graph.set_attr(original, "value", value)
+            intent.changed.append(original.name)
+            continue
+        name = unique(original.name if is_const else f"{nodes[0].name}/shape")
+        # A constant in a branch of a conditional has a control input.
+        added = add_constant(graph, name, value, original, original.controls if is_const else ())
+        intent.added.append(added.name)
+        move_uses(graph, {source: uses}, {source: added.output}, intent)
