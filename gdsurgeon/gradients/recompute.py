@@ -183,152 +183,108 @@ def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collectio
         kept_segments: numbers of the segments that are kept completely; the last segment always is.
         scope: the name scope of the new nodes.
     """
-    return _Rewriting(found, cuts, kept_segments, scope).run()
+    segment_of: list[int] = []
+    for number, end in enumerate([*(cut + 1 for cut in cuts), len(found.order)]):
+        segment_of += [number] * (end - len(segment_of))
 
+    def segment(buffer: TensorId) -> int:
+        return segment_of[found.start(buffer)]
 
-class _Rewriting:
-    def __init__(self, found: ForwardPass, cuts: Sequence[int], kept_segments: Collection[int], scope: str) -> None:
-        self.found = found
-        self.scope = scope
-        self.segment = _segments(len(found.order), cuts)
-        self.last = len(cuts)
-        self.always = {*kept_segments, self.last}
-        self.kept = self._kept()
-        self.out = Recomputation(found.step.copy(), kept=self.kept)
-        self.step = self.out.step
-        self.users = self._users()
-        marks: dict[int, int] = {}
-        for segment, users in self.users.items():
-            for user in users:
-                marks[user] = marks.get(user, 0) | 1 << segment
-        # For each backward node, bit by bit, the segments of the users that it is or depends on.
-        self.depends_on = found.step.inherited(marks, found.backward)
-        self.clones: dict[int, int] = {}
-        self.gated: dict[tuple[TensorId, int], int] = {}
+    kept = _kept(found, segment, {*kept_segments, len(cuts)}, segment_of)
+    out = Recomputation(found.step.copy(), kept=kept)
+    step, clones, gated = out.step, dict[int, int](), dict[tuple[TensorId, int], int]()
+    users: dict[int, dict[int, None]] = {}  # for each segment the backward nodes that read recomputed tensors
+    marks: dict[int, int] = {}
+    for buffer, readers in found.users.items():
+        if buffer not in kept:
+            users.setdefault(segment(buffer), {}).update(dict.fromkeys(readers))
+            marks |= {user: marks.get(user, 0) | 1 << segment(buffer) for user in readers}
+    # For each backward node, bit by bit, the segments of the users that it is or depends on.
+    depends_on = found.step.inherited(marks, found.backward)
 
-    def _kept(self) -> frozenset[TensorId]:
-        found = self.found
-        worth = set(found.needed())
-        out: set[TensorId] = set()
-        for buffer, end in found.ends.items():
-            first = self.segment[found.start(buffer)]
-            crosses = self.segment[end] != first
-            stays = first in self.always if buffer in worth else buffer in found.users
-            if crosses or stays:
-                out.add(buffer)
-        return frozenset(out | self._read_late(out))
+    def is_repeated(tensor: TensorId) -> bool:
+        """Returns whether a tensor is recomputed together with a node that reads it."""
+        buffer = found.buffer.get(tensor)
+        return buffer is not None and buffer not in kept
 
-    def _read_late(self, kept: Collection[TensorId]) -> set[TensorId]:
-        """Returns buffers that a user reads together with buffers of a later segment, with which the user runs."""
-        by_user: dict[int, list[TensorId]] = {}
-        for buffer, users in self.found.users.items():
-            if buffer not in kept:
-                for user in users:
-                    by_user.setdefault(user, []).append(buffer)
-        out: set[TensorId] = set()
-        for buffers in by_user.values():
-            segments = [self.segment[self.found.start(buffer)] for buffer in buffers]
-            out.update(b for b, segment in zip(buffers, segments, strict=True) if segment < max(segments))
-        return out
+    def gate(tensor: TensorId, number: int, trigger: int) -> int:
+        if (tensor, number) not in gated:
+            sizes, name = step.sizes[tensor[0]], f"{scope}/segment_{number}/gate_{len(gated)}"
+            size = sizes[tensor[1] : tensor[1] + 1]
+            gated[tensor, number] = step.add(name, "Identity", [tensor], [trigger], size)
+            out.gates.append(gated[tensor, number])
+        return gated[tensor, number]
 
-    def _users(self) -> dict[int, dict[int, None]]:
-        """Returns for each segment the backward nodes that read recomputed tensors."""
-        out: dict[int, dict[int, None]] = {}
-        for buffer, users in self.found.users.items():
-            if buffer not in self.kept:
-                out.setdefault(self.segment[self.found.start(buffer)], {}).update(dict.fromkeys(users))
-        return out
-
-    def run(self) -> Recomputation:
-        for segment in sorted(self.users, reverse=True):
-            trigger = self._trigger(segment)
-            for user in self.users[segment]:
-                self._rewire(user, segment, trigger)
-        return self.out
-
-    def _rewire(self, user: int, segment: int, trigger: int) -> None:
-        reads = self.step.reads[user]
-        for slot, tensor in enumerate(reads):
-            buffer = self.found.buffer.get(tensor)
-            if buffer is None or buffer in self.kept or self.segment[self.found.start(buffer)] != segment:
-                continue
-            reads[slot] = (self._clone(tensor[0], segment, trigger), tensor[1])
-            self.out.rewired[user] = None
-
-    def _clone(self, number: int, segment: int, trigger: int) -> int:
+    def clone(node: int, number: int, trigger: int) -> int:
         """Returns the node that repeats a node; adds it and all nodes that it needs, inputs first."""
-        pending = [number]
+        pending = [node]
         while pending:
             current = pending[-1]
-            if current in self.clones:
-                pending.pop()
-                continue
-            missing = [p for p, port in self.step.reads[current] if self._again((p, port)) and p not in self.clones]
-            if missing:
+            missing = [p for p, port in step.reads[current] if is_repeated((p, port)) and p not in clones]
+            if missing and current not in clones:
                 pending += missing
                 continue
             pending.pop()
-            self._make(current, segment, trigger)
-        return self.clones[number]
-
-    def _again(self, tensor: TensorId) -> bool:
-        """Returns whether a tensor is recomputed together with a node that reads it."""
-        buffer = self.found.buffer.get(tensor)
-        return buffer is not None and buffer not in self.kept
-
-    def _make(self, number: int, segment: int, trigger: int) -> None:
-        step = self.step
-        reads: list[TensorId] = []
-        for tensor in step.reads[number]:
-            if self._again(tensor):
-                reads.append((self.clones[tensor[0]], tensor[1]))
-            elif self.found.is_constant[tensor[0]] and tensor[0] not in self.found.position:
-                reads.append(tensor)
-            else:
-                reads.append((self._gate(tensor, segment, trigger), 0))
-        name = f"{self.scope}/segment_{segment}/{step.names[number]}"
-        clone = step.add(name, step.ops[number], reads, (), step.sizes[number], step.costs[number])
-        self.clones[number] = clone
-        self.out.originals[clone] = number
-        self.out.cost += step.costs[number]
-
-    def _gate(self, tensor: TensorId, segment: int, trigger: int) -> int:
-        key = (tensor, segment)
-        if key not in self.gated:
-            sizes = self.step.sizes[tensor[0]]
-            name = f"{self.scope}/segment_{segment}/gate_{len(self.gated)}"
-            gate = self.step.add(name, "Identity", [tensor], [trigger], sizes[tensor[1] : tensor[1] + 1])
-            self.gated[key] = gate
-            self.out.gates.append(gate)
-        return self.gated[key]
-
-    def _trigger(self, segment: int) -> int:
-        """Adds the node that gates wait for: it waits for gradients of the users, and for users of the next segment."""
-        later = [other for other in self.users if other > segment]
-        awaited = (*self._gradients_into(self.users[segment]), *(self.users[min(later)] if later else ()))
-        waits = [n for n in awaited if self.step.is_live(n) and not self.depends_on[n] >> segment & 1]
-        trigger = self.step.add(f"{self.scope}/segment_{segment}/trigger", "NoOp", (), dict.fromkeys(waits), ())
-        self.out.triggers[segment] = trigger
-        return trigger
-
-    def _gradients_into(self, users: Iterable[int]) -> Iterable[int]:
-        """Yields the backward nodes whose gradients users read, or readers of users without gradients."""
-        step, carries_gradient = self.found.step, self.found.carries_gradient
-        seen: set[int] = set()
-        pending = list(users)
-        while pending:
-            user = pending.pop()
-            if user in seen:
+            if current in clones:
                 continue
-            seen.add(user)
-            yield from (p for p, _ in step.reads[user] if carries_gradient[p])
-            if not carries_gradient[user]:
-                pending.extend(self.found.backward_readers[user])
+            reads: list[TensorId] = []
+            for tensor in step.reads[current]:
+                if is_repeated(tensor):
+                    reads.append((clones[tensor[0]], tensor[1]))
+                elif found.is_constant[tensor[0]] and tensor[0] not in found.position:
+                    reads.append(tensor)
+                else:
+                    reads.append((gate(tensor, number, trigger), 0))
+            name, cost = f"{scope}/segment_{number}/{step.names[current]}", step.costs[current]
+            clones[current] = step.add(name, step.ops[current], reads, (), step.sizes[current], cost)
+            out.originals[clones[current]] = current
+            out.cost += cost
+        return clones[node]
 
-
-def _segments(count: int, cuts: Sequence[int]) -> list[int]:
-    """Returns for each position the number of its segment."""
-    out: list[int] = []
-    for segment, end in enumerate([*(cut + 1 for cut in cuts), count]):
-        out += [segment] * (end - len(out))
+    for number in sorted(users, reverse=True):
+        # Gates wait for gradients of the users, and for the users of the next segment.
+        later = [other for other in users if other > number]
+        awaited = (*_gradients_into(found, users[number]), *(users[min(later)] if later else ()))
+        waits = [n for n in awaited if step.is_live(n) and not depends_on[n] >> number & 1]
+        trigger = step.add(f"{scope}/segment_{number}/trigger", "NoOp", (), dict.fromkeys(waits), ())
+        out.triggers[number] = trigger
+        for user in users[number]:
+            for slot, tensor in enumerate(step.reads[user]):
+                if is_repeated(tensor) and segment(found.buffer[tensor]) == number:
+                    step.reads[user][slot] = (clone(tensor[0], number, trigger), tensor[1])
+                    out.rewired[user] = None
     return out
+
+
+def _kept(
+    found: ForwardPass, segment: Callable[[TensorId], int], always: Collection[int], segment_of: Sequence[int]
+) -> frozenset[TensorId]:
+    """Returns the buffers that are kept. `segment` returns the segment of a buffer; `always` are kept completely."""
+    worth = set(found.needed())
+    out: set[TensorId] = set()
+    for buffer, end in found.ends.items():
+        stays = segment(buffer) in always if buffer in worth else buffer in found.users
+        if stays or segment_of[end] != segment(buffer):
+            out.add(buffer)
+    # A user runs with the latest segment whose buffers it reads; its buffers of earlier segments are kept.
+    by_user: dict[int, list[TensorId]] = {}
+    for buffer, users in found.users.items():
+        for user in users if buffer not in out else ():
+            by_user.setdefault(user, []).append(buffer)
+    for buffers in by_user.values():
+        last = max(map(segment, buffers))
+        out.update(buffer for buffer in buffers if segment(buffer) < last)
+    return frozenset(out)
+
+
+def _gradients_into(found: ForwardPass, users: Iterable[int]) -> Iterable[int]:
+    """Yields the backward nodes whose gradients users read, or readers of users without gradients."""
+    seen: set[int] = set()
+    pending = list(users)
+    while pending:
+        user = pending.pop()
+        if user not in seen:
+            seen.add(user)
+            yield from (p for p, _ in found.step.reads[user] if found.carries_gradient[p])
+            if not found.carries_gradient[user]:
+                pending.extend(found.backward_readers[user])
