@@ -258,152 +258,123 @@ class Peak(NamedTuple):
 def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
     """Simulates a run. Linear in nodes and edges.
 
+    After a node, a thread runs cheap nodes that are ready. Without cheap nodes, it runs the last expensive node that is
+    ready; all other expensive nodes are put on top of its pile. Idle threads take nodes from the top of their own pile,
+    then from the bottom of other piles.
+
     Args:
         step: the graph that runs.
         kept: the nodes whose outputs exist until the end, because they are fetched.
         threads: the number of nodes that run at the same time.
     """
-    return _Run(step, kept, threads).play()
+    consumers = step.consumers()
+    waiting = [len(step.producers(number)) for number in range(len(step))]
+    memory = _Memory(step, kept)
+    piles: list[deque[int]] = [deque() for _ in range(threads)]
+    inline: list[deque[int]] = [deque() for _ in range(threads)]
+    inline[0].extend(number for number, count in enumerate(waiting) if not count)
+    running: list[tuple[float, int, int]] = []
+    idle = list(range(threads))
+    now = 0.0
+    while True:
+        for thread in list(idle):
+            ready = next(filter(None, (inline[thread], piles[thread], *piles)), None)
+            if ready is not None:
+                is_own = ready is inline[thread] or ready is piles[thread]
+                number = ready.popleft() if is_own else ready.pop()
+                idle.remove(thread)
+                memory.begin(number)
+                heappush(running, (now + step.costs[number], thread, number))
+        if not running:
+            break
+        now, thread, number = heappop(running)
+        memory.end(number)
+        dear: list[int] = []
+        for consumer in consumers[number]:
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                (inline[thread] if step.costs[consumer] < CHEAP else dear).append(consumer)
+        if dear and not inline[thread]:
+            inline[thread].append(dear.pop())
+        piles[thread].extendleft(dear)
+        idle.append(thread)
+    return Peak(max(memory.history, default=0), memory.order, memory.history, memory.releases)
 
 
-class _Run:
-    """The executor's threads and its buffers.
+class _Memory:
+    """The buffers of a run.
 
-    After a node, a thread runs cheap nodes that are ready. Without cheap nodes, it runs the last expensive node that is
-    ready; all other expensive nodes are put on top of its pile. Idle threads take nodes from the top of their own pile,
-    then from the bottom of other piles.
+    Attributes:
+        order: the nodes that have begun.
+        history: the bytes in use after each node began.
+        releases: the buffers as they became free.
     """
 
-    def __init__(self, step: StepGraph, kept: Iterable[int], threads: int) -> None:
-        self.step = step
-        self.threads = threads
-        size = len(step)
-        self.consumers = step.consumers()
-        self.waiting = [len(step.producers(number)) for number in range(size)]
-        self.readers: list[list[int]] = [[0] * max(len(sizes), 1) for sizes in step.sizes]
-        for number in range(size):
-            for producer, port in step.reads[number]:
-                if port >= len(self.readers[producer]):
-                    self.readers[producer] += [0] * (port + 1 - len(self.readers[producer]))
-                self.readers[producer][port] += 1
+    def __init__(self, step: StepGraph, kept: Iterable[int]) -> None:
+        self._step = step
+        self._readers: list[list[int]] = [[0] * max(len(sizes), 1) for sizes in step.sizes]
+        for producer, port in (read for reads in step.reads for read in reads):
+            counts = self._readers[producer]
+            counts += [0] * (port + 1 - len(counts))
+            counts[port] += 1
         for number in kept:
-            self.readers[number] = [count + 1 for count in self.readers[number]]
-        self.buffers: list[list[int]] = [[] for _ in range(size)]  # of each output; -1: not allocated in this run
-        self.bytes_of: list[int] = []
-        self.users: list[int] = []
-        self.readers_of: list[list[int]] = []
-        self.releases: list[Release] = []
-        self.live = 0
+            self._readers[number] = [count + 1 for count in self._readers[number]]
+        self._buffers: list[list[int]] = [[] for _ in step.names]  # of each output; -1: not allocated in this run
+        self._bytes_of: list[int] = []
+        self._users: list[int] = []
+        self._readers_of: list[list[int]] = []
+        self._live = 0
         self.order: list[int] = []
         self.history: list[int] = []
+        self.releases: list[Release] = []
 
-    def play(self) -> Peak:
-        """Runs all nodes that can run."""
-        piles: list[deque[int]] = [deque() for _ in range(self.threads)]
-        inline: list[deque[int]] = [deque() for _ in range(self.threads)]
-        inline[0].extend(number for number, count in enumerate(self.waiting) if not count)
-        running: list[tuple[float, int, int]] = []
-        idle = list(range(self.threads))
-        now = 0.0
-        while True:
-            for thread in list(idle):
-                number = self._next(thread, piles, inline)
-                if number is not None:
-                    idle.remove(thread)
-                    self._begin(number)
-                    heappush(running, (now + self.step.costs[number], thread, number))
-            if not running:
-                break
-            now, thread, number = heappop(running)
-            self._end(number)
-            self._schedule(number, piles[thread], inline[thread])
-            idle.append(thread)
-        return Peak(max(self.history, default=0), self.order, self.history, self.releases)
-
-    @staticmethod
-    def _next(thread: int, piles: list[deque[int]], inline: list[deque[int]]) -> int | None:
-        if inline[thread]:
-            return inline[thread].popleft()
-        if piles[thread]:
-            return piles[thread].popleft()
-        for other in piles:
-            if other:
-                return other.pop()
-        return None
-
-    def _schedule(self, number: int, pile: deque[int], inline: deque[int]) -> None:
-        """Schedules the nodes that are ready because a node has run."""
-        dear = -1
-        for consumer in self.consumers[number]:
-            self.waiting[consumer] -= 1
-            if self.waiting[consumer]:
-                continue
-            if self.step.costs[consumer] < CHEAP:
-                inline.append(consumer)
-            else:
-                if dear >= 0:
-                    pile.appendleft(dear)
-                dear = consumer
-        if dear >= 0:
-            if inline:
-                pile.appendleft(dear)
-            else:
-                inline.append(dear)
-
-    def _begin(self, number: int) -> None:
+    def begin(self, number: int) -> None:
         """Allocates the outputs of a node."""
-        step = self.step
-        made = self.buffers[number]
-        if step.ops[number] in SOURCES:
-            made.extend([-1] * len(self.readers[number]))
-        else:
-            for index, count in enumerate(self.readers[number]):
-                nbytes = step.sizes[number][index].nbytes if index < len(step.sizes[number]) else 0
-                made.append(self._buffer(number, index, nbytes))
-                if made[-1] >= 0:
-                    self.users[made[-1]] += count
-        self.order.append(number)
-        self.history.append(self.live)
-
-    def _end(self, number: int) -> None:
-        """Frees the buffers that no node needs any more."""
-        for index, count in enumerate(self.readers[number]):
-            buffer = self.buffers[number][index]
-            if not count and buffer >= 0:
-                self._drop(buffer, 0)
-        for producer, port in self.step.reads[number]:
-            buffer = self.buffers[producer][port]
+        sizes, made = self._step.sizes[number], self._buffers[number]
+        for index, count in enumerate(self._readers[number]):
+            is_source = self._step.ops[number] in SOURCES
+            buffer = -1 if is_source else self._buffer(number, index, sizes[index].nbytes if index < len(sizes) else 0)
+            made.append(buffer)
             if buffer >= 0:
-                self.readers_of[buffer].append(number)
-                self._drop(buffer, 1)
+                self._users[buffer] += count
+        self.order.append(number)
+        self.history.append(self._live)
+
+    def end(self, number: int) -> None:
+        """Frees the buffers that no node needs any more."""
+        done = [buffer for count, buffer in zip(self._readers[number], self._buffers[number], strict=True) if not count]
+        read = [self._buffers[producer][port] for producer, port in self._step.reads[number]]
+        for count, buffers in ((0, done), (1, read)):
+            for buffer in buffers:
+                if buffer < 0:
+                    continue
+                if count:
+                    self._readers_of[buffer].append(number)
+                    self._users[buffer] -= 1
+                if not self._users[buffer] and self._bytes_of[buffer]:
+                    self._live -= self._bytes_of[buffer]
+                    self._note(buffer, None)
+                    self._bytes_of[buffer] = 0
 
     def _buffer(self, number: int, index: int, nbytes: int) -> int:
         """Returns the buffer of an output: a new buffer, or the buffer of an input."""
-        source = self.step.aliased(number, index)
+        source = self._step.aliased(number, index)
         if source is not None:
-            return self.buffers[source[0]][source[1]]
-        if self.step.ops[number] in REUSES_INPUT:
-            for producer, port in self.step.reads[number]:
-                buffer = self.buffers[producer][port]
-                if buffer >= 0 and self.users[buffer] == 1 and self.bytes_of[buffer] == nbytes:
-                    self._note(buffer, number)
-                    return buffer
-        self.bytes_of.append(nbytes)
-        self.users.append(0)
-        self.readers_of.append([number])
-        self.live += nbytes
-        return len(self.users) - 1
-
-    def _drop(self, buffer: int, count: int) -> None:
-        self.users[buffer] -= count
-        if not self.users[buffer] and self.bytes_of[buffer]:
-            self.live -= self.bytes_of[buffer]
-            self._note(buffer, None)
-            self.bytes_of[buffer] = 0
+            return self._buffers[source[0]][source[1]]
+        for producer, port in self._step.reads[number] if self._step.ops[number] in REUSES_INPUT else ():
+            buffer = self._buffers[producer][port]
+            if buffer >= 0 and self._users[buffer] == 1 and self._bytes_of[buffer] == nbytes:
+                self._note(buffer, number)
+                return buffer
+        self._bytes_of.append(nbytes)
+        self._users.append(0)
+        self._readers_of.append([number])
+        self._live += nbytes
+        return len(self._users) - 1
 
     def _note(self, buffer: int, to: int | None) -> None:
         """Records that a buffer is free, or that the node `to` overwrites it."""
-        self.releases.append(Release(len(self.order), self.bytes_of[buffer], tuple(self.readers_of[buffer]), to))
+        self.releases.append(Release(len(self.order), self._bytes_of[buffer], tuple(self._readers_of[buffer]), to))
 
 
 WINDOW = 128
