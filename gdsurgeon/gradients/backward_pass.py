@@ -74,8 +74,13 @@ def backward_pass(
     """
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
         raise EditError("a tensor belongs to a different graph", code="other-graph")
-    if not differentiator.allow_ops:
-        _check_loadable(graph, known)
+    names = {node.name for node in known.node}
+    for node, op in external_effects_of(graph).evaluated_at_load() if not differentiator.allow_ops else ():
+        if node.name in names:
+            line = "TensorFlow may run nodes to compute the gradients: {reason}"
+            facts = {"node": node.name, "op": node.op}
+            refusal = Line(line, reason=external_effect_line(node, op))
+            raise NotValidatedError(refusal, code="reaches-outside", advice="allow-ops", facts=facts)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
     try:
         found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope))
@@ -91,16 +96,25 @@ def backward_pass(
     lost = [x for x in without if x not in optional]
     left_out = dict.fromkeys(x for x in without if x in optional)
     if lost and not zeros:
-        names = [x.name for x in lost]
-        message = f"{they_do(wanted.ys)} not depend on {named(names, 10, quoted)} in a way that has a gradient"
-        raise EditError(message, code="unconnected", tensors=names, advice="zeros")
+        sources = [x.name for x in lost]
+        message = f"{they_do(wanted.ys)} not depend on {named(sources, 10, quoted)} in a way that has a gradient"
+        raise EditError(message, code="unconnected", tensors=sources, advice="zeros")
     definition = GraphDef.FromString(found.graph)
     kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
     wanted = wanted._replace(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
     )
-    wanted = wanted._replace(names=tuple(_free_names(graph, wanted, definition)))
-    definition.node.extend(_results(wanted, [found.results[i] for i in kept]))
+    taken = {node.name for node in definition.node}
+    for name in wanted.names[: wanted.given]:
+        if name in taken:
+            message = f"the name {quoted(name)} is taken by a node of the backward pass: choose a different name"
+            raise EditError(message, code="name-taken", name=name)
+    unique = UniqueNames(lambda name: name in taken or name in graph)
+    wanted = wanted._replace(names=tuple(map(unique, wanted.names)))
+    for source, name, tensor in zip(wanted.xs, wanted.names, (found.results[i] for i in kept), strict=True):
+        op = "Identity" if tensor is not None else "ZerosLike"
+        added = definition.node.add(name=name, op=op, input=[tensor or source.name])
+        added.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
     names_of_seeds = {f"{wanted.scope}/{SEED}{number}" for number in range(len(wanted.ys))}
     seeds = tuple(node.name for node in definition.node if node.name in names_of_seeds)
     return BackwardPass(definition, wanted, tuple(lost), tuple(left_out), found.own, found.calls, seeds)
@@ -137,38 +151,6 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
                 "gradients of such loops in a file"
             )
             yield Remark(text, "crosses-loop", loop=frame)
-
-
-def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> Iterator[str]:
-    """Yields the names of the results, if no node of the backward pass has them."""
-    taken = {node.name for node in definition.node}
-    unique = UniqueNames(lambda name: name in taken or name in graph)
-    for number, name in enumerate(wanted.names):
-        if number < wanted.given and name in taken:
-            message = f"the name {quoted(name)} is taken by a node of the backward pass: choose a different name"
-            raise EditError(message, code="name-taken", name=name)
-        yield unique(name)
-
-
-def _check_loadable(graph: Graph, known: GraphDef) -> None:
-    names = {node.name for node in known.node}
-    for node, op in external_effects_of(graph).evaluated_at_load():
-        if node.name in names:
-            line = Line(
-                "TensorFlow may run nodes to compute the gradients: {reason}", reason=external_effect_line(node, op)
-            )
-            raise NotValidatedError(
-                line, code="reaches-outside", advice="allow-ops", facts={"node": node.name, "op": node.op}
-            )
-
-
-def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[NodeDef]:
-    """Yields the result nodes."""
-    for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
-        op = "Identity" if tensor is not None else "ZerosLike"
-        node = NodeDef(name=name, op=op, input=[tensor or source.name])
-        node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
-        yield node
 
 
 MOST_ELEMENTS = 1024
@@ -273,7 +255,12 @@ def tensor_sizes(
         UsageError: a shape is given for a node that is not an input.
     """
     inputs = {node.name: node for node in known.node if node.op in PLACEHOLDERS}
-    _check_names(graph, shapes, inputs)
+    for name in shapes:
+        found = graph.find(name)
+        if found is None or found.op not in PLACEHOLDERS:
+            near = nearest(name, inputs)
+            message = f"{quoted(name)}, for which a shape is given, is not an input{'.' if near else ''}"
+            raise UsageError(message + suggestion(near), code="no-such-input", facts={"node": name, "near": near})
     given = {name: shape for name, shape in shapes.items() if name in inputs}
     definition = with_shapes(together(known, definition), given, 1)
     signatures = differentiator.signatures(definition.SerializeToString())
@@ -314,32 +301,14 @@ def tensor_sizes(
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         text = f"the tensors to keep are chosen as if {count} of unknown size used no memory: {quoted(unknown[0])}"
         warnings.append(Remark(text, "size-unknown", node=unknown[0], count=len(unknown)))
-    warnings += _not_counted(definition)
-    has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
-    return Sizes(signatures, tensors, warnings, has_batch)
-
-
-def _not_counted(definition: GraphDef) -> list[str]:
-    """Returns a warning if functions are called, because their tensors are not counted."""
     library = {function.signature.name for function in definition.library.function}
     callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
-    if not callers:
-        return []
-    called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){and_more(len(callers) - 1)}"
-    text = f"the plan does not count tensors inside functions: {called}"
-    return [Remark(text, "inside-functions", node=callers[0].name, op=callers[0].op, count=len(callers))]
-
-
-def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> None:
-    """Raises UsageError if one of `names` is not an input; `inputs` are suggestions."""
-    for name in names:
-        node = graph.find(name)
-        if node is None or node.op not in PLACEHOLDERS:
-            near = nearest(name, inputs)
-            message = (
-                f"{quoted(name)}, for which a shape is given, is not an input{'.' if near else ''}{suggestion(near)}"
-            )
-            raise UsageError(message, code="no-such-input", facts={"node": name, "near": near})
+    if callers:
+        called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){and_more(len(callers) - 1)}"
+        text = f"the plan does not count tensors inside functions: {called}"
+        warnings.append(Remark(text, "inside-functions", node=callers[0].name, op=callers[0].op, count=len(callers)))
+    has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
+    return Sizes(signatures, tensors, warnings, has_batch)
 
 
 def together(known: GraphDef, definition: GraphDef) -> GraphDef:

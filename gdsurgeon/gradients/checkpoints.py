@@ -90,13 +90,29 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         topology = topology_of(whole)
         flow = control_flow(topology)
         step.live = [flow.runs_once(topology.id_of(whole[name])) for name in step.names]
-    sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
-    found = _forward(graph, made, step, sizes.signatures, sums)
+    seeds = [step.index[name] for name in made.seeds]
+    targets = list(dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys))
+    sums = Sums(step, [name not in there for name in step.names], seeds)
+    weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
+    for number in weights:
+        step.ops[number] = "Const"
+    changed, summed = {node.name for node in made.definition.node}, sums.computed_once()
+
+    def is_fixed(number: int) -> bool:
+        name = step.names[number]
+        handles = any(base_dtype(tensor.dtype) in (RESOURCE, VARIANT) for tensor in sizes.signatures[name])
+        return handles or not step.is_live(number) or name in changed or number in summed or has_state(graph[name])
+
+    backward = [number for number, flag in enumerate(sums.is_backward) if flag]
+    found = forward_pass(step, backward, targets, seeds, weights, is_fixed)
     kept = [step.index[name] for name in made.wanted.names]
-    order = peak(step, kept, wanted.threads).order if sums else []
-    ordered = sums.keep_order(order)
+    ordered = sums.keep_order(peak(step, kept, wanted.threads).order if sums else [])
     if sums.come_before_gradients():
-        ordered += _end_forward_pass_first(step, made)
+        # Otherwise the executor may begin the backward pass of one branch of the graph during the forward pass of other
+        # branches, which makes the peak unpredictable.
+        for seed in seeds:
+            step.waits[seed] += [t for t in targets if step.is_live(t) and t not in step.waits[seed]]
+        ordered += seeds
     scope = free_scope(step.names, f"{made.wanted.scope}/recompute")
     planner = CheckpointPlanner(found, kept, _results(found, made), scope, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
@@ -107,40 +123,6 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         _kept(found, plan),
         [step.names[number] for number in plan.made.originals.values()],
     )
-
-
-def _forward(
-    graph: Graph, made: BackwardPass, step: StepGraph, signatures: Mapping[str, Sequence[TensorSpec]], sums: Sums
-) -> ForwardPass:
-    weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
-    for number in weights:
-        step.ops[number] = "Const"
-    changed = {node.name for node in made.definition.node}
-
-    def is_fixed(number: int) -> bool:
-        name = step.names[number]
-        handles = any(base_dtype(found.dtype) in (RESOURCE, VARIANT) for found in signatures[name])
-        return handles or not step.is_live(number) or name in changed or number in summed or has_state(graph[name])
-
-    summed = sums.computed_once()
-    backward = [number for number, flag in enumerate(sums.is_backward) if flag]
-    targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
-    seeds = [step.index[name] for name in made.seeds]
-    return forward_pass(step, backward, targets, seeds, weights, is_fixed)
-
-
-def _end_forward_pass_first(step: StepGraph, made: BackwardPass) -> list[int]:
-    """Makes the gradients of the targets wait for the targets. Returns the nodes that wait.
-
-    Otherwise the executor may begin the backward pass of one branch of the graph during the forward pass of other
-    branches, which makes the peak unpredictable.
-    """
-    targets = dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys)
-    awaited = [target for target in targets if step.is_live(target)]
-    seeds = [step.index[name] for name in made.seeds]
-    for seed in seeds:
-        step.waits[seed] += [target for target in awaited if target not in step.waits[seed]]
-    return seeds
 
 
 def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:

@@ -129,7 +129,9 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
     each = _times(found)
     times = np.concatenate([[0.0], np.cumsum(each)])
     time = np.maximum(times[ends][None, :] - times[ends][:, None], 0.0)
-    spared = np.array([each[cut] if _is_kept(found, cut) else 0.0 for cut in cuts])
+    # An output that crosses the cut after its node is kept, so the node is not recomputed.
+    outputs = {cut: [(found.order[cut], i) for i in range(len(found.step.sizes[found.order[cut]]))] for cut in cuts}
+    spared = np.array([each[cut] if any(found.ends.get(o, -1) > cut for o in outputs[cut]) else 0.0 for cut in cuts])
     time[:, 1:-1] -= np.minimum(spared[None, :], time[:, 1:-1])
     return Costs(list(cuts), crossing, idle, before[None, :] - before[:, None], at_work, time)
 
@@ -146,12 +148,6 @@ def _times(found: ForwardPass) -> list[float]:
     for position in range(len(found.order) - 1, -1, -1):
         useful[position] = position in needed or any(useful[reader] for reader in readers.get(position, ()))
     return [found.step.costs[n] if useful[p] else 0.0 for p, n in enumerate(found.order)]
-
-
-def _is_kept(found: ForwardPass, cut: int) -> bool:
-    """Returns whether an output of the node before a cut crosses it, so that the node is not recomputed."""
-    number = found.order[cut]
-    return any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
 
 
 def possible_cuts(found: ForwardPass, most: int) -> list[int]:
@@ -256,7 +252,10 @@ def least_time(table: Costs, bound: float) -> Cuts | None:
                     known = best.get(level)
                     if known is None or total < known.time or (total == known.time and kept < known.kept):
                         best[level] = _Label(kept, total, i, at, keeps)
-        labels.append(_undominated(best))
+        labels.append([])
+        for level in sorted(best):  # labels that are not worse than a different one in both kept bytes and time
+            if not labels[-1] or best[level].time < labels[-1][-1].time:
+                labels[-1].append(best[level])
     if not labels[-1]:
         return None
     label = min(labels[-1], key=lambda found: (found.time, found.kept))
@@ -267,29 +266,16 @@ def least_time(table: Costs, bound: float) -> Cuts | None:
         if label.cut > 0:
             positions.append(table.cuts[label.cut - 1])
         label = labels[label.cut][label.label]
+    positions.reverse()
     segments.reverse()
-    return _without_needless(tuple(reversed(positions)), segments)
-
-
-def _undominated(best: Mapping[int, _Label]) -> list[_Label]:
-    """Returns the labels that are not worse than a different label in both kept bytes and time."""
-    out: list[_Label] = []
-    for level in sorted(best):
-        if not out or best[level].time < out[-1].time:
-            out.append(best[level])
-    return out
-
-
-def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts:
-    """Returns the same cuts without those between segments that are kept completely."""
-    left: list[int] = []
-    kept: set[int] = set()
-    for segment, keep in enumerate(keeps):
-        if keep:
-            kept.add(len(left))
-        if segment < len(positions) and not (keep and keeps[segment + 1]):
+    left: list[int] = []  # the cuts without those between segments that are kept completely
+    kept_segments: set[int] = set()
+    for segment, keeps in enumerate(segments):
+        if keeps:
+            kept_segments.add(len(left))
+        if segment < len(positions) and not (keeps and segments[segment + 1]):
             left.append(positions[segment])
-    return Cuts(tuple(left), frozenset(kept))
+    return Cuts(tuple(left), frozenset(kept_segments))
 
 
 def cuts_after(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
@@ -388,7 +374,7 @@ class CheckpointPlanner:
         """Returns the fastest plan whose peak is at most `budget` bytes, or None."""
         if self.plain.peak.nbytes <= budget:
             return self.settled(self.plain, budget)
-        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
+        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: [least_time(table, part * budget) for part in BOUNDS])
         heavy = self.evaluate(cuts_after(self.found, heavy_tensors(self.found)))
         plans += [*([heavy] if heavy is not None else []), *self._small]
         near = {plan.cuts: plan for plan in sorted(plans, key=_time_first) if plan.peak.nbytes <= NEAR * budget}
@@ -425,18 +411,24 @@ class CheckpointPlanner:
     def _small(self) -> list[CheckpointPlan]:
         """Plans that need little memory, before they are settled."""
         plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
-        return plans + self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
 
-    def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[CheckpointPlan]:
+        def fast_and_small(table: Costs) -> list[Cuts | None]:
+            bound, cuts = least_memory(table)
+            return [cuts, least_time(table, bound * ABOUT)]
+
+        return plans + self._proposals(MOST_CUTS_FOR_TIME, fast_and_small)
+
+    def _proposals(self, most: int, propose: Callable[[Costs], Sequence[Cuts | None]]) -> list[CheckpointPlan]:
         """Returns the proposed plans; each round corrects the load."""
         out: list[CheckpointPlan] = []
-        cuts = possible_cuts(self.found, most)
+        possible = possible_cuts(self.found, most)
         work = self._load
         seen: set[Cuts] = set()
         stale = 0
         for _ in range(ROUNDS):
-            table = costs(self.found, cuts, work)
-            plans = [plan for found in propose(table) if (plan := self.evaluate(found)) is not None]
+            table = costs(self.found, possible, work)
+            proposed = (self.evaluate(cuts) for cuts in propose(table) if cuts is not None)
+            plans = [plan for plan in proposed if plan is not None]
             new = [plan for plan in plans if plan.cuts not in seen]
             seen.update(plan.cuts for plan in plans)
             out += new
@@ -484,14 +476,3 @@ def _smallest(plans: Sequence[CheckpointPlan]) -> CheckpointPlan:
     """Returns the plan with the least peak, and the least time among about equal peaks."""
     least = min(plan.peak.nbytes for plan in plans)
     return min((plan for plan in plans if plan.peak.nbytes <= ABOUT * least), key=_time_first)
-
-
-def _fast_and_small(table: Costs) -> list[Cuts]:
-    bound, cuts = least_memory(table)
-    fast = least_time(table, bound * ABOUT)
-    return [cuts] if fast is None else [cuts, fast]
-
-
-def _within(table: Costs, budget: int) -> list[Cuts]:
-    found = [least_time(table, part * budget) for part in BOUNDS]
-    return [cuts for cuts in found if cuts is not None]

@@ -45,11 +45,16 @@ def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
     kinds = {node: _kind(node) for number in found if before[number] for node in (topology.node(number),)}
     others = Counter(kind for kind in kinds.values() if kind not in ("", _WEIGHT))
     called = [name for node, names in calling_nodes(graph) if before[topology.id_of(node)] for name in names]
-    inside = graph.functions.reachable(called, gradients=True)
+    in_functions: dict[str, int] = {}
+    for name in sorted(graph.functions.reachable(called, gradients=True)):
+        tensors = [node.attr["value"].tensor for node in graph.functions[name].node_def if node.op == "Const"]
+        floats = [tensor.tensor_shape.dim for tensor in tensors if tensor.dtype in FLOATING]
+        if count := sum(prod(dim.size for dim in dims) > 1 for dims in floats):
+            in_functions[name] = count
     return Weights(
         tuple(node.output for node, kind in kinds.items() if kind == _WEIGHT),
         dict(others),
-        {name: count for name in sorted(inside) if (count := _weights_inside(graph, name))},
+        in_functions,
     )
 
 
@@ -73,11 +78,6 @@ def _kind(node: Node) -> str:
     if header.dtype in FLOATING:
         return _WEIGHT if header.elements > 1 else "single-element constant" if header.elements == 1 else ""
     return "quantised constant" if header.dtype in DTYPES and DTYPES[header.dtype].is_quantized else ""
-
-
-def _weights_inside(graph: Graph, name: str) -> int:
-    tensors = (node.attr["value"].tensor for node in graph.functions[name].node_def if node.op == "Const")
-    return sum(tensor.dtype in FLOATING and prod(dim.size for dim in tensor.tensor_shape.dim) > 1 for tensor in tensors)
 
 
 COMPLEX = frozenset((COMPLEX64, COMPLEX128))
@@ -143,13 +143,29 @@ def wanted_gradients(
         if not weights:
             message = "xs is empty: name at least one tensor, or use weights"
             raise UsageError(message, code="missing-argument", name="xs")
-        raise _without_weights(targets, read)
+        others = counted_others(read)
+        raise EditError(
+            f"{they_do(targets)} not depend on any weight (a floating-point constant of more than one element)"
+            + (f", but on {others}" if others else ""),
+            code="no-weights",
+            facts={"others": dict(read.others), "in_functions": dict(read.in_functions)},
+            advice="inline-first" if read.in_functions else "other-sources" if others else (),
+        )
     scope = _scope(graph, scope)
     wanted = GradientRequest(
         targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions
     )
-    faults = (*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given))
-    return wanted._replace(names=tuple(_names(graph, wanted, names)), faults=faults)
+    faults = list(_type_faults(targets, sources, given))
+    if given:
+        shapes = infer_shapes(graph, wanted=[*targets, *given])
+        for target, gradient in zip(targets, given, strict=True):
+            expected, found = shapes.shape(target), shapes.shape(gradient)
+            if not compatible(expected, found):
+                text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, but the gradient of "
+                text += f"{quoted(target.name)} has {format_shape(expected)}"
+                dims: dict[str, Json] = {"found": [*(found or ())], "expected": [*(expected or ())]}
+                faults.append(Remark(text, "shape-mismatch", tensor=gradient.name, of=target.name, **dims))
+    return wanted._replace(names=tuple(_names(graph, wanted, names)), faults=tuple(faults))
 
 
 def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:
@@ -191,18 +207,6 @@ def they_do(targets: Sequence[Output]) -> str:
     """Returns subject and verb of a sentence about targets: ``'a', 'b' do``."""
     names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
     return f"{names} {'does' if len(targets) == 1 else 'do'}"
-
-
-def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
-    others = counted_others(read)
-    advice = "inline-first" if read.in_functions else "other-sources" if others else ()
-    return EditError(
-        f"{they_do(targets)} not depend on any weight (a floating-point constant of more than one element)"
-        + (f", but on {others}" if others else ""),
-        code="no-weights",
-        facts={"others": dict(read.others), "in_functions": dict(read.in_functions)},
-        advice=advice,
-    )
 
 
 def _scope(graph: Graph, scope: str) -> str:
@@ -268,16 +272,3 @@ def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Se
             found, expected = (dtype_name(base_dtype(item.dtype)) for item in (gradient, tensor))
             text = f"{quoted(gradient.name)} is {found}, but the gradient of {quoted(tensor.name)} is {expected}"
             yield Remark(text, "dtype-mismatch", tensor=gradient.name, found=found, of=tensor.name, expected=expected)
-
-
-def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Output]) -> Iterator[Remark]:
-    if not given:
-        return
-    shapes = infer_shapes(graph, wanted=[*targets, *given])
-    for target, gradient in zip(targets, given, strict=True):
-        wanted, found = shapes.shape(target), shapes.shape(gradient)
-        if not compatible(wanted, found):
-            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, but the gradient of "
-            text += f"{quoted(target.name)} has {format_shape(wanted)}"
-            dims: dict[str, Json] = {"found": [*(found or ())], "expected": [*(wanted or ())]}
-            yield Remark(text, "shape-mismatch", tensor=gradient.name, of=target.name, **dims)

@@ -239,7 +239,11 @@ def _count(node: NodeDef) -> int:
 def _take_in_parts(known: GraphDef, definition: GraphDef, node: NodeDef, owned: Collection[str]) -> None:
     partial = [text for text in node.input if not text.startswith("^")]
     waits = [text for text in node.input if text.startswith("^")]
-    groups = list(_groups(partial))
+    # The inputs that AddN's kernel adds in one step: first the remainder by 8 (8 or 9 if it is 0 or 1).
+    rest = len(partial) % AT_A_TIME
+    first = rest + AT_A_TIME if rest < 2 else rest
+    starts = range(first, len(partial), AT_A_TIME)
+    groups = [partial[:first], *(partial[start : start + AT_A_TIME] for start in starts)]
     step = step_of([known, definition], {})
     nodes = {item.name: item for item in definition.node}
     roots = _roots(step, {step.index[name] for name in nodes}, {step.index[item.name] for item in known.node}, groups)
@@ -254,22 +258,14 @@ def _take_in_parts(known: GraphDef, definition: GraphDef, node: NodeDef, owned: 
             new.attr["N"].i = len(inputs)
         return str(new.name)
 
-    def sum_of(number: int, group: Sequence[str]) -> str:
-        """Adds the sum of a group in its order, which is the order of AddN if its first input is overwritten."""
-        if len(group) == 1:
-            return group[0]
-        if group[0] in owned:
-            return add(f"part_{number}", "AddN", group)
-        part = group[0]
-        for text in group[1:]:
-            part = add(f"part_{number}", "AddV2", [part, text])
-        return part
-
     total = ""
     for number, group in enumerate(groups):
         for root in roots[number] if total else ():
             nodes[step.names[root]].input.append(f"^{total}")
-        part = sum_of(number, group)
+        # The order of a group is the order of AddN if its first input is overwritten.
+        part, *others = [add(f"part_{number}", "AddN", group)] if group[0] in owned and len(group) > 1 else group
+        for text in others:
+            part = add(f"part_{number}", "AddV2", [part, text])
         if not total:
             total = part
         elif number < len(groups) - 1:
@@ -277,17 +273,7 @@ def _take_in_parts(known: GraphDef, definition: GraphDef, node: NodeDef, owned: 
         else:
             node.op = "AddV2"
             del node.attr["N"]
-            del node.input[:]
-            node.input.extend([total, part, *waits])
-
-
-def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yields the inputs that AddN's kernel adds in one step: first the remainder by 8 (8 or 9 if it is 0 or 1)."""
-    rest = len(partial) % AT_A_TIME
-    first = rest + AT_A_TIME if rest < 2 else rest
-    yield partial[:first]
-    for start in range(first, len(partial), AT_A_TIME):
-        yield partial[start : start + AT_A_TIME]
+            node.input[:] = [total, part, *waits]
 
 
 def _roots(
