@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from gdsurgeon.compare.intent import Intent, Value
@@ -91,7 +91,15 @@ def add_gradients(
         made, early, found, warnings = _with_less_memory(graph, known, made, plan, sized)
     request = made.wanted
     outputs = [y.node for y in request.ys if not graph.users(y.node)]
-    result = EditResult(graft(graph, made.definition), warnings=[*_warnings(known, plan, found), *warnings])
+    result = EditResult(graft(graph, made.definition))
+    if found is not None and found.plan.peak.nbytes > found.plain_peak:
+        line = "these checkpoints need more memory than no checkpoints; {checkpoints} memory finds better ones"
+        result.warnings.append(Line(line))
+    compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
+    if compiled:
+        text = f"XLA compiles {quoted(compiled[0])} as a whole; XLA decides which of its inner tensors are "
+        result.warnings.append(f"{text}kept or computed again")
+    result.warnings += warnings
     result.told = told_of(made, early, found, plan)
     result.facts = {"gradients": journal_of(made, early, found)}
     if not scope and request.scope != SCOPE:
@@ -149,17 +157,6 @@ def _with_less_memory(
         sizes = sized(definition)
     found = checkpointed(graph, known, made, plan, sizes)
     return made._replace(definition=found.definition), early, found, sizes.warnings
-
-
-def _warnings(known: GraphDef, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
-    if found is not None and found.plan.peak.nbytes > found.plain_peak:
-        yield Line("these checkpoints need more memory than no checkpoints; {checkpoints} memory finds better ones")
-    compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
-    if compiled:
-        yield (
-            f"XLA compiles {quoted(compiled[0])} as a whole; XLA decides which of its inner tensors are "
-            "kept or computed again"
-        )
 
 
 LARGEST_DECLARED = 1 << 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
@@ -59,7 +59,13 @@ def control_edges(
     warnings: list[str] = []
     if added:
         _check_order(graph, added, controls)
-        warnings = list(_branch_warnings(graph, added))
+        topology = topology_of(graph)
+        branches, number = control_flow_of(graph).branches if topology.ops() & CONTROL_FLOW else (), topology.id_of
+        for node, source in ((node, source) for node, sources in added.items() for source in sources if branches):
+            if branches[number(source)] > branches[number(node)] and node.op not in MERGE:
+                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
+                text += "which is in a branch of a conditional"
+                warnings.append(Remark(text, "crosses-branch", node=node.name, name=source.name))
     notes: list[str] = [
         f"{printable(node.name)} {verb} a control dependency on {printable(source.name)}"
         for edges, verb in ((added, "has"), (removed, "no longer has"))
@@ -206,19 +212,3 @@ def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, in
                 out[number] = (first, producer)
                 break
     return out
-
-
-def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
-    """Yields the nodes that would run less often, because a new control input is in a branch of a conditional."""
-    topology = topology_of(graph)
-    if not topology.ops() & CONTROL_FLOW:
-        return
-    branches = control_flow_of(graph).branches
-    for node, sources in added.items():
-        for source in sources:
-            if branches[topology.id_of(source)] > branches[topology.id_of(node)] and node.op not in MERGE:
-                text = (
-                    f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
-                    "which is in a branch of a conditional"
-                )
-                yield Remark(text, "crosses-branch", node=node.name, name=source.name)

@@ -21,7 +21,7 @@ from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.specification.specify import Asked
 
 if TYPE_CHECKING:
-    from gdsurgeon.select import Nodes
+    pass
 
 P = ParamSpec("P")
 Resolver = Callable[[str], str]
@@ -58,7 +58,12 @@ def edit(*, select: str = "", **arguments: Naming) -> Callable[[Edit[P]], Edit[P
                     given[key] = list(given[key])
             asked = Asked(function.__name__, {key: _spelt(given[key]) for key in keys})
             if select:
-                given[select] = _selected(graph, given[select])
+                from gdsurgeon.select import NodeList, nodes_of
+
+                try:
+                    given[select] = NodeList(nodes_of(graph, given[select]))
+                except NothingToDo as error:  # a graph without the edit is not the requested result
+                    raise EditError(error.message, code=error.code, facts=error.facts) from error
             result = function(*bound.args, **bound.kwargs)
             result.asked = asked
             for text, tensor in ambiguous.items():
@@ -69,16 +74,6 @@ def edit(*, select: str = "", **arguments: Naming) -> Callable[[Edit[P]], Edit[P
         return public(run)
 
     return decorate
-
-
-def _selected(graph: Graph, nodes: Nodes) -> list[Node]:
-    """Returns the selected nodes. Raises EditError if no node is selected."""
-    from gdsurgeon.select import NodeList, nodes_of
-
-    try:
-        return NodeList(nodes_of(graph, nodes))
-    except NothingToDo as error:  # a graph without the edit is not the requested result
-        raise EditError(error.message, code=error.code, facts=error.facts) from error
 
 
 def _resolve(graph: Graph, given: dict[str, object], arguments: Mapping[str, Naming]) -> dict[str, str]:

@@ -68,7 +68,14 @@ def cut_down(
         starts = [output for output in starts if output not in unneeded]
         kept = needed(topology, starts, ends)
     cut = _cuts(starts)
-    _check(topology, starts, ends)
+    check_outside_of_loops(graph, (*starts, *ends), ", which cannot be cut")
+    flow = control_flow_of(graph)
+    for output, end in (*((o, "input") for o in cut), *((o, "output") for o in ends if o not in starts)):
+        if flow.of_tensor(topology.id_of(output.node), output.index):
+            why = "is in a branch of a conditional: a placeholder in a branch would always have a value"
+            if end == "output":
+                why = "cannot be an output: it is in a branch of a conditional, and a branch does not always run"
+            raise EditError(f"{quoted(output.name)} {why}", code="crosses-branch", tensor=output.name, end=end)
     notes: list[str] = []
     for name in (output.name for output in unneeded):
         text = f"input {quoted(name)} is not needed: no output depends on it"
@@ -124,17 +131,3 @@ def _waited_for(
         node=topology.name(user),
         name=topology.name(producer),
     )
-
-
-def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> None:
-    """Raises EditError if a tensor is in a loop or branch, or an input cannot become a placeholder."""
-    cut = _cuts(starts)
-    check_outside_of_loops(topology.graph, (*starts, *ends), ", which cannot be cut")
-    flow = control_flow_of(topology.graph)
-    inputs, outputs = [(o, "input") for o in cut], [(o, "output") for o in ends if o not in starts]
-    for output, end in (*inputs, *outputs):
-        if flow.of_tensor(topology.id_of(output.node), output.index):
-            why = "is in a branch of a conditional: a placeholder in a branch would always have a value"
-            if end == "output":
-                why = "cannot be an output: it is in a branch of a conditional, and a branch does not always run"
-            raise EditError(f"{quoted(output.name)} {why}", code="crosses-branch", tensor=output.name, end=end)

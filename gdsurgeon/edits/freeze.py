@@ -408,7 +408,11 @@ class HandleConversion:
         if body is not None and node in body.results:
             body.retype(node, value.dtype)
         elif op in _VALUE_OPS:
-            inputs = () if op == "DisableCopyOnRead" else _with_axis(graph, node) if op == "ResourceGather" else None
+            inputs: Sequence[Output] | None = () if op == "DisableCopyOnRead" else None
+            if op == "ResourceGather":  # a GatherV2 has the axis 0 as a third input
+                graph.set_attr(node, "Taxis", type_value(INT32))
+                name = graph.unique_names()(f"{node.name}/axis")
+                inputs = (*node.inputs[:2], add_constant(graph, name, tensor_value(INT32, (), [0]), node).output)
             use_value(graph, node, _VALUE_OPS[op], value.dtype, inputs)
         elif op in REFERENCE_OPS:
             graph.set_op(node, REFERENCE_OPS[op])
@@ -432,13 +436,6 @@ class HandleConversion:
         for key in _NOTES:
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
-
-
-def _with_axis(graph: Graph, node: Node) -> Sequence[Output]:
-    """Returns the inputs of a GatherV2, which has the axis 0 as a third input."""
-    graph.set_attr(node, "Taxis", type_value(INT32))
-    axis = add_constant(graph, graph.unique_names()(f"{node.name}/axis"), tensor_value(INT32, (), [0]), node)
-    return (*node.inputs[:2], axis.output)
 
 
 def _argument(node: Node, slot: int) -> int:

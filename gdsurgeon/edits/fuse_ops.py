@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -131,8 +131,13 @@ def fuse_ops(
         controls=edges.controls_out if body is None else (),
         renamed=content.merge.renamed,
     )
-    if xla:
-        warnings += _xla_warnings(content.nodes, selection.members)
+    convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in content.nodes)) if xla else []
+    if convolutions:
+        text = f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
+        warnings.append(f"{text}TensorFlow's own kernel")
+    for node in [node for node in selection.members if xla and node.has_attr(RECOMPUTED)][:1]:
+        text = f"XLA ignores the attr of {quoted(node.name)} that requests recomputation: its tensors may be kept in "
+        warnings.append(f"{text}memory")
     names = [output.name for output in content.outputs]
     dropped = [output.name for output in outputs if output not in content.outputs]
     also = tuple(dict.fromkeys(output.node.name for output in content.outputs))
@@ -255,20 +260,6 @@ def _place_of_body(graph: Graph, outputs: Sequence[Output], edges: Boundary, exp
             message = f"{quoted(tensor.name)} is a reference to shared state and cannot be replaced"
             raise EditError(message, code="is-reference", tensor=tensor.name)
     return place
-
-
-def _xla_warnings(nodes: Iterable[Node], members: Iterable[Node]) -> Iterator[str]:
-    convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in nodes))
-    if convolutions:
-        yield (
-            f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
-            "TensorFlow's own kernel"
-        )
-    again = next((node.name for node in members if node.has_attr(RECOMPUTED)), None)
-    if again is not None:
-        yield (
-            f"XLA ignores the attr of {quoted(again)} that requests recomputation: its tensors may be kept in memory"
-        )
 
 
 # -- a different graph as the body -------------------------------------------------------------------------

@@ -309,6 +309,10 @@ def _plan(
                 set_text(node, key, new[old])
         return new
 
+    def used_shared() -> set[str]:
+        inside = {name for function in graph.functions for name in shared_names_of(function)}
+        return shared_names_in_use(topology_of(graph)) | inside
+
     # Equal names would join loops, or tables.
     entered = {node: name for node in of(ENTER) if (name := node.text_attr(FRAME_NAME))}
     frames = renewed(FRAME_NAME, entered, {*entered.values()}, lambda: _texts(graph, ENTER, FRAME_NAME))
@@ -321,7 +325,7 @@ def _plan(
     outside = shared_names_in_use(topology, names) if own and other is graph else set()
     functions = library if called is None else map(library.__getitem__, called)
     wanted = (own | {name for function in functions for name in shared_names_of(function)}) - outside
-    shared = renewed(SHARED_NAME, shared_by, wanted, lambda: _shared_names_of_graph(graph))
+    shared = renewed(SHARED_NAME, shared_by, wanted, used_shared)
     # All variables without a shared name are one variable.
     nameless = [node for node in of(("VarHandleOp",)) if node not in shared_by]
     if nameless and "" in _texts(graph, ("VarHandleOp",), SHARED_NAME):
@@ -361,11 +365,6 @@ def shared_names_in_use(topology: Topology, without: Container[Node] = ()) -> se
     ops = _ops_with(topology.graph, SHARED_NAME, topology.ops())
     nodes = map(topology.node, topology.with_ops(ops))
     return {shared_name(node) for node in nodes if node not in without} - {""}
-
-
-def _shared_names_of_graph(graph: Graph) -> set[str]:
-    inside = {name for function in graph.functions for name in shared_names_of(function)}
-    return shared_names_in_use(topology_of(graph)) | inside
 
 
 def shared_name(node: Node) -> str:

@@ -134,7 +134,17 @@ def quantize(
         inside[body.name] = work.found_in(body.graph, of_body, f"{body.name}/")
     all_found = [*found, *(each for several in inside.values() for each in several)]
     work.keep.check_found()
-    _check_fit(all_found, dtype)
+    if unfit := [each for each in all_found if each.form.problem]:
+        names = "|".join(re.escape(each.called) for each in unfit)
+        raise EditError(
+            f"{counted(len(unfit), 'constant')} cannot be stored as {dtype}:",
+            code="does-not-fit",
+            details=tuple(f"{quoted(each.called)}: {each.form.problem}" for each in unfit),
+            advice="keep-these",
+            pattern=f"^({names})$",
+            constants=[each.called for each in unfit],
+            problems=[each.form.problem.code for each in unfit if each.form.problem is not None],
+        )
     if not all_found:
         stays = "".join(f"; {note}" for note in work.notes())
         raise NothingToDo(
@@ -208,11 +218,19 @@ class _Work:
             elif self.to == INT8 and len(header.dims or ()) < 2:
                 why = "vector"
             else:
-                each = self._quantized(node, called)
-                if each is not None and (each.form.problem or each.now < each.before):
-                    out.append(each)
-                    continue
-                why = "not-smaller" if each is not None else "unreadable"
+                try:
+                    values = values_of(node)
+                    channels = _channels(node, len(values.shape))
+                    form = as_int8(values, channels) if self.to == INT8 else as_half(values, self.to)
+                    fixed, names = _RECORD[self.to]
+                    now = len(form.content) + len(form.scale) + fixed + names * len(node.name)
+                    before = values.stored * values.dtype.size
+                    if form.problem or now < before:
+                        out.append(_Found(node, called, form, before, now))
+                        continue
+                    why = "not-smaller"
+                except InputError:
+                    why = "unreadable"
             self.stays[why] += 1
         return out
 
@@ -222,17 +240,6 @@ class _Work:
             Remark(f"{counted(count, 'constant')} {_REASONS[why]}", why, count=count)
             for why, count in self.stays.items()
         ]
-
-    def _quantized(self, node: Node, called: str) -> _Found | None:
-        try:
-            values = values_of(node)
-        except InputError:
-            return None
-        is_int = self.to == INT8
-        form = as_int8(values, _channels(node, len(values.shape))) if is_int else as_half(values, self.to)
-        own, names = _RECORD[self.to]
-        now = len(form.content) + len(form.scale) + own + names * len(node.name)
-        return _Found(node, called, form, values.stored * values.dtype.size, now)
 
 
 def _consumers(node: Node) -> Iterator[Use]:
@@ -262,22 +269,6 @@ def _channels(node: Node, rank: int) -> tuple[int, ...]:
             last = rank - 1 if transposed != (slot == 1) else rank - 2
             return (*range(rank - 2), last)
     return (rank - 1,)
-
-
-def _check_fit(found: Sequence[_Found], to: str) -> None:
-    """Raises EditError with all constants that cannot be stored in the new form."""
-    unfit = [each for each in found if each.form.problem]
-    if unfit:
-        names = "|".join(re.escape(each.called) for each in unfit)
-        raise EditError(
-            f"{counted(len(unfit), 'constant')} cannot be stored as {to}:",
-            code="does-not-fit",
-            details=tuple(f"{quoted(each.called)}: {each.form.problem}" for each in unfit),
-            advice="keep-these",
-            pattern=f"^({names})$",
-            constants=[each.called for each in unfit],
-            problems=[each.form.problem.code for each in unfit if each.form.problem is not None],
-        )
 
 
 def _store(found: _Found) -> None:

@@ -68,11 +68,10 @@ def remove(
         raise EditError(message, code="is-output", nodes=[node.name for node in outputs], advice="allow-outputs")
     producers = (other for node in members for other in (*(read.node for read in node.inputs), *node.controls))
     above = [node for node in dict.fromkeys(producers) if node not in members]
-    around = _Bypass(graph, members, bypass_input)
-    place = around.of(read) if bypass else {}
+    place, equal = _bypass(graph, members, bypass_input, read) if bypass else ({}, set())
     waiting = _new_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
-    changing = {output.name: new.name for output, new in place.items() if output not in around.equal}
+    changing = {output.name: new.name for output, new in place.items() if output not in equal}
 
     intent = Intent()
     for user, controls in waiting.items():
@@ -107,55 +106,23 @@ def _has_consumers(read: Reads) -> EditError:
     )
 
 
-class _Bypass:
-    """Finds the inputs that replace the outputs of removed nodes, over chains of removed nodes.
+def _bypass(
+    graph: Graph, members: Container[Node], which: int | None, outputs: Iterable[Output]
+) -> tuple[dict[Output, Output], set[Output]]:
+    """Returns the inputs that replace outputs of removed nodes, over chains of removed nodes.
 
-    Attributes:
-        equal: the replaced outputs that have the same value as their replacements.
+    Also returns the outputs that have the same value as their replacements.
+
+    Raises:
+        EditError: no input can replace an output.
     """
+    topology = topology_of(graph)
+    constant, fed = is_constant(topology), bytearray()
+    ends: dict[Output, Output] = {}
+    equal: set[Output] = set()
 
-    def __init__(self, graph: Graph, members: dict[Node, None], which: int | None) -> None:
-        self.members = members
-        self.which = which
-        self.topology = topology_of(graph)
-        self.constant = is_constant(self.topology)
-        self._fed: bytearray | None = None
-        self.found: dict[Output, Output] = {}
-        self.equal: set[Output] = set()
-
-    def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
-        """Returns the replacement of each output. Raises EditError if no input can replace an output."""
-        out = {output: self._end(output) for output in outputs}
-        for output, new in out.items():
-            if code := mismatch(output, new):
-                expected, found = describe(output), describe(new)
-                raise EditError(
-                    f"{quoted(output.name)} ({expected}) cannot be bypassed: its input {quoted(new.name)} is {found}",
-                    code=code,
-                    tensor=output.name,
-                    expected=expected,
-                    input=new.name,
-                    found=found,
-                )
-        return out
-
-    def _end(self, start: Output) -> Output:
-        path: dict[Output, Output] = {}
-        output = start
-        while output.node in self.members and output not in self.found:
-            if output in path:
-                message = f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop"
-                raise EditError(message, code="would-cycle", tensor=start.name)
-            path[output] = output = self._input_of(output)
-        end = self.found.get(output, output)
-        for step, new in reversed(path.items()):
-            self.found[step] = end
-            same = _forwards_by_index(step.node) or (step.node.op in PASSES_ON and new == step.node.inputs[0])
-            if same and (new in self.equal or new.node not in self.members):
-                self.equal.add(step)
-        return end
-
-    def _input_of(self, output: Output) -> Output:
+    def input_of(output: Output) -> Output:
+        nonlocal fed
         node = output.node
 
         def refusal(code: str, why: str, *, advice: str | tuple[str, ...] = (), **facts: Json) -> EditError:
@@ -163,8 +130,8 @@ class _Bypass:
             return EditError(message, code=code, advice=advice, facts={"node": node.name, **facts})
 
         if node.op in CONTROL_FLOW:
-            frames = frames_of(self.topology.graph)
-            frame = frames.of[self.topology.id_of(node)]
+            frames = frames_of(graph)
+            frame = frames.of[topology.id_of(node)]
             name = frames.names[frame] if frame >= 0 else None
             loop = "" if name is None else f" of the while loop {quoted(name)}"
             code = "crosses-branch" if name is None else "crosses-loop"
@@ -173,21 +140,20 @@ class _Bypass:
         if missing:
             raise refusal("unsound-graph", f": its input {quoted(missing[0])} does not exist", input=missing[0])
         count = len(node.inputs)
-        if self.which is not None:
-            if not 0 <= self.which < count:
-                why = f" by input {self.which}: it has {count} inputs"
-                raise refusal("no-such-input", why, value=self.which, count=count)
-            return node.inputs[self.which]
+        if which is not None:
+            if not 0 <= which < count:
+                raise refusal("no-such-input", f" by input {which}: it has {count} inputs", value=which, count=count)
+            return node.inputs[which]
         if not node.inputs:
             raise refusal("no-such-input", ": it has no inputs", count=0)
         if _forwards_by_index(node):
             return node.inputs[output.index]
         found = list(node.inputs)
         if len(found) > 1:
-            found = [read for read in found if not self.constant[self.topology.id_of(read.node)]]
+            found = [read for read in found if not constant[topology.id_of(read.node)]]
         if len(found) > 1:
-            self._fed = fed = self._fed or depends_on_feeds(self.topology)
-            found = [read for read in found if fed[self.topology.id_of(read.node)]] or found
+            fed = fed or depends_on_feeds(topology)
+            found = [read for read in found if fed[topology.id_of(read.node)]] or found
         if output.index:
             why = f": no input corresponds to its output {output.index}"
             raise refusal("no-such-input", why, output=output.index)
@@ -196,6 +162,29 @@ class _Bypass:
             why = f": it has several inputs ({', '.join(map(quoted, names))})"
             raise refusal("ambiguous-input", why, advice="bypass-input", inputs=names)
         return found[0]
+
+    place: dict[Output, Output] = {}
+    for start in outputs:
+        path: dict[Output, Output] = {}
+        output = start
+        while output.node in members and output not in ends:
+            if output in path:
+                message = f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop"
+                raise EditError(message, code="would-cycle", tensor=start.name)
+            path[output] = output = input_of(output)
+        place[start] = end = ends.get(output, output)
+        for step, new in reversed(path.items()):
+            ends[step] = end
+            same = _forwards_by_index(step.node) or (step.node.op in PASSES_ON and new == step.node.inputs[0])
+            if same and (new in equal or new.node not in members):
+                equal.add(step)
+    for output, new in place.items():
+        if code := mismatch(output, new):
+            expected, found = describe(output), describe(new)
+            message = f"{quoted(output.name)} ({expected}) cannot be bypassed: its input {quoted(new.name)} is {found}"
+            facts = {"tensor": output.name, "expected": expected, "input": new.name, "found": found}
+            raise EditError(message, code=code, facts=facts)
+    return place, equal
 
 
 def _forwards_by_index(node: Node) -> bool:

@@ -293,7 +293,12 @@ def _apply(graph: Graph, changes: Changes) -> None:
     """Sets attrs. Raises EditError if an input does not match its consumer any more."""
     found = [fault for node, attrs in changes.items() for fault in _misfits(node, attrs)]
     wrong = {fault.facts["node"] for fault in found}
-    typed = [node for node, attrs in changes.items() if not attrs.keys().isdisjoint(_type_attrs(node))]
+    typed: list[Node] = []  # the nodes whose inputs or outputs change their number or dtypes
+    for node, attrs in changes.items():
+        definition = node.op_def
+        args = (*definition.inputs, *definition.outputs) if definition is not None else ()
+        if any(attr in attrs for arg in args for attr in (arg.type_attr, arg.number_attr, arg.list_attr)):
+            typed.append(node)
 
     def change() -> None:
         for node, attrs in changes.items():
@@ -331,13 +336,6 @@ def _new_faults(nodes: Iterable[Node], change: Callable[[], None]) -> list[Remar
     before = {fault for node in affected for fault in faults(node)}
     change()
     return [fault for node in affected for fault in faults(node) if fault not in before]
-
-
-def _type_attrs(node: Node) -> set[str]:
-    """Returns the attrs that determine the number and the dtypes of inputs and outputs."""
-    definition = node.op_def
-    args = (*definition.inputs, *definition.outputs) if definition is not None else ()
-    return {attr for arg in args for attr in (arg.type_attr, arg.number_attr, arg.list_attr) if attr}
 
 
 def _misfits(node: Node, attrs: Mapping[str, AttrValue | None]) -> Iterator[Remark]:

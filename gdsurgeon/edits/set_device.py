@@ -17,7 +17,7 @@ from gdsurgeon.edits.functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
-from gdsurgeon.text import listed
+from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 MOST_DEVICES = 8
@@ -67,9 +67,9 @@ def set_device(
     functions = [function for function, found in inner if found]
     targets = None
     if isinstance(nodes, Selection) and functions:  # an op type may occur only in functions
-        inside, outside = {node.op for f in functions for node in f.node_def}, topology_of(graph).ops()
-        outer = replace(nodes, ops=tuple(op for op in nodes.ops if op in outside or op not in inside))
-        targets = nodes_of(graph, outer) if outer.names_something else []
+        inner_ops, outer_ops = {node.op for f in functions for node in f.node_def}, topology_of(graph).ops()
+        here = replace(nodes, ops=tuple(op for op in nodes.ops if op in outer_ops or op not in inner_ops))
+        targets = nodes_of(graph, here) if here.names_something else []
     elif nodes is not None:
         targets = nodes_of(graph, nodes)
     placed = [node for node in (placed_nodes(graph) if targets is None else targets) if node.device]
@@ -104,10 +104,15 @@ def set_device(
             count = len(targets) + inner_counts.total()
             line = f"nothing would change: each of the {count:,} nodes already has the device {quoted(device)}"
         raise NothingToDo(line, devices=devices)
-    notes = _notes(
-        Counter((node.device, new) for node, new in changed.items()),
-        Counter({(old, new): n for old, n in inner_counts.items() if _differ(old, new := change(old))}),
-    )
+    outer = Counter((node.device, new) for node, new in changed.items())
+    inside = Counter({(old, new): n for old, n in inner_counts.items() if _differ(old, new := change(old))})
+    notes: list[str] = []
+    for (old, new), count in (outer + inside).most_common():
+        inner_count = inside[old, new]
+        where = f", {inner_count:,} of them" if inner_count < count else ""
+        where = f"{where} inside functions" if inner_count else ""
+        text = f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: {counted(count, 'node')}{where}"
+        notes.append(Remark(text, "device-set", old=old, new=new, count=count, inside=inner_count))
     for node, new in changed.items():
         graph.set_device(node, new)
     intent = Intent(changed=[node.name for node in changed], functions=replace_functions(graph, new_functions))
@@ -178,16 +183,3 @@ def _matches(device: str, old: str, wanted: Device | None) -> bool:
         return device == old
     parts = parse_device(device)
     return parts is not None and has_parts(parts, wanted)
-
-
-def _notes(outer: Counter[tuple[str, str]], inner: Counter[tuple[str, str]]) -> list[str]:
-    """Returns a line for each changed device, with the number of nodes."""
-    out: list[str] = []
-    for (old, new), count in (outer + inner).most_common():
-        inside = inner[old, new]
-        where = f", {inside:,} of them inside functions" if inside and inside < count else ""
-        where = " inside functions" if inside and inside == count else where
-        nodes = f"{count:,} node{'' if count == 1 else 's'}{where}"
-        text = f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: {nodes}"
-        out.append(Remark(text, "device-set", old=old, new=new, count=count, inside=inside))
-    return out

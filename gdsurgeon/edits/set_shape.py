@@ -74,7 +74,13 @@ def set_shape(
     topology = topology_of(graph)
     after = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
     stale = [node for node in after if STATED_SHAPES in node.attr_keys]
-    warnings = [*found.warnings, *_not_checked(graph, after)]
+    warnings = [*found.warnings]
+    calling = {op for op in {node.op for node in after} if (d := op_def(op)) is not None and d.takes_functions}
+    calls = [node.name for node in after if node.op in calling or node.op in graph.functions]
+    loops = [node.name for node in after if node.op in ENTER]
+    for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
+        if names:
+            warnings.append(Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
 
     intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
@@ -174,18 +180,6 @@ def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shap
         others = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
         names = [node.name for node in (*new, *(n for n in others if (placeholder_shape(n) or (0,))[0] < 0))]
         yield RowByRow(tuple(names), rows, alone=not original_accepts_rows)
-
-
-def _not_checked(graph: Graph, nodes: Iterable[Node]) -> Iterator[str]:
-    """Yields a line for function calls and v1 while loops: shapes inside them are not checked."""
-    nodes = list(nodes)
-    definitions = {op: op_def(op) for op in {node.op for node in nodes}}
-    calling = {op for op, definition in definitions.items() if definition is not None and definition.takes_functions}
-    calls = [node.name for node in nodes if node.op in calling or node.op in graph.functions]
-    loops = [node.name for node in nodes if node.op in ENTER]
-    for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
-        if names:
-            yield Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names)
 
 
 def _reshape(graph: Graph, fixes: Iterable[Fix], intent: Intent) -> None:

@@ -9,7 +9,7 @@ from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import changed_functions, replace_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.constants import TensorHeader, constant_header, raw_value, tensor_value
+from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_variable
@@ -99,11 +99,16 @@ class _Rule:
             header = constant_header(node) if node.op == "Const" else None
             if header is None or header.dtype not in DTYPES or self.keep.matches(prefix + node.name):
                 continue
-            value = _filled(header)
-            is_small = header.content_bytes + header.values <= SMALL
-            if value is None or (is_small and value == node.attr_bytes("value")):
-                continue
             dtype, elements, fills = DTYPES[header.dtype], header.elements, node.output in filling
+            if not dtype.kind or header.dims is None or min(header.dims, default=0) < 0:
+                continue
+            filled = raw_value(dtype, header.dims)  # a short value of the same dtype and shape
+            if elements and (dtype.code or dtype == STRING):  # elements of other dtypes are 0 by default
+                zero = b"" if dtype == STRING else False if dtype == BOOL else 0
+                filled.tensor.MergeFrom(tensor_value(dtype, (), [zero]).tensor)
+            value = filled.SerializeToString(deterministic=True)
+            if header.content_bytes + header.values <= SMALL and value == node.attr_bytes("value"):
+                continue
             if self.keep_strings and (dtype == STRING or elements <= SMALL or fills):
                 continue
             most = MOST_WHOLE if dtype.is_integer or dtype in (BOOL, STRING) else MOST_FLOATS
@@ -114,18 +119,6 @@ class _Rule:
             self.bytes += header.content_bytes + header.values * (dtype.size or 8)
             out[node.name] = value
         return out
-
-
-def _filled(header: TensorHeader) -> bytes | None:
-    """Returns a short value of the same dtype and shape; None if the dtype or the shape is not known."""
-    dtype, shape = DTYPES.get(header.dtype), header.dims
-    if dtype is None or not dtype.kind or shape is None or min(shape, default=0) < 0:
-        return None
-    value = raw_value(dtype, shape)
-    if header.elements and (dtype.code or dtype == STRING):  # elements of other dtypes are 0 by default
-        zero = b"" if dtype == STRING else False if dtype == BOOL else 0
-        value.tensor.MergeFrom(tensor_value(dtype, (), [zero]).tensor)
-    return value.SerializeToString(deterministic=True)
 
 
 class KeepPattern:
