@@ -105,7 +105,13 @@ def _of_array(node: Node, array: Any) -> AttrValue:
     dtype = node.output.dtype
     texts = array.ravel().tolist() if dtype == STRING else []
     is_text = bool(texts) and all(isinstance(text, bytes) for text in texts)
-    if not is_text and not _holds(array.dtype, dtype):
+    # A .npy file stores bfloat16 and similar dtypes as words of their size, and quantized integers as plain integers.
+    kind, wanted = array.dtype, DTYPES.get(dtype)
+    is_held = wanted is not None and NUMBERS.get(kind.name) == dtype
+    if wanted is not None and not is_held:
+        is_words = kind.kind == "V" and kind.names is None and kind.itemsize == wanted.size
+        is_held = (is_words and not wanted.code) or (wanted.is_quantized and kind.name == wanted.numpy)
+    if not is_text and not is_held:
         found, expected = array.dtype.name, dtype_name(dtype)
         message = f"the array for {quoted(node.name)} has dtype {found}, expected {expected}"
         raise EditError(message, code="dtype-mismatch", node=node.name, found=found, expected=expected)
@@ -113,15 +119,3 @@ def _of_array(node: Node, array: Any) -> AttrValue:
     if is_text:
         return tensor_value(dtype, shape, texts)
     return raw_value(dtype, shape, array.astype(array.dtype.newbyteorder("<")).tobytes())
-
-
-def _holds(kind: Any, dtype: int) -> bool:
-    """Returns whether an array of the NumPy dtype `kind` can contain elements of `dtype`.
-
-    A .npy file stores bfloat16 and similar dtypes as words of their size, and quantized integers as plain integers.
-    """
-    wanted = DTYPES.get(dtype)
-    if wanted is None or NUMBERS.get(kind.name) == dtype:
-        return wanted is not None
-    is_words = kind.kind == "V" and kind.names is None and kind.itemsize == wanted.size
-    return (is_words and not wanted.code) or (wanted.is_quantized and kind.name == wanted.numpy)

@@ -55,7 +55,15 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
             code="not-mendable" if left else "nothing-to-do",
             nodes=[each.node for each in found],
         )
-    warnings = [*(each.text for each in left), *_no_longer_changed(graph, fixed)]
+    warnings = [each.text for each in left]
+    lost: list[str] = []  # tensors with other consumers that an assignment changed; values are not changed
+    for node in (graph[each.node] for each in fixed if each.kind == "reference"):
+        changed = node.inputs[0] if _CHANGES.search(node.op) else None
+        if changed is not None and any(u is not node and changed in u.inputs for u in graph.users(changed.node)):
+            what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
+            text = f"{what}: its other consumers read the value from the file"
+            lost.append(Remark(text, "no-longer-changed", node=node.name, tensor=changed.name))
+    warnings += lost if len(lost) <= SHOWN else [*lost[:SHOWN], f"the same holds for {len(lost) - SHOWN} more"]
     if graph.repairs:
         text = "several nodes had the same name, which TensorFlow refuses"
         warnings.append(f"{text}; the result is compared with the renamed graph")
@@ -76,20 +84,6 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     faults_found += [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.repairs]
     result.facts = {"faults": faults_found}
     return result
-
-
-def _no_longer_changed(graph: Graph, found: Sequence[LegacyProblem]) -> list[str]:
-    """Returns a line for each tensor with other consumers that an assignment changed; values are not changed."""
-    out: list[str] = []
-    for each in found:
-        node = graph[each.node]
-        if each.kind == "reference" and _CHANGES.search(node.op):
-            changed = node.inputs[0]
-            if any(user is not node and changed in user.inputs for user in graph.users(changed.node)):
-                what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
-                text = f"{what}: its other consumers read the value from the file"
-                out.append(Remark(text, "no-longer-changed", node=node.name, tensor=changed.name))
-    return out if len(out) <= SHOWN else [*out[:SHOWN], f"the same holds for {len(out) - SHOWN} more"]
 
 
 def _fix(graph: Graph, found: Sequence[LegacyProblem]) -> None:

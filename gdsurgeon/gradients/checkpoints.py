@@ -114,30 +114,32 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
             step.waits[seed] += [t for t in targets if step.is_live(t) and t not in step.waits[seed]]
         ordered += seeds
     scope = free_scope(step.names, f"{made.wanted.scope}/recompute")
-    planner = CheckpointPlanner(found, kept, _results(found, made), scope, wanted.threads, sums.prompt())
-    plan = _chosen(graph, planner, found, wanted, sizes)
-    return Checkpointed(
-        _rewritten(known, made, step, plan, sizes.signatures, ordered),
-        plan,
-        planner.plain.peak.nbytes,
-        _kept(found, plan),
-        [step.names[number] for number in plan.made.originals.values()],
-    )
-
-
-def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
-    """Returns the bytes of the results by the position in the forward pass that the backward pass must reach."""
-    step = found.step
     first: dict[int, int] = {}
     for position, number in enumerate(found.order):
         for producer, _ in step.reads[number]:
             first.setdefault(producer, position)
-    out: dict[int, int] = {}
-    for source, name in zip(made.wanted.xs, made.wanted.names, strict=True):
+    results: dict[int, int] = {}  # their bytes by the position in the forward pass that the backward pass must reach
+    for source, result in zip(made.wanted.xs, kept, strict=True):
         number = step.index[source.node.name]
         position = found.position.get(number, first.get(number, 0))
-        out[position] = out.get(position, 0) + step.sizes[step.index[name]][0].nbytes
-    return out
+        results[position] = results.get(position, 0) + step.sizes[result][0].nbytes
+    planner = CheckpointPlanner(found, kept, results, scope, wanted.threads, sums.prompt())
+    plan = _chosen(graph, planner, found, wanted, sizes)
+    # The tensors that are kept for the backward pass, or for the recomputation.
+    step = plan.made.step
+    read = {step.reads[gate][0] for gate in plan.made.gates}
+    for number, is_backward in enumerate(found.is_backward):
+        if is_backward and step.ops[number] not in READS_SHAPE:
+            read.update(step.reads[number])
+    buffers = {found.buffer[tensor] for tensor in read if tensor in found.buffer}
+    tensors = [(format_input(step.names[b[0]], b[1]), found.nbytes[b]) for b in buffers if found.nbytes[b] > TINY]
+    return Checkpointed(
+        _rewritten(known, made, found.step, plan, sizes.signatures, ordered),
+        plan,
+        planner.plain.peak.nbytes,
+        sorted(tensors, key=lambda item: (-item[1], item[0])),
+        [step.names[number] for number in plan.made.originals.values()],
+    )
 
 
 def _chosen(
@@ -210,19 +212,6 @@ def _of_no_use(names: Sequence[str]) -> EditError:
         code="no-use",
         tensors=[*names],
     )
-
-
-def _kept(found: ForwardPass, plan: CheckpointPlan) -> list[tuple[str, int]]:
-    """Returns the tensors that are kept for the backward pass, or for the recomputation."""
-    step = plan.made.step
-    first = len(found.step)
-    read = {step.reads[gate][0] for gate in plan.made.gates}
-    for number in range(first):
-        if found.is_backward[number] and step.ops[number] not in READS_SHAPE:
-            read.update(step.reads[number])
-    buffers = {found.buffer[tensor] for tensor in read if tensor in found.buffer}
-    sizes = [(format_input(step.names[b[0]], b[1]), found.nbytes[b]) for b in buffers if found.nbytes[b] > TINY]
-    return sorted(sizes, key=lambda item: (-item[1], item[0]))
 
 
 def _rewritten(

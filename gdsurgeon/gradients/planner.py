@@ -446,26 +446,17 @@ class CheckpointPlanner:
         for start, end in itertools.pairwise(bounds):
             kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
             estimates.append(float(kept + work.highest(start, end) - work.before[start]))
-        for segments, seen in self._windows(plan, len(estimates)):
-            highest = max(estimates[segment] for segment in segments)
-            for segment in segments:
-                busy[bounds[segment] : bounds[segment + 1]] += 0.7 * (seen - highest)
-        return busy
-
-    @staticmethod
-    def _windows(plan: CheckpointPlan, count: int) -> list[tuple[range, int]]:
-        """Returns the segments between two triggers, and their peak; from the last segment down."""
+        # The segments between two triggers, and their peak; from the last segment down.
         begins = {number: at for at, number in enumerate(plan.peak.order)}
-        triggers = list(plan.made.triggers.items())  # from the last segment down
-        out: list[tuple[range, int]] = []
-        above, since = count, 0
-        for segment, trigger in triggers:
-            at = begins[trigger]
+        above, since = len(estimates), 0
+        for segment, at in [*((s, begins[trigger]) for s, trigger in plan.made.triggers.items()), (-1, None)]:
             if segment + 1 < above:
-                out.append((range(segment + 1, above), max(plan.peak.live[since:at], default=0)))
-                since, above = at, segment + 1
-        out.append((range(above), max(plan.peak.live[since:], default=0)))
-        return out
+                window = range(segment + 1, above)
+                seen = max(plan.peak.live[since:at], default=0)
+                highest = max(estimates[number] for number in window)
+                busy[bounds[window.start] : bounds[above]] += 0.7 * (seen - highest)
+                since, above = at or 0, segment + 1
+        return busy
 
 
 def _time_first(plan: CheckpointPlan) -> tuple[float, int]:

@@ -151,7 +151,12 @@ def wanted_gradients(
             facts={"others": dict(read.others), "in_functions": dict(read.in_functions)},
             advice="inline-first" if read.in_functions else "other-sources" if others else (),
         )
-    scope = _scope(graph, scope)
+    called = scope.strip("/") or SCOPE
+    check_name(called)
+    free = free_scope(map(str.lower, graph.names()), called.lower())  # TensorFlow ignores the case of names
+    if scope and free != called.lower():
+        raise EditError(f"the scope {quoted(called)} is in use", code="name-taken", advice="free-scope", name=called)
+    scope = called + free[len(called) :]
     wanted = GradientRequest(
         targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions
     )
@@ -207,17 +212,6 @@ def they_do(targets: Sequence[Output]) -> str:
     """Returns subject and verb of a sentence about targets: ``'a', 'b' do``."""
     names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
     return f"{names} {'does' if len(targets) == 1 else 'do'}"
-
-
-def _scope(graph: Graph, scope: str) -> str:
-    """Returns an unused scope for the new nodes. TensorFlow ignores the case of names."""
-    wanted = scope.strip("/") or SCOPE
-    check_name(wanted)
-    free = free_scope(map(str.lower, graph.names()), wanted.lower())
-    if scope and free != wanted.lower():
-        message = f"the scope {quoted(wanted)} is in use"
-        raise EditError(message, code="name-taken", advice="free-scope", name=wanted)
-    return wanted + free[len(wanted) :]
 
 
 def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ The waits follow the order of the simulation, so they never close a cycle.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod, sqrt
@@ -458,36 +458,29 @@ def waits_for_releases(
             past.has_read(recent[-1].readers)
         while recent and recent[0].at < at - WINDOW:
             recent.popleft()
-        if number in may_wait and runs[number] and _written(step, number) > least and past.races(number):
-            over = number if number in taken else None
-            counted_on = [release for release in recent if release.to == over]
-            for reader in _too_late(past, number, counted_on, bound - played.live[at]):
-                if runs[reader]:
-                    past.wait(number, reader)
-                    out.append(Wait(number, reader))
+        is_allocated = step.ops[number] not in ALIASES and step.ops[number] not in SOURCES
+        written = sum(size.nbytes for size in step.sizes[number]) if is_allocated else 0
+        if number not in may_wait or not runs[number] or written <= least or not past.races(number):
+            continue
+        # The node waits for the readers whose buffers do not fit into the room, latest first.
+        room = bound - played.live[at]
+        over = number if number in taken else None
+        counted_on = [release for release in recent if release.to == over]
+        if sum(release.nbytes for release in counted_on) <= room:
+            continue
+        racing = [(r.nbytes, readers) for r in counted_on if (readers := past.racing(number, r.readers))]
+        late: list[int] = []
+        for nbytes, readers in sorted(racing, key=lambda item: item[0]):
+            if nbytes <= room:
+                room -= nbytes
+            else:
+                late += readers
+        for reader in past.racing(number, late):
+            # Otherwise a reader that the node already waits for comes after it.
+            if past.racing(number, (reader,)) and runs[reader]:
+                past.wait(number, reader)
+                out.append(Wait(number, reader))
     return out
-
-
-def _written(step: StepGraph, number: int) -> int:
-    if step.ops[number] in ALIASES or step.ops[number] in SOURCES:
-        return 0
-    return sum(size.nbytes for size in step.sizes[number])
-
-
-def _too_late(past: _Past, number: int, releases: Sequence[Release], room: int) -> Iterator[int]:
-    """Yields the readers that a node must wait for, so that racing buffers fit into `room` bytes; latest first."""
-    if sum(release.nbytes for release in releases) <= room:
-        return
-    racing = [(r.nbytes, readers) for r in releases if (readers := past.racing(number, r.readers))]
-    late: list[int] = []
-    for nbytes, readers in sorted(racing, key=lambda item: item[0]):
-        if nbytes <= room:
-            room -= nbytes
-        else:
-            late += readers
-    for reader in past.racing(number, late):
-        if past.racing(number, (reader,)):  # otherwise a reader that the node already waits for comes after it
-            yield reader
 
 
 class _Past:

@@ -118,18 +118,14 @@ class Sums:
 
     def _depends_on(self, number: int, total: int) -> bool:
         """Returns whether a node depends on a sum of the forward pass."""
-        bit = self._bits.get(total)
-        return bit is not None and bool(self._marks[number] >> bit & 1)
+        bits, marks = self._marks
+        return bool(marks[number] & bits.get(total, 0))
 
     @cached_property
-    def _bits(self) -> dict[int, int]:
-        totals = (total for total in self._uncertain if not self.is_backward[total])
-        return {total: bit for bit, total in enumerate(totals)}
-
-    @cached_property
-    def _marks(self) -> list[int]:
-        """For each node, bit by bit, the sums of the forward pass that it is or depends on."""
-        return self._step.inherited({total: 1 << bit for total, bit in self._bits.items()}, self._step.order())
+    def _marks(self) -> tuple[dict[int, int], list[int]]:
+        """A bit for each sum of the forward pass, and for each node the bits of the sums that it is or depends on."""
+        bits = {total: 1 << i for i, total in enumerate(t for t in self._uncertain if not self.is_backward[t])}
+        return bits, self._step.inherited(bits, self._step.order())
 
     def keep_order(self, order: Sequence[int]) -> list[int]:
         """Makes sums of the backward pass, and other readers of their inputs, run in a given order.
