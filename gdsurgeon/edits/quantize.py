@@ -116,24 +116,29 @@ def quantize(
         message = f"weights can be stored as {', '.join(FORMS)}, not as {quoted(dtype)}"
         raise UsageError(message, code="bad-value", value=dtype, expected=list(FORMS))
     require_numpy("quantizing")
-    work = _Work(FORMS[dtype], KeepPattern(keep), least)
-    bodies: list[Body] = []
+    pattern, stays = KeepPattern(keep), Counter[str]()
+    bodies: dict[str, Body] = {}
     for function in () if graph.is_body else graph.functions:
         if any(node.op == "Const" for node in function.node_def):
             try:
-                bodies.append(Body(graph, function.signature.name))
+                bodies[function.signature.name] = Body(graph, function.signature.name)
             except EditError:  # the function cannot be converted to a graph
-                work.stays["typed-by-calls"] += 1
+                stays["typed-by-calls"] += 1
+
+    def found_in(part: Graph, sources: Container[str], prefix: str = "") -> list[_Found]:
+        return list(_found_in(part, FORMS[dtype], pattern, max(least, 1), sources, prefix, stays))
+
     sources = shape_sources(graph)
-    found = work.found_in(graph, sources)
+    found = found_in(graph, sources)
     called = [name for node in sources for name in functions_of(graph[node])] if bodies else []
     deciding = frozenset(graph.functions.reachable(called)) if bodies else frozenset()
-    inside: dict[str, list[_Found]] = {}
-    for body in bodies:
-        of_body = shape_sources(body.graph, every=body.name in deciding)
-        inside[body.name] = work.found_in(body.graph, of_body, f"{body.name}/")
+    inside = {
+        name: found_in(body.graph, shape_sources(body.graph, every=name in deciding), f"{name}/")
+        for name, body in bodies.items()
+    }
     all_found = [*found, *(each for several in inside.values() for each in several)]
-    work.keep.check_found()
+    pattern.check_found()
+    notes = [Remark(f"{counted(n, 'constant')} {_REASONS[why]}", why, count=n) for why, n in stays.items()]
     if unfit := [each for each in all_found if each.form.problem]:
         names = "|".join(re.escape(each.called) for each in unfit)
         raise EditError(
@@ -146,24 +151,22 @@ def quantize(
             problems=[each.form.problem.code for each in unfit if each.form.problem is not None],
         )
     if not all_found:
-        stays = "".join(f"; {note}" for note in work.notes())
-        raise NothingToDo(
-            f"nothing would change: no constant would be smaller as {dtype}{stays}", stays=dict(work.stays)
-        )
+        line = f"nothing would change: no constant would be smaller as {dtype}"
+        raise NothingToDo("; ".join((line, *notes)), stays=dict(stays))
     chosen = chosen_from(graph)
     reached = chosen if any(inside.values()) else depending_on(graph, [each.called for each in found])
     also = tuple(name for name in chosen if name in reached)
     except_for = reordered(graph) if also and tolerance is not None else {}
     for each in all_found:
         _store(each)
-    changed = {body.name: body for body in bodies if inside[body.name]}
+    changed = {name: body for name, body in bodies.items() if inside[name]}
     functions = replace_functions(graph, (body.function_def() for body in changed.values()))
     intent = _intent(graph)
     intent.functions = functions
     claim = SameOutputs(
         Tolerance(of_largest=tolerance or 0.0), except_for=except_for, also=also, judged=tolerance is not None
     )
-    result = EditResult(intent, (claim,), notes=work.notes())
+    result = EditResult(intent, (claim,), notes=list(notes))
     result.inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()}
     _summarize(result, sorted(all_found, key=lambda each: each.form.error.relative, reverse=True), dtype, graph)
     return result
@@ -180,66 +183,50 @@ _REASONS = {
 }
 
 
-class _Work:
-    """Finds the constants to quantize.
+def _found_in(
+    graph: Graph, to: DType, keep: KeepPattern, least: int, sources: Container[str], prefix: str, stays: Counter[str]
+) -> Iterator[_Found]:
+    """Yields the constants to quantize.
 
-    Attributes:
-        stays: the number of floating-point constants that stay, by the code of the reason; see `_REASONS`.
+    Args:
+        graph: the graph, or the body of a function.
+        to: the new dtype.
+        keep: matches the names of constants that stay.
+        least: the smallest number of elements.
+        sources: the names of nodes that shapes depend on.
+        prefix: a prefix for the names of the constants in messages.
+        stays: gets the number of floating-point constants that stay, by the code of the reason; see `_REASONS`.
     """
-
-    def __init__(self, to: DType, keep: KeepPattern, least: int) -> None:
-        self.to = to
-        self.keep = keep
-        self.least = least
-        self.stays: Counter[str] = Counter()
-
-    def found_in(self, graph: Graph, sources: Container[str], prefix: str = "") -> list[_Found]:
-        """Returns the constants to quantize.
-
-        Args:
-            graph: the graph, or the body of a function.
-            sources: the names of nodes that shapes depend on.
-            prefix: a prefix for the names of the constants in messages.
-        """
-        out = []
-        for node in graph.nodes():
-            header = constant_header(node) if node.op == "Const" else None
-            called = prefix + node.name
-            is_kept = header is not None and self.keep.matches(called)
-            if header is None or header.dtype not in (FLOAT32, FLOAT64) or header.elements < max(self.least, 1):
+    for node in graph.nodes():
+        header = constant_header(node) if node.op == "Const" else None
+        called = prefix + node.name
+        is_kept = header is not None and keep.matches(called)
+        if header is None or header.dtype not in (FLOAT32, FLOAT64) or header.elements < least:
+            continue
+        why = ""
+        if is_kept:
+            why = "kept"
+        elif node.name in sources:
+            why = "shape-source"
+        elif any(use.node.op in ASSIGNMENTS or _READS_CONSTANTS.search(use.node.op) for use in _consumers(node)):
+            why = "read-as-it-is"
+        elif to == INT8 and len(header.dims or ()) < 2:
+            why = "vector"
+        else:
+            try:
+                values = values_of(node)
+            except InputError:
+                stays["unreadable"] += 1
                 continue
-            why = ""
-            if is_kept:
-                why = "kept"
-            elif node.name in sources:
-                why = "shape-source"
-            elif any(use.node.op in ASSIGNMENTS or _READS_CONSTANTS.search(use.node.op) for use in _consumers(node)):
-                why = "read-as-it-is"
-            elif self.to == INT8 and len(header.dims or ()) < 2:
-                why = "vector"
-            else:
-                try:
-                    values = values_of(node)
-                    channels = _channels(node, len(values.shape))
-                    form = as_int8(values, channels) if self.to == INT8 else as_half(values, self.to)
-                    fixed, names = _RECORD[self.to]
-                    now = len(form.content) + len(form.scale) + fixed + names * len(node.name)
-                    before = values.stored * values.dtype.size
-                    if form.problem or now < before:
-                        out.append(_Found(node, called, form, before, now))
-                        continue
-                    why = "not-smaller"
-                except InputError:
-                    why = "unreadable"
-            self.stays[why] += 1
-        return out
-
-    def notes(self) -> list[str]:
-        """Returns a line for each reason, with the number of constants that stay."""
-        return [
-            Remark(f"{counted(count, 'constant')} {_REASONS[why]}", why, count=count)
-            for why, count in self.stays.items()
-        ]
+            form = as_int8(values, _channels(node, len(values.shape))) if to == INT8 else as_half(values, to)
+            own, names = _RECORD[to]
+            now = len(form.content) + len(form.scale) + own + names * len(node.name)
+            before = values.stored * values.dtype.size
+            if form.problem or now < before:
+                yield _Found(node, called, form, before, now)
+                continue
+            why = "not-smaller"
+        stays[why] += 1
 
 
 def _consumers(node: Node) -> Iterator[Use]:
