@@ -89,11 +89,9 @@ def inline(
     inside = [node for body in inlined.values() for node in inner_nodes(body)]
     compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
     flow = control_flow_of(graph)
-    work = _Inlining(graph, inlined, keep_names, {node.name for node in calls})
-    for node in calls:
-        number = topology.id_of(node)
-        work.inline(node, may_not_run=bool(flow.frames[number] or flow.sides[number]))
-    intent = work.finish([node.name for node in calls])
+    numbers = {node: topology.id_of(node) for node in calls}
+    may_not_run = {node: bool(flow.frames[number] or flow.sides[number]) for node, number in numbers.items()}
+    intent = _inline(graph, may_not_run, inlined, keep_names)
     intent.functions.removed = drop_unused_functions(graph, (name for name, _ in inlined))
     also = tuple(node.name for node in calls)
     claim = SameOutputs(allowed(rtol, atol, is_compiled=compiled), also=also, as_written=True)
@@ -182,103 +180,45 @@ def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, B
 # -- inlining ----------------------------------------------------------------------------------------------
 
 
-class _Inlining:
-    """Inlines one call after the other, each with its inner calls. Inner nodes do not get the names `taken`."""
+def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, Body], keep_names: bool) -> Intent:
+    """Inlines calls one after the other, each with its inner calls, and removes inlined nodes that are not needed.
 
-    def __init__(self, graph: Graph, known: dict[BodyKey, Body], keep_names: bool, taken: Container[str]) -> None:
-        self.graph = graph
-        self.known = known
-        self.keep_names = keep_names
-        self.unique = UniqueNames(lambda name: name in graph or name in taken)
-        self.added: list[Node] = []
-        self.replaced: dict[Output, Output] = {}  # outputs of calls, and the tensors that replace them
-        self.given: dict[str, Output] = {}  # the outputs of the calls in the file, by name
-        self.rewired: list[tuple[Node, int, str]] = []
-        self.waiting: list[Node] = []
+    A call runs only if all its inputs and control inputs run. If it has control inputs, or is in a loop or branch,
+    Identity nodes give its arguments the same dependencies.
 
-    def inline(self, call: Node, *, may_not_run: bool) -> None:
-        """Inlines a call of the file and its inner calls. `may_not_run`: the call is in a loop or branch."""
-        originals = [Output(call, i) for i in range(len(call.output_dtypes or ()))]
-        self.given.update((output.name, output) for output in originals)
-        pending = [call]
-        while pending:
-            pending += self._one(pending.pop(), may_not_run)
+    Args:
+        graph: changed in place.
+        calls: for each call whether it is in a loop or branch.
+        inlined: the bodies; see `bodies`.
+        keep_names: see `inline`.
+    """
+    names = [call.name for call in calls]
+    taken = frozenset(names)
+    unique = UniqueNames(lambda name: name in graph or name in taken)
+    added: list[Node] = []
+    replaced: dict[Output, Output] = {}  # outputs of calls, and the tensors that replace them
+    rewired: list[tuple[Node, int, str]] = []
+    waiting: dict[Node, None] = {}
 
-    def finish(self, names: Sequence[str]) -> Intent:
-        """Removes unused inlined nodes without effects, except those with the `names` of calls. Returns the intent."""
-        own, kept = frozenset(self.added), frozenset(names)
-        remove_unused(self.graph, self.added, lambda n: n in own and n.name not in kept and only_computes(n))
-        intent = Intent(added=[node.name for node in self.added if self._exists(node)])
-        here = set(intent.added)
-        intent.removed = [name for name in names if name not in here]
-        for name, output in self.given.items():
-            now = output
-            while now in self.replaced:
-                now = self.replaced[now]
-            if now.name != name and output.node.name not in here and self._exists(now.node):
-                intent.moved[name] = now.name
-        for node, slot, old in self.rewired:
-            if self._exists(node) and node.inputs[slot].name != old:
-                intent.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
-        intent.changed = [node.name for node in dict.fromkeys(self.waiting) if self._exists(node)]
-        return intent
+    def add(name: str, values: Sequence[Output], controls: Sequence[Node], after: Node) -> Node:
+        added.append(add_identity(graph, unique(name), values, controls, after))
+        return added[-1]
 
-    def _exists(self, node: Node) -> bool:
-        return self.graph.find(node.name) is node
-
-    def _add(self, name: str, values: Sequence[Output], controls: Sequence[Node], after: Node) -> Node:
-        node = add_identity(self.graph, self.unique(name), values, controls, after)
-        self.added.append(node)
-        return node
-
-    def _one(self, call: Node, may_not_run: bool) -> list[Node]:
-        """Inlines one call; returns its inner calls."""
-        graph, body = self.graph, self.known[body_key(call_of(call))]
-        made = len(self.added)
-        nodes: dict[Node, Node] = {}
-        for old in inner_nodes(body):
-            name = self.unique(old.name if self.keep_names else f"{call.name}/{old.name}")
-            attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
-            if FRAME_NAME in attrs:
-                frame = string_value(f"{call.name}/{old.text_attr(FRAME_NAME)}")
-                attrs[FRAME_NAME] = frame.SerializeToString()
-            nodes[old] = graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
-        self.added.extend(nodes.values())
-        outside, start = self._enter(call, may_not_run)
-        counterparts: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
-        counterparts |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
-        for old, new in nodes.items():
-            controls = [nodes[control] for control in old.controls if control in nodes]
-            inputs = [counterparts[read.node][read.index] for read in old.inputs]
-            graph.set_reads(new, inputs, controls or ([] if inputs else start))
-            if old.colocated:
-                graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
-        results = [counterparts[read.node][read.index] for result in body.results for read in result.inputs]
-        given = list(dict.fromkeys([*start, *(output.node for output in outside)]))
-        effects = [nodes[node] for node in body.control_results.values()]
-        self._replace(call, results, effects, given, frozenset(self.added[made:]))
-        return [new for new in nodes.values() if is_call(new.op, graph)]
-
-    def _enter(self, call: Node, may_not_run: bool) -> tuple[Sequence[Output], list[Node]]:
-        """Returns the tensors that replace the arguments, and the control inputs of inner nodes without inputs.
-
-        A call runs only if all its inputs and control inputs run. If it has control inputs, or is in a loop or branch,
-        Identity nodes give its arguments the same dependencies.
-        """
+    def enter(call: Node, may_not_run: bool) -> tuple[Sequence[Output], list[Node]]:
+        """Returns the tensors that replace the arguments, and the control inputs of inner nodes without inputs."""
         if not may_not_run and not call.controls:
             return call.inputs, []
         controls = list(call.controls)
         values: Sequence[Output] = call.inputs
         if may_not_run and values and (len(values) > 1 or controls):
-            values = [self._add(f"{call.name}/given", [output], [], call).output for output in values]
+            values = [add(f"{call.name}/given", [output], [], call).output for output in values]
             controls += [value.node for value in values]
         if len(controls) > 1:
-            controls = [self._add(f"{call.name}/start", [], controls, call)]
-        gated = [self._add(f"{call.name}/argument", [output], controls, call).output for output in values]
+            controls = [add(f"{call.name}/start", [], controls, call)]
+        gated = [add(f"{call.name}/argument", [output], controls, call).output for output in values]
         return gated, controls or [output.node for output in gated]
 
-    def _replace(
-        self,
+    def leave(
         call: Node,
         results: Sequence[Output],
         effects: Sequence[Node],
@@ -294,7 +234,7 @@ class _Inlining:
             given: the nodes that the call depended on.
             own: the nodes that replace the call.
         """
-        graph, users = self.graph, self.graph.users(call)
+        users = graph.users(call)
         has_controls = any(call in user.controls for user in users)
         above = dict.fromkeys(output.node for output in results)
         loose = [node for node in effects if node not in above]
@@ -304,25 +244,75 @@ class _Inlining:
             after = loose if results else loose or given
             if has_controls:
                 after = [node for node in _last(ends, own) if node not in above]
-            keeper = self._add(f"{call.name}/{'results' if results else 'done'}", results, after, call)
+            keeper = add(f"{call.name}/{'results' if results else 'done'}", results, after, call)
             if results and call.has_attr(STATED_SHAPES):  # can state more than follows from the function
                 graph.set_attr(keeper, STATED_SHAPES, call.attr_bytes(STATED_SHAPES))
         place = [Output(keeper, i) for i in range(len(results))] if keeper is not None else list(results)
-        self.replaced.update((Output(call, i), output) for i, output in enumerate(place))
+        replaced.update((Output(call, i), output) for i, output in enumerate(place))
         done = [keeper] if keeper is not None else _last(ends, own) if has_controls else []
         if len(done) > 1:
-            done = [self._add(f"{call.name}/done", [], done, call)]
+            done = [add(f"{call.name}/done", [], done, call)]
         for user in users:
             slots = [slot for slot, read in enumerate(user.inputs) if read.node is call]
             if slots:
-                self.rewired += [(user, slot, user.inputs[slot].name) for slot in slots]
+                rewired.extend((user, slot, user.inputs[slot].name) for slot in slots)
                 graph.set_slots({user: {slot: place[user.inputs[slot].index] for slot in slots}})
             if call in user.controls:
                 move_controls(graph, [user], {call: done})
-                self.waiting.append(user)
+                waiting[user] = None
         (name,) = drop_nodes(graph, [call])
         if keeper is not None:
             graph.rename({keeper: name})
+
+    given = {o.name: o for call in calls for o in (Output(call, i) for i in range(len(call.output_dtypes or ())))}
+    for outer, may_not_run in calls.items():
+        pending = [outer]
+        while pending:
+            call, made = pending.pop(), len(added)
+            body = inlined[body_key(call_of(call))]
+            nodes: dict[Node, Node] = {}
+            for old in inner_nodes(body):
+                name = unique(old.name if keep_names else f"{call.name}/{old.name}")
+                attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
+                if FRAME_NAME in attrs:
+                    frame = string_value(f"{call.name}/{old.text_attr(FRAME_NAME)}")
+                    attrs[FRAME_NAME] = frame.SerializeToString()
+                nodes[old] = graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
+            added.extend(nodes.values())
+            outside, start = enter(call, may_not_run)
+            now: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
+            now |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
+            for old, new in nodes.items():
+                controls = [nodes[control] for control in old.controls if control in nodes]
+                inputs = [now[read.node][read.index] for read in old.inputs]
+                graph.set_reads(new, inputs, controls or ([] if inputs else start))
+                if old.colocated:
+                    graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
+            results = [now[read.node][read.index] for result in body.results for read in result.inputs]
+            before = list(dict.fromkeys([*start, *(output.node for output in outside)]))
+            leave(call, results, [nodes[n] for n in body.control_results.values()], before, frozenset(added[made:]))
+            pending += [new for new in nodes.values() if is_call(new.op, graph)]
+
+    own = frozenset(added)
+    remove_unused(graph, added, lambda n: n in own and n.name not in taken and only_computes(n))
+
+    def exists(node: Node) -> bool:
+        return graph.find(node.name) is node
+
+    intent = Intent(added=[node.name for node in added if exists(node)])
+    here = set(intent.added)
+    intent.removed = [name for name in names if name not in here]
+    for name, output in given.items():
+        end = output
+        while end in replaced:
+            end = replaced[end]
+        if end.name != name and output.node.name not in here and exists(end.node):
+            intent.moved[name] = end.name
+    for node, slot, old_name in rewired:
+        if exists(node) and node.inputs[slot].name != old_name:
+            intent.rewired.append(Rewired(node.name, slot, old_name, node.inputs[slot].name))
+    intent.changed = [node.name for node in waiting if exists(node)]
+    return intent
 
 
 def _last(nodes: Iterable[Node], own: Container[Node]) -> list[Node]:
