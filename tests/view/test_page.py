@@ -618,7 +618,7 @@ def test_weights_are_not_in_a_page_and_texts_are_once() -> None:
     records = [placeholder("x"), large, node("y", "MatMul", ["x", "w"], T=FLOAT)]
     found = payload_of(page(outlines(*records)))
     assert found["graphs"][0]["values"] == {}
-    assert found["graphs"][0]["statistics"] == {"1": "-0.5 to 1.5, mean 1.49951, standard deviation 0.03125"}
+    assert found["graphs"][0]["statistics"] == {"1": "-0.5 to 1.5, mean 1.49951, standard deviation 0.0312462"}
     assert len(found["strings"]) == len(set(found["strings"]))
     many = page(outlines(*records, *(relu(f"r{number}", "y") for number in range(1000))))
     assert len(many) < 150_000 + 20 * 1003
