@@ -29,7 +29,7 @@ def to_json(record: object, *names: str, **paths: str) -> dict[str, Any]:
     return {key: _field(key, attrgetter(path)(record)) for key, path in keys.items()}
 
 
-def _field(key: str, value: Any) -> Any:
+def _field(key: str, value: Any) -> object:
     if key == "dtype" and isinstance(value, int):
         return dtype_name(base_dtype(value)) if value else None
     if key == "shape":
@@ -44,7 +44,7 @@ def shape_json(shape: Sequence[int] | None) -> list[int | None] | None:
     return None if shape is None else [None if dim < 0 else dim for dim in shape]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if hasattr(value, "_fields") or is_dataclass(value):
         return to_json(value)
     if isinstance(value, Mapping):

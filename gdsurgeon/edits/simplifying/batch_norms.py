@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.edits.claims import Site
@@ -228,11 +228,11 @@ def integers(node: Node) -> list[int] | None:
     return [int(value) for value in found.values]
 
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "Add": operator.add, "AddV2": operator.add, "Div": operator.truediv, "Mul": operator.mul,
     "RealDiv": operator.truediv, "Sub": operator.sub,
 }  # fmt: skip
-_UNARY: dict[str, Callable[[Any], Any]] = {
+_UNARY: dict[str, Callable[[Array], Array]] = {
     "Identity": operator.pos,
     "Inv": lambda a: 1 / a,
     "Neg": operator.neg,
