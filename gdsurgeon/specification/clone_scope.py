@@ -194,7 +194,7 @@ class _Clone:
         rows = self.rows
         variables = set(filter(is_variable, rows.table.op_names)) - TEMPORARY
         found = [row for row in rows.of_op(variables) if rows.names[row] in self.names]
-        common = names_in_use(self.graph, dict.fromkeys(self.names, ""), functions=False) if found else set()
+        common = names_in_use(self.graph, self.names, functions=False) if found else set()
         return {row for row in found if self.graph[rows.names[row]].text_attr("shared_name") not in common - {""}}
 
     def _outside(self) -> Iterator[str]:

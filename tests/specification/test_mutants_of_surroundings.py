@@ -65,9 +65,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 MODULES = [
     f"{package}.{name}"
     for package, names in {
-        "container": "container mentions meta_graph objects output restoring",
+        "container": "container copied_checkpoint mentions meta_graph objects output restoring",
         "edits": "change_signatures clone_scope freeze import_graph saver slim to_savedmodel",
-        "operation": "checkpoint saved_models",
+        "operation": "saved_models",
     }.items()
     for name in names.split()
 ]
