@@ -136,11 +136,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + "..."
 
 
-def or_nothing(names: Iterable[str]) -> str:
-    """Returns all names in quotes, or ``nothing`` if there are no names."""
-    return ", ".join(map(quoted, names)) or "nothing"
-
-
 MOST_WORK = 2_000_000
 """Pairs of letters that are compared in the search for a near miss: less than a second's work."""
 

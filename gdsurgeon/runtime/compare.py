@@ -27,7 +27,6 @@ class Comparison(NamedTuple):
             |a - b| <= atol + rtol * max(|a|, |b|). Infinities are close to themselves only.
         reason: why the elements could not be compared ('dtypes float32 and int32', ...), or None.
         max_abs: the largest |a - b|; inf if only one is infinite or NaN; None for strings, and with a `reason`.
-        max_rel: the largest |a - b| / max(|a|, |b|); otherwise as `max_abs`.
         differing: number of elements that are not equal. 0.0 and -0.0 are not equal, but their difference is 0.
         count: number of elements.
         needed: the smallest number that, as both atol and rtol, makes them close; None if no number does, as for
@@ -42,7 +41,6 @@ class Comparison(NamedTuple):
     close: bool
     reason: str | None
     max_abs: float | None
-    max_rel: float | None
     differing: int
     count: int  # type: ignore[assignment]  # replaces count() of tuples
     needed: float | None
@@ -62,15 +60,15 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels
     elif a.shape != b.shape:
         reason = "shapes [{}] and [{}]".format(*(",".join(map(str, tensor.shape)) for tensor in (a, b)))
     if reason:
-        return Comparison(False, False, reason, None, None, count, count, None)
+        return Comparison(False, False, reason, None, count, count, None)
     if isinstance(a.data, list) or isinstance(b.data, list):
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
-        return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
+        return Comparison(not differing, not differing, None, None, differing, count, None if differing else 0.0)
     is_float = DTYPES[a.dtype].is_inexact
     # Views compare element by element, bytes at the speed of memory.
     pieces = ((a.data[i : i + _BLOCK], b.data[i : i + _BLOCK]) for i in range(0, a.nbytes, _BLOCK))
     if all(x.tobytes() == y.tobytes() for x, y in pieces):
-        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_float and _is_nan(a))
+        return Comparison(True, True, None, 0.0, 0, count, 0.0, is_float and _is_nan(a))
     if numpy_dtype(a.dtype).kind == "u":
         is_float = False
     found = _compare_numbers(a, b, rtol, atol, is_float=is_float)
@@ -84,7 +82,7 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
     import numpy as np
 
     differing, close = 0, is_float
-    max_abs = max_rel = needed = most = 0.0
+    max_abs = needed = most = 0.0
     for x, y in _blocks(a, b):
         unlike = _unlike(x, y, DTYPES[a.dtype].size)
         if is_float:
@@ -108,8 +106,7 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
             largest = np.maximum(np.abs(x), np.abs(y))
             largest[np.isnan(largest)] = np.inf
             bounded = np.isfinite(gap)
-            relative = np.where(bounded, gap / np.where(gap == 0, 1.0, largest), np.inf)
-            max_abs, max_rel = max(max_abs, float(gap.max())), max(max_rel, float(relative.max()))
+            max_abs = max(max_abs, float(gap.max()))
             needed = max(needed, float(np.where(bounded, gap / (1.0 + largest), np.inf).max()))
             close = close and bool((gap <= np.where(bounded, atol + rtol * largest, -1.0)).all())
     return Comparison(
@@ -117,7 +114,6 @@ def _compare_numbers(a: Tensor, b: Tensor, rtol: float, atol: float, *, is_float
         close=close,
         reason=None,
         max_abs=max_abs,
-        max_rel=max_rel,
         differing=differing,
         count=a.count,
         needed=needed if is_float and needed != inf else None,

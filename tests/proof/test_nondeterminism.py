@@ -58,7 +58,7 @@ def test_a_graph_is_held_against_itself(executor: Executor) -> None:
 
 
 def output(name: str, gap: float | None) -> OutputProof:
-    comparison = Comparison(False, False, None, gap, gap, 1, 2, None)
+    comparison = Comparison(False, False, None, gap, 1, 2, None)
     return OutputProof(name, name, 1, (2,), comparison=comparison)
 
 

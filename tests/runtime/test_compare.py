@@ -28,7 +28,7 @@ def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Compari
 
 
 def test_equal() -> None:
-    assert both([1, 2], [1, 2]) == Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)
+    assert both([1, 2], [1, 2]) == Comparison(True, True, None, 0.0, 0, 2, 0.0)
     assert both([], []).equal
 
 
@@ -50,7 +50,7 @@ def test_dtype_and_shape() -> None:
 def test_distances() -> None:
     found = both([1, 2, 4], [1, 2.5, 5], np.float64)
     assert (found.equal, found.close, found.differing, found.count) == (False, False, 2, 3)
-    assert found.max_abs == 1.0 and found.max_rel == pytest.approx(0.2)
+    assert found.max_abs == 1.0
     assert found.needed == pytest.approx(1 / 6)
     assert both([1, 2, 4], [1, 2.5, 5], np.float64, atol=0.17, rtol=0.17).close
     assert not both([1, 2, 4], [1, 2.5, 5], np.float64, atol=0.16, rtol=0.16).close
@@ -60,7 +60,7 @@ def test_nan_equals_nan_whatever_its_bits() -> None:
     words = np.array([0x7FC00000, 0x3F800000], "u4")
     other = np.array([0xFFC00001, 0x3F800000], "u4")
     found = compare(from_numpy(words.view("f4")), from_numpy(other.view("f4")))
-    assert found == Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)
+    assert found == Comparison(True, True, None, 0.0, 0, 2, 0.0)
     found = both([math.nan, 1], [1, math.nan], atol=1e30)
     assert not found.close and found.max_abs == math.inf and found.needed is None
 
@@ -86,7 +86,7 @@ def test_infinities() -> None:
 def test_signed_zero_differs_by_nothing() -> None:
     found = both([0.0], [-0.0])
     assert not found.equal and found.close and found.differing == 1
-    assert found.max_abs == found.max_rel == found.needed == 0.0
+    assert found.max_abs == found.needed == 0.0
 
 
 def test_integers_are_exact_and_do_not_overflow() -> None:
@@ -99,7 +99,7 @@ def test_integers_are_exact_and_do_not_overflow() -> None:
 
 def test_strings() -> None:
     found = both(["a", "b"], ["a", "c"], object)
-    assert found == Comparison(False, False, None, None, None, 1, 2, None)
+    assert found == Comparison(False, False, None, None, 1, 2, None)
     assert both(["a"], ["a"], object).equal
 
 

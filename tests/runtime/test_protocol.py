@@ -85,7 +85,7 @@ def sent(number: int, kind: str, value: object) -> bytes:
         (dict[str, list[TensorSpec]], {"a": [], "b" * 9999: [TensorSpec(1, None)]}),
         (list[TensorSpec], [TensorSpec(1, None), TensorSpec(7, ()), TensorSpec(1, (-1, 3))]),
         (RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.5, b"trace")),
-        (list[Comparison], [Comparison(False, True, None, inf, 0.0, 1, 2, None, False, 3.0, 0.5)]),
+        (list[Comparison], [Comparison(False, True, None, inf, 1, 2, None, False, 3.0, 0.5)]),
         (list[Statistics], [Statistics(2, 1, 0, None, 3.0)]),
         (Backward, Backward(b"graph", ("a",), ("x", None), (NoGradient("n", "Op", ""),), calls=("f",))),
     ],
@@ -174,7 +174,7 @@ ASKED: dict[str, tuple[Ask, object]] = {
     "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
     "compare": (
         lambda w: w.compare("r", "s", [(0, 0)]),
-        [Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)],
+        [Comparison(True, True, None, 0.0, 0, 2, 0.0)],
     ),
     "tensor": (fetched, X),
     "derive": (lambda w: w.derive(b"", Derivation(("y",), ("x",))), Backward(b"g", ("a",), ("x", None))),

@@ -156,7 +156,7 @@ def many_outputs(count: int) -> Proof:
     return proof
 
 
-EQUAL = Comparison(True, True, None, 0.0, 0.0, 0, 1, 0.0)
+EQUAL = Comparison(True, True, None, 0.0, 0, 1, 0.0)
 SPECIAL = [Entry(label, f"{LONG}{i} " + "words " * 40) for i in range(40) for label in ("line", "not folded", "error")]
 
 
