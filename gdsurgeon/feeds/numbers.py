@@ -43,8 +43,8 @@ class Content(NamedTuple):
             tensor whose dimensions are `choices`), ``positions`` (0, 1, 2, ...), ``target`` and ``shape`` (for Reshape
             and BroadcastTo: the `choices`, or ones of the right rank), ``setting`` (the `choices` in order, the last
             one repeated), ``random`` (a number between 0.25 and 0.75) or ``side`` (the two `choices`, alternating). For
-            texts ``text`` or the name of a format. For both ``choice`` (one of
-            `choices`, by the seed) and ``none`` (cannot be generated).
+            texts ``text`` or the name of a format. For both ``choice`` (one of `choices`, by the seed) and ``none``
+            (cannot be generated).
         made: the generated value and the reason, in a few words; for ``none`` the value that the user must give.
         bound: for whole numbers, one more than the largest; 0: no limit.
         choices: the values to choose from.

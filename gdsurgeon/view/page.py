@@ -38,14 +38,13 @@ SCRIPTS = (
 """The scripts, in the order in which they run."""
 
 MARKS: Mapping[str, str] = MappingProxyType({"+": "added", "-": "removed", "~": "changed", ">": "rewired"})
-"""The default legend of the marks of nodes."""
+"""The meaning of the marks of nodes."""
 
 
 def page(
     outlines: Outlines,
     *,
     marks: Sequence[str] = (),
-    legend: Mapping[str, str] = MARKS,
     notes: Mapping[int, str] = MappingProxyType({}),
 ) -> str:
     """Returns the page of a model.
@@ -53,10 +52,9 @@ def page(
     Args:
         outlines: of the model.
         marks: for each row of the main graph '', '+', '-', '~' or '>'; empty without marks.
-        legend: the meaning of the marks.
         notes: notes for rows of the main graph, shown next to their mark: their former state.
     """
-    data = packed(payload(outlines, marks, legend, notes))
+    data = packed(payload(outlines, marks, notes))
     # The scripts are one function, which avoids global names.
     script = "\n".join(('(() => {\n"use strict";', *map(_source, SCRIPTS), "})();"))
     style, picture_style = _source("page.css"), _source("picture.css")
@@ -95,7 +93,7 @@ def packed(payload: Json) -> str:
     return base64.b64encode(zlib.compress(data, 7)).decode("ascii")
 
 
-def payload(outlines: Outlines, marks: Sequence[str], legend: Mapping[str, str], notes: Mapping[int, str]) -> Json:
+def payload(outlines: Outlines, marks: Sequence[str], notes: Mapping[int, str]) -> Json:
     """Returns the data of a page; see `page` for the arguments."""
     bodies = outlines.bodies()
     writer = _Writer([outlines.main, *bodies])
@@ -110,7 +108,7 @@ def payload(outlines: Outlines, marks: Sequence[str], legend: Mapping[str, str],
         "strings": list(writer.strings),
         "lists": list(writer.lists),
         "marks": {place: marks[row] for place, row in enumerate(main.order) if marks[row]} if marks else {},
-        "legend": dict(legend),
+        "legend": dict(MARKS),
         "notes": {place: notes[row] for place, row in enumerate(main.order) if row in notes} if notes else {},
     }
     return out
