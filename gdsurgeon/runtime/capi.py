@@ -60,42 +60,42 @@ class TFBuffer(ctypes.Structure):
 
 
 _TYPES: dict[str, Any] = {
-    "-": None, "p": c_void_p, "s": c_char_p, "i": c_int, "l": c_int64, "z": c_size_t, "o": TFOutput,
+    "v": None, "p": c_void_p, "s": c_char_p, "i": c_int, "l": c_int64, "z": c_size_t, "o": TFOutput,
 }  # fmt: skip
 FUNCTIONS = """
     TF_Version s
     TF_NewStatus p
-    TF_DeleteStatus -p
+    TF_DeleteStatus vp
     TF_GetCode ip
     TF_Message sp
     TF_NewGraph p
-    TF_DeleteGraph -p
+    TF_DeleteGraph vp
     TF_NewImportGraphDefOptions p
-    TF_DeleteImportGraphDefOptions -p
-    TF_ImportGraphDefOptionsSetDefaultDevice -ps later
-    TF_GraphImportGraphDef -pppp
+    TF_DeleteImportGraphDefOptions vp
+    TF_ImportGraphDefOptionsSetDefaultDevice vps later
+    TF_GraphImportGraphDef vpppp
     TF_GraphOperationByName pps
     TF_GraphNextOperation ppp
     TF_OperationName sp
     TF_OperationNumOutputs ip
     TF_OperationOutputType io
     TF_GraphGetTensorNumDims ipop
-    TF_GraphGetTensorShape -popip
+    TF_GraphGetTensorShape vpopip
     TF_NewSessionOptions p
-    TF_DeleteSessionOptions -p
-    TF_SetConfig -pszp
+    TF_DeleteSessionOptions vp
+    TF_SetConfig vpszp
     TF_NewSession pppp
-    TF_CloseSession -pp
-    TF_DeleteSession -pp
-    TF_SessionRun -ppppippipipp
+    TF_CloseSession vpp
+    TF_DeleteSession vpp
+    TF_SessionRun vppppippipipp
     TF_SessionListDevices ppp
     TF_DeviceListCount ip
     TF_DeviceListName spip
     TF_DeviceListType spip
     TF_DeviceListMemoryBytes lpip
-    TF_DeleteDeviceList -p
+    TF_DeleteDeviceList vp
     TF_AllocateTensor pipiz
-    TF_DeleteTensor -p
+    TF_DeleteTensor vp
     TF_TensorMaybeMove pp
     TF_TensorType ip
     TF_NumDims ip
@@ -103,12 +103,12 @@ FUNCTIONS = """
     TF_TensorByteSize zp
     TF_TensorData pp
     TF_DataTypeSize zi
-    TF_StringInit -p later
-    TF_StringCopy -psz later
+    TF_StringInit vp later
+    TF_StringCopy vpsz later
     TF_StringGetDataPointer pp later
     TF_StringGetSize zp later
     TF_NewBuffer p
-    TF_DeleteBuffer -p
+    TF_DeleteBuffer vp
     TF_LoadLibrary psp
     TF_LoadPluggableDeviceLibrary psp optional
 """
