@@ -79,7 +79,7 @@ class SameGiven(Claim):
 
     Attributes:
         given: for each such tensor of the original, the tensor of the edited graph that replaces its value.
-        outputs: pairs (tensor of the original, tensor of the edited graph) that are bit-identical then. Without
+        outputs: pairs (tensor of the original, tensor of the edited graph) that agree then. Without
             `copies`, the proof adds all other outputs of the original. The value of a
             tensor that is also in `given` is the value that the original computes; its consumers read the given value.
         statement: the claim as an equation, for people.
@@ -233,6 +233,11 @@ class SamePart(Claim):
     copies: Mapping[str, str]
     in_place: bool = False
     role: str = ""
+
+    @property
+    def results(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of `outputs` that belong to `inputs`."""
+        return self.outputs[: len(self.inputs)]
 
 
 @dataclass(eq=False, repr=False)

@@ -151,7 +151,7 @@ def _used_content(spec: InputSpec, shape: tuple[int, ...]) -> Content:
 
 
 def input_seed(seed: int, name: str) -> int:
-    """Returns the seed of an input: different for each input, and equal for one name in every graph."""
+    """Returns the seed of an input: equal for one name in every graph, and usually different for other names."""
     return 1000 * seed + crc32(name.encode()) % 1000
 
 

@@ -89,7 +89,7 @@ class Proving(Closing):
     def prove(
         self, steps: Sequence[Step], chunks: Sequence[Chunk], edited: str | bytes, *, each: bool = False
     ) -> Proof:
-        """Proves the edits, and compares the differences of the last edit with its claims.
+        """Proves the edits, and compares the differences of the last edit with its intent and the request.
 
         Args:
             steps: the edits, in order; earlier differences were compared already.
@@ -180,7 +180,7 @@ def _load_edited(executor: Executor, graph: Graph, edited: str | bytes) -> None:
 
 
 def _unaccounted(last: Step, chunks: Sequence[Chunk]) -> GdsurgeonError | None:
-    """Returns the error for differences of the last edit, written as `chunks`, that it does not claim; or None."""
+    """Returns the error for undeclared or unrequested differences of the last edit, written as `chunks`; or None."""
     from gdsurgeon.proof.accounting import check_accounted
 
     try:

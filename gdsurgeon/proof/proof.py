@@ -206,7 +206,7 @@ class Closeness(Data):
     """How close the outputs are.
 
     Attributes:
-        outputs: the outputs of the last different sample, otherwise of the first sample.
+        outputs: the outputs of the first different sample, otherwise of the first sample.
         judged: whether a difference is an error; otherwise differences are only measured.
         tolerance: by how much floats may differ.
         is_exact: whether all compared tensors are bit-identical.

@@ -9,8 +9,9 @@ an added graph:
 2. This function builds a `Trial` (`_trial`): the edited graph runs on generated feeds. The original runs on the
    preprocessed values of the edited graph. The preprocessing graph runs in isolation on the same feeds. The pairs of
    tensors that must be equal are compared.
-3. `Trial.run` (`trial.py`) loads the graphs, and runs and compares each sample. `Subject` (`subject.py`) generates the
-   feeds of a graph; `plan_with` (`plan.py`) decides which outputs can run.
+   `plan_with` (`plan.py`) decides which outputs of a graph can run, and `Subject` (`subject.py`) how it is fed.
+3. `Trial.run` (`trial.py`) waits until the graphs are loaded, and runs and compares each sample. `Subject` generates
+   the feeds.
 4. `Trial` applies the tolerance of the claim to each pair (`Trial.tolerance`), and raises `DiffersError`.
    `agrees` (`proof.py`) decides whether a pair is within the tolerance.
 5. The function of the claim checks that something was compared. `merged` combines the proofs of all claims.

@@ -344,8 +344,8 @@ class Subject:
     def _give_way(self, reason: str, sample: int) -> bool:
         """Changes the feeds after TensorFlow refused them for `reason`; returns False if there are no others.
 
-        First all floats become positive; then inputs with a default keep it; then numbers become small integers: below
-        the limit in the reason, below 2, or 0.
+        First numbers become integers below the limit in the reason, if it has one. Then all floats become positive,
+        then inputs with a default keep it, and then numbers become integers below 2, or 0.
         """
         said = _OUT_OF_RANGE.search(reason)
         limit = max(int(said["most"]), 1) if said is not None else 0

@@ -77,7 +77,7 @@ from gdsurgeon.proof.trial import (
 )
 from gdsurgeon.wire.write import read_chunks
 
-PART, REWIRED, CUT, _OBSERVED = "part", "original, rewired", "original, cut", "observed"
+PART, REWIRED, CUT, _OBSERVED = "part", "rewired", "original, cut", "observed"
 
 
 class _Reference(NamedTuple):
@@ -87,7 +87,8 @@ class _Reference(NamedTuple):
         key: its name in the executor.
         graph: the graph as it is in its file.
         claim: the replaced tensors and the compared tensors.
-        deciding: further pairs by which outputs are decided; they are compared if possible.
+        deciding: further pairs, which are compared if possible: tensors by which outputs are decided, and inputs of
+            sampled random ops.
         part: the claim about the added graph; None for the original.
     """
 
@@ -142,7 +143,7 @@ def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart,
     """Raises NotValidatedError unless each result of `part`, or a tensor that depends on the result, was compared."""
     compared = {output.after for output in proof.compared}
     nodes = {output.before.partition(":")[0] for output in proof.compared}
-    for _, result in part.outputs[: len(part.inputs)]:
+    for _, result in part.results:
         replaced = nodes_of(tensor for tensor, value in given.items() if value == result)
         if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
             name = (replaced or [result])[0]
@@ -218,11 +219,10 @@ def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
             plan = plan_with(context.executor.settings, claim.part, nodes_of([tensor]))
             return bool(plan.random or plan.sampled)
 
-        results = outputs[: len(claim.inputs)]
-        if any(is_random(tensor) for tensor, _ in results):
+        if any(is_random(tensor) for tensor, _ in claim.results):
             text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
             raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
-        outputs = (*results, *(pair for pair in outputs[len(results) :] if not is_random(pair[0])))
+        outputs = tuple(pair for pair in outputs if not is_random(pair[0]))
     return _Reference(key, claim.part, SameGiven(claim.inputs, outputs, "", copies=claim.copies), part=claim)
 
 
@@ -235,7 +235,7 @@ def _load_part(context: ProofContext, key: str, part: Graph) -> dict[str, str]:
 def _check_computed(part: SamePart, edited: Subject) -> None:
     """Raises NotValidatedError if the run of the edited graph cannot return what `part` reads, or its results."""
     places, reasons = edited.places(), dict(edited.plan.reasons)
-    for tensor in (*part.inputs.values(), *(after for _, after in part.outputs[: len(part.inputs)])):
+    for tensor in (*part.inputs.values(), *(after for _, after in part.results)):
         if tensor not in places:
             line = "the proof cannot compute {output} of {part}: {reason}"
             reason = reasons.get(node_of(tensor), "its value cannot be fetched")
@@ -315,7 +315,7 @@ def _trial(
         references.append(_of_part(context, added, f"{PART} {number}" if with_original else PART))
     first = references[0]
     used = {first.key, edited.key} & {REWIRED, CUT}
-    loads = context.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
+    loads = context.both_load() | dict.fromkeys(used, "a rewired graph does not load")
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, edited_name=change.called, reverses_feeds=True)

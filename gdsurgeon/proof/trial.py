@@ -47,6 +47,7 @@ REPEATS = 16
 FEW_REPEATS = 4
 """The number of repetitions if the original alone does not differ from itself, and outputs differ by rounding."""
 _ROUNDING = 1e-5
+"""A larger difference of outputs is no rounding, so a sample is not repeated for it."""
 OPTIMIZED_TOLERANCE = 1e-4
 """The default tolerance if TensorFlow optimizes the graphs, relative or absolute.
 
@@ -288,8 +289,8 @@ class Trial:
         tolerance: by how much floats may differ.
         skipped: (output, reason) for outputs that are not run.
         warnings: are always reported.
-        varying_run: a run that is repeated if outputs differ; a difference is accepted if the run differs as much from
-            itself. None: every difference counts.
+        varying_run: a run that is compared with itself if outputs differ. A difference up to `MOST_SPREAD` times its
+            own variation is accepted. None: every difference counts.
         judged: whether a difference is an error; otherwise differences are only reported.
         shown: whether the report contains the inputs, and a few values.
         optimized: whether TensorFlow optimizes the graphs.
@@ -702,7 +703,7 @@ def _extent(found: Comparison) -> tuple[bool, float, int]:
 
 CONTROL = "control"
 CONTROLS = 4
-"""The number of runs of the original that are compared with the first one if outputs differ."""
+"""If outputs differ, the original runs this number of times in a new session, and as often in its own."""
 MOST_SPREAD = 8.0
 """A difference is accepted up to this multiple of the original's own variation."""
 

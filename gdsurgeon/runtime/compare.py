@@ -50,9 +50,10 @@ class Comparison(NamedTuple):
 
 
 def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels: int | None = None) -> Comparison:
-    """Compares `a` with `b`; the order does not matter. O(n), and without NumPy if the bytes are the same.
+    """Compares `a` with `b`. O(n), and without NumPy if the bytes are the same.
 
-    `channels`: the axis of the channels of floats, to compare each channel separately.
+    Only `largest` and `channel_part` depend on the order. `channels`: the axis of the channels of floats, to compare
+    each channel separately.
     """
     count, reason = a.count, ""
     if a.dtype != b.dtype:
