@@ -254,6 +254,8 @@ def _faults_of_stripped(old: Node, new: Node) -> Iterator[str]:
         yield "has a different dtype or shape"
     elif now.content_bytes or now.values > 1:
         yield "still holds values"
+    elif now.elements and not now.values and (now.dtype == STRING or DTYPES[now.dtype].code):
+        yield "has no value"
     elif now.values:
         tensor = attr_value(new.attr_bytes("value") or b"").tensor
         if tensor.tensor_content or any(getattr(tensor, DTYPES[tensor.dtype].field)):

@@ -166,7 +166,7 @@ def input_faults(node: Node) -> list[Remark]:
     if required is None:
         return []
     if len(required) != len(inputs):
-        text = f"{_named(node)} has {len(inputs):,} data inputs, but requires {len(required):,}"
+        text = f"{_named(node)} has {counted(len(inputs), 'data input')}, but requires {len(required):,}"
         return [Remark(text, "wrong-count", node=node.name, expected=len(required), found=len(inputs))]
     out: list[Remark] = []
     for slot, (read, dtype) in enumerate(zip(inputs, required, strict=True)):
