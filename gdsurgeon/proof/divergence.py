@@ -194,7 +194,7 @@ class DivergenceSearch:
                     self._note(pair, comparison)
             if differing:
                 break
-        self._blame_ends()
+        self._note_ends()
         return self.found
 
     def lockstep(self) -> Divergence:
@@ -209,7 +209,7 @@ class DivergenceSearch:
         for chunk in self._chunks():
             for colour in self._colours(chunk):
                 self._judge(colour)
-        self._blame_ends()
+        self._note_ends()
         order = {pair.after: i for i, pair in enumerate(self.pairs)}
         self.found.guilty.sort(key=lambda guilty: order.get(guilty.tensor.after, len(order)))
         return self.found
@@ -273,7 +273,7 @@ class DivergenceSearch:
 
     # -- the cause ------------------------------------------------------------------------------------------------
 
-    def _blame_ends(self) -> None:
+    def _note_ends(self) -> None:
         """Reports the outputs themselves if no tensor before them differs."""
         for end in self.ends if not self.found.guilty else ():
             if end.after not in self.partners and end.comparison is not None:

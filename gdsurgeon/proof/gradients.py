@@ -74,7 +74,7 @@ def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
     separate = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
     plan.groups = [names for names in separate if names]
     trial = side_by_side(context, plan, same, inside)
-    trial.statement, trial.runs[0].on_refusal = STATEMENT, _blame
+    trial.statement, trial.runs[0].on_refusal = STATEMENT, _on_refusal
     for pair in trial.pairs:
         pair.tolerance, pair.site = None if node_of(pair.after) in own else EXACT, False
     for sample in trial.each_sample():
@@ -117,7 +117,7 @@ def _names(value: object) -> tuple[object, ...]:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
-def _blame(refusal: RunRefused) -> GdsurgeonError:
+def _on_refusal(refusal: RunRefused) -> GdsurgeonError:
     if _NO_SYMBOLIC_GRADIENT in refusal.text:
         op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
         return EditError(

@@ -109,13 +109,8 @@ def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites
         name: ``sites``, or ``piece`` for a replaced part, whose outputs count like outputs of the graph.
         label: is added to names of runs and tensors; if it is not empty, the numbers are large.
     """
-    change, executor, is_piece, mine, theirs = (
-        context.change,
-        context.executor,
-        name == "piece",
-        name + label,
-        f"other {name}{label}",
-    )
+    change, executor, is_piece = context.change, context.executor, name == "piece"
+    mine, theirs = name + label, f"other {name}{label}"
     if not sites or source.plan.sampled or source.plan.random:
         return
     pairs = [

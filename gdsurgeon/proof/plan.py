@@ -341,9 +341,9 @@ class Planner:
         wanted += read
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
-        chance = [number for number in self.random if above[number]]
-        plan.random_nodes = [self.top.name(number) for number in chance]
-        plan.enclosed = [self.top.name(number) for number in chance if not self._can_be_sampled(number)]
+        upstream = [number for number in self.random if above[number]]
+        plan.random_nodes = [self.top.name(number) for number in upstream]
+        plan.enclosed = [self.top.name(number) for number in upstream if not self._can_be_sampled(number)]
         self._add_needs(plan, above)
         plan.keeps_state = any(above[number] for number in (*self.kept, *self.repeatable))
         return plan

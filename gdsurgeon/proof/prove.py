@@ -8,18 +8,18 @@ an added graph:
    faults later. Then `prove` calls the function of each claim, here `prove_same_given` (`substituted.py`).
 2. This function builds a `Trial` (`_trial`): the edited graph runs on generated feeds. The original runs on the
    preprocessed values of the edited graph. The preprocessing graph runs in isolation on the same feeds. The pairs of
-   tensors that must be equal are compared.
-   `plan_with` (`plan.py`) decides which outputs of a graph can run, and `Subject` (`subject.py`) how it is fed.
+   tensors that must be equal are compared. `plan_with` (`plan.py`) decides which outputs of a graph can run, and
+   `Subject` (`subject.py`) how the graph is fed.
 3. `Trial.run` (`trial.py`) waits until the graphs are loaded, and runs and compares each sample. `Subject` generates
    the feeds.
 4. `Trial` applies the tolerance of the claim to each pair (`Trial.tolerance`), and raises `DiffersError`.
    `agrees` (`proof.py`) decides whether a pair is within the tolerance.
 5. The function of the claim checks that something was compared. `merged` combines the proofs of all claims.
 
-Graphs run as they are written, with TensorFlow's default kernels. A claim that is `deployed`, such as those of
-simplify, has two more tests. The graphs run again after TensorFlow optimizes them. And if outputs differ by rounding, a
-process without oneDNN must find them bit-identical: the choice of a oneDNN kernel depends on more than the node, on
-whether a filter is constant, and on which nodes follow.
+Graphs run as they are written, with TensorFlow's default kernels. A claim that is `deployed`, such as that of
+simplify, has two more tests. The graphs run again after TensorFlow optimizes them. If outputs differ by rounding, a
+process without oneDNN must find them bit-identical: the choice of a oneDNN kernel also depends on whether a filter is
+constant, and on which nodes follow.
 """
 
 from __future__ import annotations

@@ -424,7 +424,7 @@ Attrs = tuple[Collection[str], Mapping[str, AttrValue]]
 def as_written() -> Attrs:
     """Returns the attributes of function calls that are not optimized separately.
 
-    By default, a call optimizes its function in its first run, even if the context does not optimize. The results are
+    By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
     then rounded differently from the same nodes outside a function.
     """
     return CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}

@@ -336,7 +336,7 @@ class Trial:
         self._summaries: dict[str, list[RunSummary]] = {}
         self._worst: dict[str, Comparison] = {}  # the largest difference of each different output
         self._moved: dict[str, Comparison] = {}  # the same for outputs that are only measured
-        self._excused: dict[str, str] = {}
+        self._accepted: dict[str, str] = {}
         self._omitted: set[str] = set()
         self._repeat = 0  # the number of the repetition of a sample
 
@@ -454,7 +454,7 @@ class Trial:
         self.executor.progress(Event("comparing", sample + 1, self.samples))
         outputs = self._outputs(sample)
         if self.varying_run is not None and self.failure is None and self._wrong(outputs):
-            self._repeat_or_excuse(outputs, sample, self._runs[self.varying_run])
+            self._repeat_or_accept(outputs, sample, self._runs[self.varying_run])
         proof = self.proof
         proof.note(outputs)
         for output in outputs:
@@ -579,7 +579,7 @@ class Trial:
         pending: dict[tuple[str, str, int | None, Tolerance], list[tuple[OutputProof, tuple[int, int]]]] = {}
         expected: list[Tensor] = []
         for pair in self.pairs:
-            info, reason = self.info(pair.actual), pair.reason or self._excused.get(pair.before, "")
+            info, reason = self.info(pair.actual), pair.reason or self._accepted.get(pair.before, "")
             inside = pair.inside or pair.site
             output = OutputProof(
                 pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=inside, site=pair.site
@@ -622,7 +622,7 @@ class Trial:
             return False
         return not agrees(found, self._tolerance(pair))
 
-    def _repeat_or_excuse(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
+    def _repeat_or_accept(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
         """Repeats a sample until different outputs agree; otherwise compares them with the variation of `run` itself.
 
         Kernels that sum in the order in which threads finish return other bits in each run. Such outputs must agree in
@@ -642,7 +642,7 @@ class Trial:
                 if self._differs(output, pair) and not self._differs(again, pair):
                     output.comparison = again.comparison
         self._repeat = 0
-        self._excused |= excused(self._wrong(outputs), own, run.called)
+        self._accepted |= accepted(self._wrong(outputs), own, run.called)
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
@@ -739,7 +739,7 @@ def spread(
     return out
 
 
-def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str) -> dict[str, str]:
+def accepted(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str) -> dict[str, str]:
     """Sets aside `outputs` that differ no more than the graph `name` from itself, by `own`.
 
     Returns the reasons by the name in that graph.

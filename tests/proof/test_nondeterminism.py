@@ -25,7 +25,7 @@ from gdsurgeon.proof import plan, trial
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, OutputProof
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import MOST_SPREAD, excused, spread
+from gdsurgeon.proof.trial import MOST_SPREAD, accepted, spread
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.wire.write import read_chunks
 
@@ -76,7 +76,7 @@ def test_a_difference_is_laid_to_chance_only_where_the_graph_differs_as_much_fro
     gap: float | None, own: float, is_excused: bool
 ) -> None:
     found = output("y", gap)
-    reasons = excused([found], {"y": own} if own else {}, "m.pb")
+    reasons = accepted([found], {"y": own} if own else {}, "m.pb")
     assert (found.comparison is None) == is_excused
     assert ("is not deterministic here" in found.reason) == is_excused
     assert ("y" in reasons) == is_excused
