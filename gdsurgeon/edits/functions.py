@@ -25,6 +25,7 @@ from gdsurgeon.graph.index import COLOCATION
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.serving import Served
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.op_defs import op_def
@@ -157,21 +158,21 @@ def name_function(function: FunctionDef, stem: str) -> None:
 
 
 def _add_node(function: FunctionDef, node: Node, members: Container[Node], spelt: Mapping[Output, str]) -> None:
-    body = function.node_def.add(name=node.name, op=node.op, device=node.device)
+    body = function.node_def.add()
+    body.CopyFrom(node_def(node))
+    del body.input[:]
     for read in node.inputs:
         if read not in spelt:
             message = f"{quoted(node.name)} has the input {quoted(read.name)}, which does not exist"
             raise EditError(message, code="unsound-graph", node=node.name, input=read.name)
         body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)
-    for key, value in node.attrs():
-        if key == COLOCATION_ATTR:
-            inner = {COLOCATION + other.name.encode() for other in node.colocated if other in members}
-            kept = [entry for entry in value.list.s if entry in inner or not entry.startswith(COLOCATION)]
-            value.list.s[:] = kept
-            if not kept:
-                continue
-        body.attr[key].CopyFrom(value)
+    if COLOCATION_ATTR in body.attr:
+        inner = {COLOCATION + other.name.encode() for other in node.colocated if other in members}
+        entries = body.attr[COLOCATION_ATTR].list.s
+        entries[:] = [entry for entry in entries if entry in inner or not entry.startswith(COLOCATION)]
+        if not entries:
+            del body.attr[COLOCATION_ATTR]
 
 
 def _dtype(output: Output) -> int:

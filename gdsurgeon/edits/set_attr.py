@@ -390,8 +390,9 @@ def _change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tu
         new: dict[str, bytes | None] = {
             key: value.SerializeToString(deterministic=True) for key, value in attrs.items()
         }
-        for key in attrs.keys() - given.keys() - {*node.attr_keys}:
-            inferred.setdefault(key, []).append(node.name)
+        for key in attrs:
+            if key not in given and key not in node.attr_keys:
+                inferred.setdefault(key, []).append(node.name)
         for key in node.attr_keys if old != op else ():
             if key not in definition.attrs and (key == STATED_SHAPES or not key.startswith("_")):
                 dropped.setdefault(key, []).append(node.name)

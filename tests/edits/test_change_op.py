@@ -32,6 +32,7 @@ from support.running import run
 import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import Unchanged
+from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.select import Selection
 
 QUICK = ("--validate", "structure", "-o", "after.pb")
@@ -94,6 +95,12 @@ def test_what_becomes_of_nodes(desk: Desk, what: str) -> None:
     report = desk.report("set-attr", "before.pb", *command.split(), *QUICK)
     assert graphs.parsed((desk.folder / "after.pb").read_bytes()) == graphs.proto(*after)
     assert {key: report["edit"][key] for key in facts} == facts
+
+
+def test_the_notes_about_attrs_have_the_order_of_the_signature() -> None:
+    found = graph(placeholder("a", INT32), placeholder("b", INT32), node("y", "Unknown", ["a", "b"]))
+    result = set_attr(found, "y", [("op", "ConcatV2")])
+    assert [note.split()[1] for note in result.notes] == ["'N'", "'T'", "'Tidx'"]
 
 
 MODEL = [

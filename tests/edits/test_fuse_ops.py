@@ -728,3 +728,12 @@ def test_colocations_are_mended() -> None:
     check_error(result.notes[0], "colocation-lost", {"node": "c", "name": "a"})
     assert run(found, "z", x=[1.0, 2.0]) == [[1.0, 2.0]]
     assert "c" in result.intent.changed
+
+
+def test_a_colocation_with_a_renamed_node_is_kept() -> None:
+    found = graph(X, neg("a", "x"), neg("b", "a", _class=["loc:@a"]), neg("c", "b"))
+    found.rename({found["a"]: "first"})
+    fused(found, ["first", "b"])
+    assert {n.name: list(n.attr["_class"].list.s) for n in only_function(found).node_def} == {
+        "first": [], "b": [b"loc:@first"]
+    }  # fmt: skip
