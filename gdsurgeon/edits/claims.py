@@ -79,9 +79,9 @@ class SameGiven(Claim):
 
     Attributes:
         given: for each such tensor of the original, the tensor of the edited graph that replaces its value.
-        outputs: pairs (tensor of the original, tensor of the edited graph) that agree then. Without
-            `copies`, the proof adds all other outputs of the original. The value of a
-            tensor that is also in `given` is the value that the original computes; its consumers read the given value.
+        outputs: pairs (tensor of the original, tensor of the edited graph) that agree then. Without `copies`, the proof
+            adds all other outputs of the original. The value of a tensor that is also in `given` is the value that the
+            original computes; its consumers read the given value.
         statement: the claim as an equation, for people.
         copies: nodes of the original and nodes of the edited graph that get the same feeds.
         fetched: tensors of the edited graph that the same run must compute.

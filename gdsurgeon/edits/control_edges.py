@@ -60,12 +60,13 @@ def control_edges(
     if added:
         _check_order(graph, added, controls)
         topology = topology_of(graph)
-        branches, number = control_flow_of(graph).branches if topology.ops() & CONTROL_FLOW else (), topology.id_of
-        for node, source in ((node, source) for node, sources in added.items() for source in sources if branches):
-            if branches[number(source)] > branches[number(node)] and node.op not in MERGE:
-                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
-                text += "which is in a branch of a conditional"
-                warnings.append(Remark(text, "crosses-branch", node=node.name, name=source.name))
+        if topology.ops() & CONTROL_FLOW:
+            branches = control_flow_of(graph).branches
+            for node, source in ((node, source) for node, sources in added.items() for source in sources):
+                if branches[topology.id_of(source)] > branches[topology.id_of(node)] and node.op not in MERGE:
+                    text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
+                    text += "which is in a branch of a conditional"
+                    warnings.append(Remark(text, "crosses-branch", node=node.name, name=source.name))
     notes: list[str] = [
         f"{printable(node.name)} {verb} a control dependency on {printable(source.name)}"
         for edges, verb in ((added, "has"), (removed, "no longer has"))

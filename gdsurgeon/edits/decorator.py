@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
@@ -19,9 +19,6 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.specification.specify import Asked
-
-if TYPE_CHECKING:
-    pass
 
 P = ParamSpec("P")
 Resolver = Callable[[str], str]

@@ -135,9 +135,10 @@ def fuse_ops(
     if convolutions:
         text = f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
         warnings.append(f"{text}TensorFlow's own kernel")
-    for node in [node for node in selection.members if xla and node.has_attr(RECOMPUTED)][:1]:
-        text = f"XLA ignores the attr of {quoted(node.name)} that requests recomputation: its tensors may be kept in "
-        warnings.append(f"{text}memory")
+    recomputed = [node.name for node in selection.members if xla and node.has_attr(RECOMPUTED)]
+    if recomputed:
+        text = f"XLA ignores the attr of {quoted(recomputed[0])} that requests recomputation: "
+        warnings.append(f"{text}its tensors may be kept in memory")
     names = [output.name for output in content.outputs]
     dropped = [output.name for output in outputs if output not in content.outputs]
     also = tuple(dict.fromkeys(output.node.name for output in content.outputs))

@@ -348,11 +348,10 @@ def _plan(
     return NodeCopy(graph, names, replaced, merge, frames, shared, attrs, sorted(own & outside))
 
 
-def _texts(graph: Graph, ops: Iterable[str], key: str, without: Container[Node] = ()) -> set[str]:
-    """Returns the values of the attr `key` of the nodes with one of `ops`, except `without`; '' if it is missing."""
+def _texts(graph: Graph, ops: Iterable[str], key: str) -> set[str]:
+    """Returns the values of the attr `key` of the nodes with one of `ops`; '' if it is missing."""
     topology = topology_of(graph)
-    nodes = map(topology.node, topology.with_ops(ops))
-    return {node.text_attr(key) for node in nodes if node not in without}
+    return {topology.node(number).text_attr(key) for number in topology.with_ops(ops)}
 
 
 def _ops_with(graph: Graph, key: str, ops: Iterable[str]) -> set[str]:

@@ -81,8 +81,8 @@ PASSES: dict[str, Pass | None] = {
     BODIES: None,
     FUNCTIONS: None,
 }
-"""The passes, which are repeated in this order; constants and functions come last. None: applied by other code, or all
-that the pass does are the rules in `RULES`.
+"""The passes, which are repeated in this order; constants and functions come last. None: other code applies the pass,
+or it consists only of rules in `RULES`.
 """
 MOST_OPS = 12
 """The number of ops in the summary."""
@@ -214,10 +214,13 @@ class _Work:
     ) -> None:
         self._before: Graph | None = before  # the graph before the next stage, if it was serialized
         self._graph, self._chosen, self._ends = graph, chosen, ends
-        passes = [found for name in chosen if (found := PASSES[name]) is not None]
+        passes: list[Pass] = []
         rules = [name for name in chosen if name in RULES]
-        if rules:
-            passes.insert(sum(PASSES[name] is not None for name in chosen[: chosen.index(rules[0])]), by_rules(rules))
+        for name in chosen:
+            if name in rules[:1]:  # the rules of all passes are applied together
+                passes.append(by_rules(rules))
+            if (found := PASSES[name]) is not None:
+                passes.append(found)
         self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None, self._snapshot)
         self._room = folds.max_growth
         self._engine = engine

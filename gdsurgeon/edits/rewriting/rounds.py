@@ -485,9 +485,7 @@ class _Look:
 
 
 def _lost_setting(ops: Sequence[Op], match: Match, replacement: Replacement) -> Remark | None:
-    """Returns a reason if a new node with the op of a result would lose an attr value that the rule does not
-    mention.
-    """
+    """Returns a reason if a new node with the op of a result would lose an attr value not mentioned in the rule."""
     asked = {(op, test.key) for term in ops for op in term.ops for test in term.attrs}
     for root in match.roots:
         for new in replacement.nodes:

@@ -194,10 +194,11 @@ class GraphView:
         return self._references[op]
 
     def constant(self, code: int, *, only_scalar: bool = False) -> Constant | None:
-        """Returns the value of a small constant, or `only_scalar` that of a scalar; None for other tensors."""
-        key = number, _ = code >> BITS, only_scalar
+        """Returns the value of a small constant, or None. With `only_scalar`, the constant must be a scalar."""
+        number = code >> BITS
         if self.ops[number] != "Const":
             return None
+        key = (number, only_scalar)
         if key not in self._constants:
             self._constants[key] = constant(self.topology.node(number), only_scalar=only_scalar)
         return self._constants[key]
@@ -392,8 +393,9 @@ class GraphView:
         replaced = dict.fromkeys([*(code >> BITS for code in self._instead), *self._waited])
         going = {number for number in self._waited if not self.kept[number]}
         users = dict.fromkeys(user for number in replaced for user in self.topology.users(number))
-        for user in users if not going else [user for user in users if user not in going]:
-            self.set_inputs(user, self._committed(user) if user in self.waiting else self.data(user))
+        for user in users:
+            if user not in going:
+                self.set_inputs(user, self._committed(user) if user in self.waiting else self.data(user))
         self.remove([number for number in self._waited if number in going], what)
         self._instead, self._equals, self._waited = {}, {}, {}
 
