@@ -69,11 +69,12 @@ def compare_written(
     after, lost, doubled = written.graph, [*written.lost()], [*written.doubled()]
     back = {new: old for old, new in renamed.items()}
     fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
-    removed = [name for name in lost if name not in fresh and name not in renamed]
-    names = {**dict.fromkeys(name for name in lost if name in fresh or name in renamed), **fresh}
+    names = dict.fromkeys(name for name in (*lost, *fresh) if name in fresh or name in renamed)
+    removed = dict.fromkeys(name for name in lost if name not in names)
     for name in renamed:
         # Unchanged records contain a name that a different node has now.
-        names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
+        users = (*before.store.users(name), *before.store.colocated(name))
+        names.update((user, None) for user in users if user not in removed)
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
     out.facts.removed += removed
     for name, count in Counter(doubled).items():

@@ -189,7 +189,7 @@ def has_parted_namesakes(matching: Matching) -> bool:
 
 
 def weight(matching: Matching) -> int:
-    """Returns the number of differences that a report of `matching` has."""
+    """Returns the number of differences in a report of `matching`, with the weights above."""
     return sum(_weight(matching, i) for i in range(matching.a.size)) + UNPAIRED * matching.back.count(FREE)
 
 

@@ -22,7 +22,7 @@ from gdsurgeon.wire.write import Chunk, ChunkSource, Places, SourceSpan, resolve
 
 
 class Written:
-    """The graph in `chunks`, which are the result of editing the file of a graph; a finder of nodes for its store.
+    """The graph that an edit of a file has written. For the store of this graph, it finds the records of the nodes.
 
     Args:
         before: the file.
@@ -58,7 +58,7 @@ class Written:
 
     @property
     def fresh(self) -> list[str]:
-        """The names of the nodes that are not the file's as they were; one that is there twice comes twice."""
+        """The names of the new and the changed nodes; a name occurs twice if two nodes have it."""
         return [part for part in self.order if isinstance(part, str)]
 
     def _read(self) -> None:

@@ -218,7 +218,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int
 def constant(node: Node, *, only_scalar: bool = False) -> Constant | None:
     """Returns the value of a Const node; None for other nodes, large or corrupt values, and unsupported dtypes.
 
-    With `only_scalar`, None also for a value that is not a scalar.
+    With `only_scalar`, a value that is not a scalar may also be None, which saves time.
     """
     record = node.record
     if record is not None and record.data is not None and not node.changed_attrs and node.op_override is None:

@@ -178,7 +178,7 @@ class FunctionLibrary:
         return self._entries
 
     def _read(self, span: Field, data: bytes, entries: dict[_Entry, None]) -> None:
-        """Adds the fields of a library field to `entries`. Raises InputError: it has too many functions."""
+        """Adds the fields of a library field to `entries`. Raises InputError: there are too many functions."""
         for field in fields(data, 0, len(data)):
             if len(entries) == MOST_FUNCTIONS:
                 line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"

@@ -548,7 +548,7 @@ class Graph:
         self._overlay.drop(going)
 
     def _check_unused(self, going: Collection[Node]) -> None:
-        """Raises EditError if a node that is not in `going` reads one of these nodes; looks at each user once."""
+        """Raises EditError if a remaining node uses one of the nodes `going`. Each user is checked once."""
         names = {node.base_name: None for node in going if node.base_name is not None}
         users = dict.fromkeys(map(self.base_node, self.store.users_besides(names)))
         users.update((user, None) for node in going for user in self._overlay.users.get(node, ()) if user not in going)

@@ -216,6 +216,7 @@ def set_device(
     names, intent = None if nodes is None else selected(before, nodes), Intent()
 
     def expected(old: str, new: str) -> str:
+        """Returns the requested device of a node; `new` if it is the same device, spelled differently."""
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
         return new if _device_parts(new) == _device_parts(wanted) else wanted
 
@@ -232,7 +233,7 @@ def set_device(
             for node, new in zip(with_devices.node_def, changed.node_def, strict=False):
                 node.device = expected(node.device, new.device) if inner(node) else node.device
             if with_devices != changed:
-                yield f"the function {quoted(function.signature.name)} has different changes than the requested devices"
+                yield f"the function {quoted(function.signature.name)} has changes other than the requested devices"
     yield from audit(comparison, intent)
 
 

@@ -30,7 +30,7 @@ def fold_constants(
     shaped = _shaped(same)
     folded = dict.fromkeys(name for name in facts.altered if after[name].op == "Const" and before[name].op != "Const")
     intent = Intent(removed=facts.removed)
-    kept, gone = kept_names(before, outputs), {*facts.removed}
+    kept, gone = kept_names(before, outputs), dict.fromkeys(facts.removed)
     for name in folded:
         old, new, row = before[name], after[name], same.table.rows[name]
         if name in kept or not any(True for _ in same.table.users(row)):

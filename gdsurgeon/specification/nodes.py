@@ -170,7 +170,7 @@ def selected(graph: Graph, what: Selection | Iterable[str]) -> list[str]:
             heads = {rows.row(user) for text in start for user, _ in rows.uses(rows.tensor(text))}
             above, below = closure(map(rows.row, end), producers), closure(heads, consumers)
             found |= above & below
-    if what.constants:  # with rows that depend only on constants; all users of a row must be found
+    if what.constants:  # and what only selected nodes use: constants, and rows that depend only on these
         first = {*rows.of_op(("Const",))}
         constants = grown(first, rows.users, rows.producers, lambda row: is_pure(graph, rows.op(row)))
         grown(found, rows.producers, rows.users, constants.__contains__)
@@ -373,7 +373,7 @@ def _bodies(originals: Graph, after: Graph, functions: Mapping[str, str]) -> Ite
                     yield f"{copied}/{node.name}", _text(node), theirs.get(node.name, ""), False
 
 
-def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, functions: bool = True) -> set[str]:
+def names_in_use(graph: Graph, without: Container[str] = (), *, functions: bool = True) -> set[str]:
     """Returns the shared names of the nodes of a graph, and of its functions.
 
     A variable without a name has the shared name '', and a temporary variable ``^name``.
@@ -383,7 +383,7 @@ def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, func
         without: nodes that are left out.
         functions: whether the nodes of functions count.
     """
-    nodes = (graph[name] for name in _sharing(graph) if without is None or name not in without)
+    nodes = (graph[name] for name in _sharing(graph) if name not in without)
     out = {name for node in nodes if (name := _shared_name(node)) or node.op == "VarHandleOp"}
     if functions:
         out |= {text for function in graph.functions for node in function.node_def if (text := _text(node))}

@@ -309,9 +309,9 @@ class VerifiedMatch:
             return [self._tensors[term.name]]
         if isinstance(term, InputOf):
             return self._nodes[term.label].inputs[term.first : None if term.rest else term.first + 1]
-        return (
-            [Output(self._nodes[term.label], term.port)] if isinstance(term, Ref) and term.label in self._nodes else []
-        )
+        if isinstance(term, Ref) and term.label in self._nodes:
+            return [Output(self._nodes[term.label], term.port)]
+        return []
 
     # -- the pattern -----------------------------------------------------------------------------------------
 
@@ -505,10 +505,12 @@ def _is_equal(one: Output, other: Output) -> bool:
 
 
 def _is_of_kind(term: Variable, tensor: Output) -> bool:
-    node = constant_node(tensor) if term.kind else None
-    header, wanted = constant_header(node) if node is not None else None, term.dims
+    if not term.kind:
+        return True
+    node, wanted = constant_node(tensor), term.dims
+    header = constant_header(node) if node is not None else None
     if header is None or header.dims is None:
-        return not term.kind
+        return False
     if wanted is not None and (
         len(wanted) != len(header.dims) or any(want not in (-1, dim) for want, dim in zip(wanted, header.dims))  # noqa: B905
     ):

@@ -83,7 +83,7 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
             yield f"{quoted(name)} was removed, but the model's signatures or saver use it"
         elif not outputs and not same.dead[row] and _lasts(same, row):
             yield f"{quoted(name)} was removed, but has a lasting effect"
-        elif is_output and not same.dead[row] and not same.branching[row] and before[name].output_dtypes != []:
+        elif is_output and not same.dead[row] and not same.branching[row]:
             yield f"{quoted(name)} was removed, but has no consumers, so it is an output"
 
 
@@ -161,7 +161,9 @@ _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_co
 
 
 def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
-    """Yields a line for each stage that does not belong to the request; each is checked against its own request.
+    """Yields the differences between the requests of the stages and the user's request.
+
+    `violations` checks the changes of each stage, against the request of this stage.
 
     Args:
         asked: the user's request.
@@ -390,7 +392,7 @@ def _may_be_whole(node: Node) -> bool:
 
 
 def _awaited(same: Equivalence, control: Node, gone: set[str]) -> str:
-    """Returns the control inputs that replace those from a removed node."""
+    """Returns the node that replaces a control input: the inputs 0 of the removed nodes `gone` lead to it."""
     name = control.name
     while name in gone:
         reads, _ = same.edges(same.table.rows[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.compare.intent import FunctionChanges, Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.compare.surroundings import Difference, differences, respelt
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.objects import SIGNATURE_MAP
@@ -376,5 +376,5 @@ def remove_rows(before: Graph, rows: Collection[int], intent: Intent) -> None:
     intent.removed += [names[row] for row in sorted(rows)]
     removed, callers = set(intent.removed), list(calling_nodes(before))
     called = (name for node in callers if node.name in removed for name in named_by_node(node))
-    lost = lost_functions(before, called, (node for node in callers if node.name not in removed))
-    intent.functions = FunctionChanges(added=intent.functions.added, removed=lost)
+    left = (node for node in callers if node.name not in removed)
+    intent.functions.removed = lost_functions(before, called, left)

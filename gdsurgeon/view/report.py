@@ -1,4 +1,4 @@
-"""Records as JSON for reports."""
+"""Records as JSON for reports, and findings about a model as lines."""
 
 from __future__ import annotations
 

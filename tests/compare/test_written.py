@@ -188,3 +188,11 @@ def test_nodes_that_exchange_their_names_and_are_alike_have_done_so() -> None:
     found.rename({found["a"]: "b", found["b"]: "a"})
     facts = compare_written(found.pristine(), found.chunks(), {"a": "b", "b": "a"}).facts
     assert facts == Facts(renamed={"a": "b", "b": "a"})
+
+
+def test_a_removed_consumer_of_a_renamed_node_is_listed_once() -> None:
+    found = graph(const("a", [1]), identity("y", "a"))
+    found.remove([found["y"]])
+    found.rename({found["a"]: "b"})
+    facts = compare_written(found.pristine(), found.chunks(), {"a": "b"}).facts
+    assert facts == Facts(renamed={"a": "b"}, removed=["y"])

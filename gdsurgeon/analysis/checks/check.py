@@ -149,7 +149,7 @@ def _keeps_dtypes(table: Table, node: Node) -> bool:
     if not table.dtypes or node.base_name is None:
         return False
     codes = table.inputs(table.rows[node.base_name])
-    for code, read in zip(codes, node.inputs, strict=False):  # followed by the control inputs
+    for code, read in zip(codes, node.inputs, strict=False):  # `codes` also has the control inputs
         now = read.node
         row = None if now.changed_attrs or now.op_override is not None else table.rows.get(now.base_name or "")
         if row is None or code < 0 or code & Table.CONTROL_PORT or read.index:

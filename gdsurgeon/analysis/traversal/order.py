@@ -67,7 +67,7 @@ def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int]
 def depth_first(roots: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:
     """Returns `roots` and all nodes that they depend on, in depth-first order: each node after its `producers`.
 
-    All numbers are below `size`. On a cycle one edge is left out.
+    All numbers are below `size`. Of a cycle, one edge is ignored.
     """
     seen = bytearray(size)
     out: list[int] = []

@@ -157,8 +157,7 @@ class Topology:
         new = self._codes[number] = tuple(codes)
         now = {code >> bits for code in new if code >= 0}
         lost, found = before - now, now - before
-        if self._consumers:
-            self._consumers.clear()
+        self._consumers.clear()
         users = self.__dict__.get("_new_users")
         if users is not None:
             for producer in () if is_new else lost:
@@ -236,7 +235,7 @@ class Topology:
         return list(self.each_user(number))
 
     def each_user(self, number: int) -> Iterator[int]:
-        """Yields the same one by one, for callers that stop at the first ones."""
+        """Yields the numbers that `users` returns, for callers that need only the first ones."""
         found = self.table.users(number) if number < self.rows else ()
         if not (self._codes or self.gone):
             return iter(found)
@@ -256,12 +255,9 @@ class Topology:
         """Returns the nodes whose outputs no node reads as data."""
         table = self.table
         others = self.gone | self._codes.keys()
-        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        files = [code for number in others if number < self.rows for code in table.inputs(number)]
-        codes = [code for codes in self._codes.values() for code in codes]
-        before, now = ({c >> bits for c in each if c >= 0 and c & control != control} for each in (files, codes))
-        perhaps = before - now - table.unread
-        perhaps -= self.gone
+        old = chain.from_iterable(table.inputs(number) for number in others if number < self.rows)
+        before, now = set(self._data(old)), set(self._data(chain.from_iterable(self._codes.values())))
+        perhaps = before - now - table.unread - self.gone
         if perhaps:
             perhaps -= self._read_by_rest(perhaps, others)
         return sorted((table.unread | perhaps | set(range(self.rows, self.size))) - now - self.gone)
