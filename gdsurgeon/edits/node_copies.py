@@ -325,7 +325,10 @@ def _plan(
     outside = shared_names_in_use(topology, names) if own and other is graph else set()
     functions = library if called is None else map(library.__getitem__, called)
     wanted = (own | {name for function in functions for name in shared_names_of(function)}) - outside
-    shared = renewed(SHARED_NAME, shared_by, wanted, used_shared)
+    # An op without definition can share with a table that is known.
+    unknown = of([op for op in by_op if other.op_def(op) is None])
+    found = shared_by | {node: node.text_attr(SHARED_NAME) for node in unknown}
+    shared = renewed(SHARED_NAME, found, wanted, used_shared)
     # All variables without a shared name are one variable.
     nameless = [node for node in of(("VarHandleOp",)) if node not in shared_by]
     if nameless and "" in _texts(graph, ("VarHandleOp",), SHARED_NAME):

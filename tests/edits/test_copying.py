@@ -215,6 +215,13 @@ def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -
     assert outcome(found, "s/y_copy") == [[5.0, 6.0]]
 
 
+def test_a_node_without_definition_still_shares_with_the_copy_of_its_table() -> None:
+    found = graph(table("t", "the_table"), node("u", "MyTableReader", shared_name="the_table"))
+    copied(found, ["t", "u"])
+    first, second = (graphs.attrs(found, name)["shared_name"].s for name in ("t_copy", "u_copy"))
+    assert first == second != b"the_table"
+
+
 @given(random_graphs(), random_graphs())
 def test_any_graph_beside_any_other(ours: graphs.Drawn, theirs: graphs.Drawn) -> None:
     target, other = from_bytes(ours.data), from_bytes(theirs.data)
