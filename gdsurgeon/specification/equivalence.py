@@ -90,7 +90,7 @@ class Equivalence:
         return {self.stand(row) for row in rows if not self._is_free_to_wait(row)}
 
     def waits_beside(self, reads: Iterable[int], rows: Sequence[int]) -> set[int]:
-        """Returns the same for a node that reads `reads`, which imply control edges."""
+        """Returns the control edges of `waits` that the data inputs `reads` of the same node do not imply."""
         if not rows:
             return set()
         waited = self.waits(rows)
