@@ -257,15 +257,16 @@ def decide_calls(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterato
 def _hands_on(graph: Graph, node: Node) -> bool:
     """Returns whether a loop has no iteration: its condition returns a constant and has no effects."""
     condition = node.attr("cond") if node.op in ("StatelessWhile", "While") else None
-    called = condition.func.name if condition is not None else ""
-    function = graph.functions.get(called)
-    if function is None or len(function.signature.output_arg) != 1:
+    if condition is None or condition.func.name not in graph.functions:
         return False
-    inside = (each.op for name in graph.functions.reachable([called]) for each in graph.functions[name].node_def)
+    called = condition.func
+    inside = (each.op for name in graph.functions.reachable([called.name]) for each in graph.functions[name].node_def)
     if any((found := graph.op_def(op)) is None or found.is_stateful or hides_state(op) for op in inside):
         return False
-    (read,) = Body(graph, called).results[0].inputs
-    node = read.node
+    results = Body(graph, called.name, called.attr).results
+    if len(results) != 1:
+        return False
+    node = results[0].inputs[0].node
     while node.op == "Identity" and not node.controls:
         node = node.inputs[0].node
     value = constant(node) if not node.controls else None

@@ -38,6 +38,8 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.operation.library import prove
+from gdsurgeon.ops.dtypes import FLOAT32
+from gdsurgeon.wire.protos import GraphDef
 
 X = placeholder("x", FLOAT, (2,))
 BODIES = library(*(function(name, typed(op, "y", "x")) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True)))
@@ -124,6 +126,17 @@ def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
         assert run(graphs.written(found), "y", **fed) == run(data, "y", **fed)
         found, _ = simplified(from_bytes(data))
         assert graphs.names(found) == ["x", "y"]
+
+
+def test_a_condition_whose_dtypes_depend_on_the_loop_is_looked_into() -> None:
+    graph_def = GraphDef.FromString(looping(const("k", False, BOOL)))
+    asked = graph_def.library.function[0].signature
+    asked.attr.add(name="T", type="type")
+    asked.input_arg[1].ClearField("type")
+    asked.input_arg[1].type_attr = "T"
+    graph_def.node[2].attr["cond"].func.attr["T"].type = FLOAT32
+    found, _ = simplified(from_bytes(graph_def.SerializeToString()), again=False, passes=["conditions"])
+    assert found["c"].op == "IdentityN"
 
 
 def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
