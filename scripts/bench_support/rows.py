@@ -383,7 +383,7 @@ def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
         "select-towers": surgery("select", short, "--between x=left/out"),
         "extract-towers": surgery("extract", short, "--outputs left/out"),
         "clone-towers": surgery("clone-scope", short, "left again"),
-        "fuse-towers": surgery("fuse-ops", short, "--select '^left/block_2[0-3]/' --name fused"),
+        "fuse-towers": surgery("fuse-ops", short, "--select '^left/block_1[0-3]/' --name fused"),
         "simplify-100k": surgery("simplify", short, kind="redundant", seconds=20.0),
         "fuse-xla": Row(
             "TensorFlow runs 108 elementwise ops on 32,000,000 floats, 20 times",
