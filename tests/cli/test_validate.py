@@ -472,6 +472,8 @@ def test_all_recorded_samples_are_looked_at(bench: Bench) -> None:
     assert bench.run("m.pb", "--save-outputs", "out.npz", "--samples", "5").code == 0
     proof = bench.verdict("m.pb", "--golden", "out.npz")["proof"]
     assert proof["samples"] == 5 or "of the 5" in bench.run("m.pb", "--golden", "out.npz").err
+    first = bench.verdict("other.pb", "--golden", "out.npz", code=5)["proof"]
+    assert first["samples"] == 1, "the first sample that differs is the last"
 
 
 def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:

@@ -24,11 +24,12 @@ from support.graphs import (
 from support.system import calls
 
 from gdsurgeon.compare import comparison
+from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.changes import Detail
 from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.compare.copies import differing_copies, plain_copies
 from gdsurgeon.compare.diff import Difference, diff
-from gdsurgeon.compare.intent import Copies, Facts, FunctionChanges, Intent, Rewired
+from gdsurgeon.compare.intent import Altered, Copies, Facts, FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.node_copies import copy_nodes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -106,6 +107,33 @@ def test_what_comes_back_to_what_it_was_is_no_change() -> None:
     found.rename({found["a"]: "c"})
     found.rename({found["c"]: "a"})
     assert compared(found) == Facts()
+
+
+@pytest.mark.parametrize("what", [what for what, (_, facts) in CHANGES.items() if facts != Facts()])
+def test_an_undeclared_change_is_a_fault(what: str) -> None:
+    found = before()
+    CHANGES[what][0](found)
+    assert audit(compare_written(found.pristine(), found.chunks()), Intent())
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        Intent(renamed={"a": "b"}),
+        Intent(added=["n"]),
+        Intent(removed=["a"]),
+        Intent(rewired=[Rewired("z", 0, "y", "a")]),
+        Intent(changed=["z"], altered=[Altered("z", "device", "/cpu:0")]),
+        Intent(changed=["n"], altered=[Altered("n", "device", "")]),
+        Intent(graph_fields={"versions": b"\x08\x1b"}),
+        Intent(functions=FunctionChanges(added=["g"])),
+        Intent(functions=FunctionChanges(removed=["f"])),
+    ],
+    ids=str,
+)
+def test_a_declared_change_that_does_not_exist_is_a_fault(intent: Intent) -> None:
+    found = before()
+    assert audit(compare_written(found.pristine(), found.chunks()), intent)
 
 
 def test_a_name_that_another_node_has_now() -> None:

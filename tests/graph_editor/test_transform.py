@@ -290,6 +290,21 @@ def test_a_part_of_a_while_loop_is_refused(elsewhere: bool) -> None:
     refused(target, "crosses-loop", lambda: ge.copy(view, target, "x"), loop="w")
 
 
+def test_a_copy_has_a_frame_a_table_and_functions_of_its_own() -> None:
+    body, types = identity("y", "x"), graphs.dtypes(FLOAT)
+    call = node("call", "PartitionedCall", ["a"], f=graphs.func("F"), Tin=types, Tout=types)
+    table = node("table", "HashTableV2", key_dtype=graphs.STRING, value_dtype=graphs.INT64, shared_name="shared")
+    library = graphs.library(graphs.function("F", body, ret="y:output:0"))
+    found = graph(*graphs.loop(), const("a", [1]), call, table, library)
+    other = graphs.function("F", body, node("z", "NoOp"), ret="y:output:0")
+    for target, function in ((found, "F"), (graph(*graphs.loop(), table, graphs.library(other)), "F_1")):
+        ge.copy(found, target, "x")
+        assert graphs.attrs(target, "x/call")["f"].func.name == function == target.functions[function].signature.name
+        for name, key in (("w/Enter", "frame_name"), ("table", "shared_name")):
+            assert graphs.attrs(target, f"x/{name}")[key].s != graphs.attrs(target, name)[key].s
+        assert sound(target)
+
+
 def total(*more: bytes) -> Graph:
     """c = a + b + eps."""
     return graph(

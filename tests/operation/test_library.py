@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.graphs import Builder
+from support.spoiling import spoilt
 
 import gdsurgeon as gds
 import gdsurgeon.operation.edit  # the room does not hide the function
@@ -104,3 +105,13 @@ def test_a_claim_that_does_not_hold(model: str, tmp_path: Path) -> None:
     with pytest.raises(ValidationError):
         gds.operate(model, wrong, out=str(tmp_path / "out.pb"), feeds={"x": [1, 5]})
     assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_undeclared_change_of_one_of_several_edits_is_reported(model: str, place: int) -> None:
+    edits = [renamed, lambda graph: gds.rename(graph, [("out", "z")])]
+    assert "z" in gds.apply(gds.load(model), edits).graph
+    edits[place] = spoilt(edits[place], lambda graph, _: graph.set_device(graph["two"], "/cpu:0"))
+    with pytest.raises(ValidationError) as caught:
+        gds.apply(gds.load(model), edits)
+    assert caught.value.code == "undeclared-change"

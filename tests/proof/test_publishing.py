@@ -10,6 +10,7 @@ import pytest
 from support.failing import command, crashing, renaming, simple, telling
 from support.graphs import attr
 from support.operating import operated, refused
+from support.spoiling import spoilt
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -97,6 +98,17 @@ def test_an_original_that_does_not_run_is_not_blamed_on_the_edit(tmp_path: Path)
     error = refused(tmp_path, m, lambda g: gds.rename(g, [("w", "v")]))
     assert error.exit_code == 7
     assert error.code == "unfeedable"
+
+
+@pytest.mark.parametrize(("level", "runs"), [("structure", True), ("load", True), ("run", True), ("run", False)])
+def test_an_undeclared_change_is_reported(level: str, runs: bool, tmp_path: Path) -> None:
+    """No value shows the change: the outputs are equal, or the model does not run."""
+    m = simple()
+    if not runs:
+        m.typed("Log", "log", "y")
+        m.typed("CheckNumerics", "w", "log", message="not a number")
+    error = refused(tmp_path, m, spoilt(renaming, lambda g, _: g.set_device(g["z"], "/cpu:0")), level=level)
+    assert (error.exit_code, error.code) == (5, "undeclared-change")
 
 
 # -- what is published -----------------------------------------------------------------------------------------
