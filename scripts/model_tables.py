@@ -225,12 +225,12 @@ def downgraded(source: Source) -> Iterator[Result]:
     for release, place in source.places.items():
         done, _ = source.edit("compat", "--for", release, "--run-in", place)
         code, error, there = done.code, "; ".join(done.error[:3]), ""
-        text = "refused" if code == REFUSED else "told to differ"
+        text = "refused" if code == REFUSED else "differs"
         if code == DONE:
             ran = done.report["proof"]["run_in"]
             found = re.search(r"(bit-identical|largest difference (\S+))$", ran)
             same = "= " if done.report["nothing_to_do"] else ""
-            text = same + ((found[2] or "0") if found else ran.partition(" gives ")[2] or "loads it")
+            text = same + ((found[2] or "0") if found else "loads it")
         elif code == REFUSED:
             error = "; ".join(line.partition(": ")[0] for line in done.error[1:]) or first(done)
             there = error_in_release(source.path, place)
@@ -262,7 +262,7 @@ def downgraded_body(results: Sequence[Result]) -> Iterator[str]:
     yield from ("", f"{len(results):,} pairs of model and release: {written:,} written and run, {refused:,} refused.")
     for title, text, headings in (
         ("Refused models", "refused", ["without an older equivalent", "error of the release"]),
-        ("Different results", "told to differ", ["result", "reason"]),
+        ("Different results", "differs", ["result", "reason"]),
     ):
         rows = [[f"`{r.model}`", r.column, *map(plain, r.facts)] for r in results if r.text == text]
         yield from section(title, ["model", "release", *headings], rows)

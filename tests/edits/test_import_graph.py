@@ -342,6 +342,14 @@ def test_equal_functions_are_there_once() -> None:
     assert graphs.parsed(found).library == library
 
 
+def test_a_function_has_one_gradient() -> None:
+    functions = [graphs.function(name, neg("y", "x")) for name in "FG"]
+    trailer = graphs.library(*functions, gradients={"F": "G"}) + graphs.VERSIONS
+    found = graph(*ours(), trailer=trailer)
+    import_graph(found, graph(placeholder("p"), identity("z", "p"), trailer=trailer))
+    assert [(each.function_name, each.gradient_func) for each in found.functions.gradients()] == [("F", "G")]
+
+
 def table_function(number: int) -> Any:
     """A function that puts NUMBER into a table with the shared name `inside` and looks it up."""
     kinds = {"Tin": INT32, "Tout": INT32}
