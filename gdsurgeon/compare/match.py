@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes, weight
+from gdsurgeon.compare.changes import CONTROL, DEVICE, OP, changes, end_changes
+from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes
 from gdsurgeon.compare.side import Interner, Side, sides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
@@ -24,6 +25,12 @@ MOST_DISTINGUISHED = 200
 
 MOST_WORK = 4_000_000
 """The maximum number of elements that one alignment looks at, counted once for each level."""
+
+
+UNPAIRED, OTHER_VALUE, TRAINED, OTHER_END = 2, 2, 4, 4
+"""The weights of a node of one graph only, the value of a constant, a trained value, an input or output."""
+WEIGHTS = {OP: 4, CONTROL: 1, DEVICE: 1}
+"""The weights of other differences; 2 by default."""
 
 
 def match(a: Graph, b: Graph) -> Matching:
@@ -41,6 +48,21 @@ def match(a: Graph, b: Graph) -> Matching:
         found = min(_matched(Matching(one, other), trusting=True), found, key=weight)
         pair_namesakes(found)
     return found
+
+
+def weight(matching: Matching) -> int:
+    """Returns the number of differences in a report of `matching`, with weights.
+
+    Two models seldom have an equal trained value by chance, so a difference of such a value has a larger weight.
+    """
+    a, b = matching.a, matching.b
+    found = UNPAIRED * (matching.mates.count(FREE) + matching.back.count(FREE))
+    for i, j in matching.pairs():
+        found += a.names[i] != b.names[j]
+        if a.content[i] != b.content[j] and a.forms[i].tensor is not None:
+            found += TRAINED if a.forms[i].is_trained else OTHER_VALUE
+    found += OTHER_END * sum(1 for _ in end_changes(matching))
+    return found + sum(WEIGHTS.get(detail.what, 2) for change in changes(matching, {}) for detail in change.details)
 
 
 def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
@@ -104,16 +126,19 @@ def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
 def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int]) -> None:
     """Pairs nodes whose upstream or downstream part is equal, and occurs once in each graph."""
     for cone, edges in ((upstream, "inputs"), (downstream, "users")):
-        if _is_done(matching):
-            return
-        numbers = Interner()
-        keys = [cone(side, labels, numbers) for side, labels in ((matching.a, labels_a), (matching.b, labels_b))]
-        del numbers
-        for side, found in zip((matching.a, matching.b), keys, strict=True):
-            for node, neighbors in enumerate(getattr(side, edges)):
-                if not neighbors:
-                    found[node] = -1
-        matching.pair_unique(*keys)
+        if not _is_done(matching):
+            matching.pair_unique(*_cone_numbers(matching, (labels_a, labels_b), cone, edges))
+
+
+def _cone_numbers(
+    matching: Matching, labels: Sequence[Sequence[int]], cone: Callable[..., list[int]], edges: str
+) -> Iterator[list[int]]:
+    """Yields for each side the numbers that `cone` returns; -1 for nodes without `edges`."""
+    numbers, sides = Interner(), (matching.a, matching.b)
+    found = [cone(side, own, numbers) for side, own in zip(sides, labels, strict=True)]
+    del numbers  # a large part of the memory
+    for side, keys in zip(sides, found, strict=True):
+        yield [key if neighbors else -1 for key, neighbors in zip(keys, getattr(side, edges), strict=True)]
 
 
 def _labels_of_trained(side: Side) -> list[int]:
@@ -144,10 +169,13 @@ def downstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int
     """Returns a number for each node, from its label, and from the numbers and inputs of its consumers."""
     out = [-1] * side.size
     for node in reversed(side.order):
-        around: object = (count := side.count_uses(node))
-        if count <= MOST_DISTINGUISHED:
-            around = tuple(sorted([(out[reader], slot, port) for reader, slot, port in side.uses(node)]))
-        out[node] = numbers[labels[node], around]
+        key = [labels[node]]
+        if (count := side.count_uses(node)) <= MOST_DISTINGUISHED:
+            for reader, slot, port in sorted([(out[reader], slot, port) for reader, slot, port in side.uses(node)]):
+                key += (reader, slot, port)
+        else:
+            key.append(count)
+        out[node] = numbers[tuple(key)]
     return out
 
 

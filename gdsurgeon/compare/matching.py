@@ -6,7 +6,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.compare.side import Side
-from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 FREE = -1
 """The partner of a node that has none."""
@@ -152,19 +151,6 @@ def _unique(nodes: Iterable[int], keys: Sequence[int]) -> dict[int, int]:
 
 # -- nodes with the same name ----------------------------------------------------------------------------------
 
-# Nodes with the same name and op are partners if that makes the report shorter. Two matchings are compared: one that
-# begins with the content of nodes, and one that begins with their names.
-
-RENAMED, UNPAIRED, REWIRED, WAITS, OTHER_DEVICE = 1, 2, 2, 1, 1
-"""The weights of differences: of a name, a node of one graph only, an input, a control edge, a device."""
-OTHER_CONSTANT = 1
-"""An input from a different, equal constant, which is not reported."""
-OTHER_KIND, OTHER_STRUCTURE, OTHER_CONTENT = 4, 3, 2
-TRAINED = 4
-"""Another value that training has set: two models seldom have an equal one by chance."""
-OTHER_END = 4
-"""An input or output has a different name, or is not an output any more."""
-
 
 def namesakes(matching: Matching) -> Iterator[tuple[int, int]]:
     """Yields the pairs of nodes in both graphs with the same name and op; the versions of the op may differ."""
@@ -186,40 +172,3 @@ def pair_namesakes(matching: Matching) -> None:
 def has_parted_namesakes(matching: Matching) -> bool:
     """Returns whether some nodes of the same name and op are not matched with each other."""
     return any(matching.mates[i] != j for i, j in namesakes(matching))
-
-
-def weight(matching: Matching) -> int:
-    """Returns the number of differences in a report of `matching`, with the weights above."""
-    return sum(_weight(matching, i) for i in range(matching.a.size)) + UNPAIRED * matching.back.count(FREE)
-
-
-def _weight(matching: Matching, i: int) -> int:
-    """Returns the number of reported differences of the node `i` of A."""
-    a, b, mates = matching.a, matching.b, matching.mates
-    j = mates[i]
-    if j == FREE:
-        return UNPAIRED
-    out = RENAMED * (a.names[i] != b.names[j]) + OTHER_DEVICE * (a.forms[i].device != b.forms[j].device)
-    is_end = not a.users[i] and not a.waiting[i]
-    if not a.is_constant[i] and i not in a.passed:
-        is_other_end = is_end != (not b.users[j] and not b.waiting[j])
-        is_interface = is_end or a.forms[i].op in PLACEHOLDERS
-        out += OTHER_END * (is_other_end or (is_interface and a.names[i] != b.names[j]))
-    if a.kind[i] != b.kind[j]:
-        out += OTHER_KIND
-    elif a.structure[i] != b.structure[j]:
-        out += TRAINED if a.forms[i].is_trained else OTHER_STRUCTURE
-    elif a.content[i] != b.content[j]:
-        out += TRAINED if a.forms[i].is_trained else OTHER_CONTENT
-    if i in a.passed or j in b.passed:
-        return out + REWIRED * (mates[a.passed.get(i, i)] != b.passed.get(j, j))
-    reads = [(mates[u], port) for u, port in a.inputs[i]]
-    others = b.inputs[j]
-    for read, other, (u, _) in zip(reads, others, a.inputs[i], strict=False):
-        if read != other:
-            is_equal = a.is_constant[u] and a.content[u] == b.content[other[0]]
-            out += OTHER_CONSTANT if is_equal else REWIRED
-    out += REWIRED * abs(len(reads) - len(others))
-    if a.controls[i] or b.controls[j]:
-        out += WAITS * len({mates[u] for u in a.controls[i]} ^ {*b.controls[j]})
-    return out
