@@ -22,7 +22,6 @@ from gdsurgeon.edits.rewriting.rounds import (
     Round,
     SkippedMatch,
     look,
-    match_of,
     told_bindings,
 )
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
@@ -172,7 +171,7 @@ def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
     check_pattern(graph, rule)
     topology = topology_of(graph)
     matcher = Matcher(topology, rule, frozenset(map(topology.id_of, graph.ends)))
-    return (match_of(topology, rule, found) for root in matcher.roots() for found in islice(matcher.ways(root), 1))
+    return (match for root in matcher.roots() for match in islice(matcher.ways(root), 1))
 
 
 class Listed(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gdsurgeon.graph.constants import Constant, constant
@@ -197,12 +197,22 @@ class Match:
         nodes: the nodes by label.
         attrs: the serialized AttrValues of attr variables.
         roots: the results.
+        placed: the node of each `Op` of the pattern, except missing optional ones.
     """
 
     tensors: Mapping[str, Output]
     nodes: Mapping[str, Node]
     attrs: Mapping[str, bytes]
     roots: tuple[Output, ...] = ()
+    placed: Mapping[Op, Node] = field(default_factory=dict, repr=False)
+
+    def bound(self, term: Term) -> Sequence[Output]:
+        """Returns the tensors of the graph that a term of a replacement stands for."""
+        if isinstance(term, Variable):
+            return [self.tensors[term.name]]
+        if isinstance(term, InputOf):
+            return self.nodes[term.label].inputs[term.first : None if term.rest else term.first + 1]
+        return [Output(self.nodes[term.label], term.port)] if isinstance(term, Ref) and term.label in self.nodes else []
 
     def value(self, name: str) -> Constant | None:
         """Returns the value of the small constant that a variable is bound to; otherwise None."""

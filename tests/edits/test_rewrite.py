@@ -286,6 +286,13 @@ def test_a_second_result_is_looked_for_among_those_that_share_a_name() -> None:
     assert tried(rule, *pairs(400)) <= 8.5 * tried(rule, *pairs(50))
 
 
+def test_a_second_result_may_read_a_node_of_the_first() -> None:
+    rule = "(Mul($x, s=Sigmoid($x)), Neg(s)) -> (Relu($x), Abs(Tanh($x)))"
+    nodes = [X, SIGMOID, MUL, typed("Neg", "n", "s"), typed("Sigmoid", "t", "x"), typed("Neg", "m", "t")]
+    found = done(rule, *nodes)
+    assert (found["y"], found["n"], found["m"]) == (["Relu", "x"], ["Abs", "y/Tanh"], ["Neg", "t"])
+
+
 # -- the command -----------------------------------------------------------------------------------------------
 
 QUICK = ("--validate", "structure", "-o", "after.pb")

@@ -15,7 +15,6 @@ from support.graphs import INT32, const, graph, node, placeholder, typed
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.edits.rewriting.matching import Matcher
-from gdsurgeon.edits.rewriting.rounds import match_of
 from gdsurgeon.errors import EditError, UsageError
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
@@ -233,8 +232,7 @@ def spelt(found: Graph, text: str) -> list[dict[str, str]]:
     matcher = Matcher(topology, rule, ())
     out = []
     for root in matcher.roots():
-        for way in islice(matcher.ways(root), 20):
-            match = match_of(topology, rule, way)
+        for match in islice(matcher.ways(root), 20):
             names = {name: tensor.name for name, tensor in match.tensors.items()}
             out.append({"": topology.name(root), **names, **{label: n.name for label, n in match.nodes.items()}})
     return out

@@ -101,7 +101,7 @@ class Analysis:
             text: the replacement.
             tensors: the tensors of the variables in `text`.
         """
-        replacement = Planner(self.graph, text, "").plan(_terms(text), Match(tensors, {"n": node}, {}), ())
+        replacement = Planner(self.graph, text, "").plan(_terms(text), Match(tensors, {"n": node}, {}))
         replacement.results.append(NewOutput(replacement.nodes[-1], 0))
         anchor = [read.node for read in node.inputs[:1]] if self._is_in_loop(node) else []
         outcomes, names = {node: IN_PLACE}, (node.name,)

@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import in_written_memory
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.arithmetic import RULES, Value, count
+from gdsurgeon.analysis.shapes.arithmetic import Value, count
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.order import levels, places_in, topological_order
 from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.edits.rewriting.matching import Found, NodeFacts
+from gdsurgeon.edits.rewriting.matching import ConstantFacts
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Replacement
 from gdsurgeon.edits.simplifying.passes import served_nodes
 from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
-from gdsurgeon.graph.constants import constant_header, header_of, tensor_value
+from gdsurgeon.graph.constants import constant_header, tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import REF, base_dtype
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW
-from gdsurgeon.patterns.terms import InputOf, Match, Op, Ref, Rule, Term, Variable, walk
+from gdsurgeon.patterns.terms import Match, Op, Ref, Rule, Term, walk
 from gdsurgeon.wire.source import BytesSource
-
-BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 
 
 class Affected(NamedTuple):
     """The nodes that a replacement affects.
 
     Attributes:
-        found: the match.
-        roots: for each result, its node and output.
-        going: the nodes without other consumers, except the roots.
-        kept: the nodes that the replacement reads.
+        match: the match.
+        ends: the nodes of its results.
+        going: its other nodes, except those that the replacement reads.
+        changing: both, the nodes that are replaced or removed.
+        read: the tensors of the graph that the replacement reads.
     """
 
-    found: Found
-    roots: tuple[tuple[int, int], ...]
-    going: tuple[int, ...]
-    kept: frozenset[int]
+    match: Match
+    ends: list[Node]
+    going: list[Node]
+    changing: list[Node]
+    read: list[Output]
+
+    @classmethod
+    def of(cls, match: Match, replacement: Sequence[Term]) -> Affected:
+        """Returns the nodes that the replacement of a match affects. Nodes upstream of a node that it reads stay."""
+        terms = [term for root in replacement for term in walk(root)]
+        labels = {term.label for term in terms if isinstance(term, Ref)}
+        kept = {match.placed.get(below) for op in match.placed if op.label in labels for below in walk(op)
+                if isinstance(below, Op)}  # fmt: skip
+        ends = list(dict.fromkeys(root.node for root in match.roots))
+        going = [node for node in dict.fromkeys(match.placed.values()) if node not in kept and node not in ends]
+        return cls(match, ends, going, [*ends, *going], list(dict.fromkeys(chain(*map(match.bound, terms)))))
 
 
 class RewriteContext:
@@ -51,189 +62,135 @@ class RewriteContext:
 
     Attributes:
         topology: its nodes.
-        ends: the arguments and results of a function, which no pattern matches.
-        named: the nodes whose names are used: outputs, and nodes that signatures and savers name.
+        named: the nodes whose names are used: outputs, the results of a function, and nodes that signatures and savers
+            name.
     """
 
     def __init__(self, graph: Graph, topology: Topology) -> None:
         self.topology = topology
-        self.ends = frozenset(map(topology.id_of, graph.ends))
-        self.named = frozenset(topology.id_of(node) for node in (*output_nodes(graph), *served_nodes(graph)))
+        self.named = {*output_nodes(graph), *served_nodes(graph), *graph.ends}
         self._written = in_written_memory(graph, topology)
-        self._flows = bool(topology.ops() & CONTROL_FLOW)
-        self._flow: ControlFlow | None = control_flow_of(graph) if self._flows else None
-        self._frames = while_frames(topology).of if self._flows else []
-        self._levels: dict[int, int] | None = None
+        flows = bool(topology.ops() & CONTROL_FLOW)
+        self._flow: ControlFlow | None = control_flow_of(graph) if flows else None
+        self._frames = while_frames(topology).of if flows else []
 
-    def affected(self, rule: Rule, found: Found, kept_terms: Iterable[Op]) -> Affected:
-        """Returns the nodes that a replacement affects; the nodes of `kept_terms` stay."""
-        kept = {found.placed[term] for term in kept_terms if term in found.placed}
-        roots = tuple((found.root(term), term.port) for term in rule.pattern)
-        ends = {number for number, _ in roots}
-        members = dict.fromkeys(found.placed.values())
-        going = tuple(number for number in members if number not in ends and number not in kept)
-        return Affected(found, roots, going, frozenset(kept - ends))
-
-    def level(self, number: int) -> int:
-        """Returns the length of the longest path to a node; loops are cut at their back edges."""
-        if self._levels is None:
-            self._levels = {n: depth for depth, level in enumerate(levels(self.topology)) for n in level}
-        return self._levels[number]
+    @cached_property
+    def _levels(self) -> dict[int, int]:
+        """The length of the longest path to each node; loops are cut at their back edges."""
+        return {number: depth for depth, level in enumerate(levels(self.topology)) for number in level}
 
     def place_in_order(self, number: int) -> tuple[int, int]:
         """The sort key for topological order; nodes of equal level are in file order."""
-        return self.level(number), number
+        return self._levels[number], number
 
     # -- reasons against it ------------------------------------------------------------------------------
 
-    def why_not(self, affected: Affected, read: Sequence[int]) -> Remark | None:
-        """Returns the reason why a match cannot be replaced; None if it can.
+    def why_not(self, affected: Affected) -> Remark | None:
+        """Returns the reason why a match cannot be replaced; None if it can."""
+        reasons = [self._used(affected), self._shared(affected)]
+        if self._flow is not None:
+            reasons.append(self._elsewhere(affected, self._flow))
+        return next(chain(*reasons, self._in_circles(affected)), None)
 
-        Args:
-            affected: the affected nodes.
-            read: the codes of the tensors that the replacement reads.
-        """
-        members = affected.found.members()
-        return (
-            self._why_read(affected, members, read)
-            or self._why_elsewhere(affected, members)
-            or self._why_other_branch(affected, read)
-            or self._why_circle(affected, read)
-        )
-
-    def _why_read(self, affected: Affected, members: set[int], read: Sequence[int]) -> Remark | None:
+    def _used(self, affected: Affected) -> Iterator[Remark]:
+        """Yields the nodes that cannot be removed, and the tensors without replacement."""
         top = self.topology
-        changing = members - affected.kept
-        both = next((code >> BITS for code in read if code >> BITS in affected.going), None)
-        if both is not None:
-            text = f"{quoted(top.name(both))} would be removed, but the replacement reads it"
-            return Remark(text, "still-read", node=top.name(both))
-        for number in affected.going:
-            name = top.name(number)
-            if number in self.named:
-                text = f"{quoted(name)} is an output, or its name is used by the model"
-                return Remark(text, "is-output", node=name)
-            outside = next((user for user in top.each_user(number) if user not in changing), None)
-            if outside is not None:
-                text = f"{quoted(name)} is used by {quoted(top.name(outside))}, outside the match"
-                return Remark(text, "outside-uses", node=name, user=top.name(outside))
-            if any(port < 0 for _, port in top.reads(number)):
-                return Remark(f"{quoted(name)} has a control dependency", "has-controls", node=name)
-        ports: dict[int, set[int]] = {}
-        for number, port in affected.roots:
-            ports.setdefault(number, set()).add(port)
-        for number, results in ports.items():
-            for user in top.users(number):
-                for source, port in top.reads(user):
-                    if source == number and port >= 0 and port not in results and user not in changing:
-                        tensor = f"{top.name(number)}:{port}"
-                        text = f"{quoted(tensor)} is used by {quoted(top.name(user))}, but the rule does not return it"
-                        return Remark(text, "no-result", tensor=tensor, user=top.name(user))
-        shared = next((n for n in changing if (top.node(n).output_dtypes or [0])[0] > REF), None)
-        if shared is not None:
-            return Remark(f"{quoted(top.name(shared))} is a reference", "is-reference", node=top.name(shared))
-        ends = (*(number for number, _ in affected.roots), *(code >> BITS for code in read)) if self._written else ()
-        written = next((number for number in ends if number in self._written), None)
-        if written is None:
-            return None
-        name = top.name(written)
-        return Remark(f"an op can change the value of {quoted(name)} in place", "written-in-place", node=name)
+        inside = {*map(top.id_of, affected.changing)}
+        for node in (read.node for read in affected.read if read.node in affected.going):
+            yield Remark(
+                f"{quoted(node.name)} would be removed, but the replacement reads it", "still-read", node=node.name
+            )
+        for node in affected.going:
+            if node in self.named:
+                text = f"{quoted(node.name)} is an output, or its name is used by the model"
+                yield Remark(text, "is-output", node=node.name)
+            for user in (user for user in top.each_user(top.id_of(node)) if user not in inside):
+                text = f"{quoted(node.name)} is used by {quoted(top.name(user))}, outside the match"
+                yield Remark(text, "outside-uses", node=node.name, user=top.name(user))
+            if node.controls:
+                yield Remark(f"{quoted(node.name)} has a control dependency", "has-controls", node=node.name)
+        for node in affected.ends:
+            own = top.id_of(node)
+            results = {root.index for root in affected.match.roots if root.node is node}
+            for user in (user for user in top.each_user(own) if user not in inside):
+                for port in (port for source, port in top.reads(user) if source == own and port >= 0):
+                    if port not in results:
+                        tensor, name = Output(node, port).name, top.name(user)
+                        text = f"{quoted(tensor)} is used by {quoted(name)}, but the rule does not return it"
+                        yield Remark(text, "no-result", tensor=tensor, user=name)
 
-    def _why_elsewhere(self, affected: Affected, members: set[int]) -> Remark | None:
-        if self._flow is None:
-            return None
-        root = affected.roots[0][0]
-        here = (self._frames[root], self._flow.sides[root])
-        for number in members:
-            if (self._frames[number], self._flow.sides[number]) != here:
-                names = [self.topology.name(number), self.topology.name(root)]
-                text = f"{' and '.join(map(quoted, names))} are not in the same loop or branch"
-                return Remark(text, "crosses-branch", nodes=names)
-        return None
+    def _shared(self, affected: Affected) -> Iterator[Remark]:
+        """Yields the nodes whose memory other nodes may change."""
+        for node in affected.changing:
+            if node.op_def is not None and any(arg.is_ref for arg in node.op_def.outputs):
+                yield Remark(f"{quoted(node.name)} is a reference", "is-reference", node=node.name)
+        for node in [*affected.ends, *(read.node for read in affected.read)] if self._written else ():
+            if self.topology.id_of(node) in self._written:
+                text = f"an op can change the value of {quoted(node.name)} in place"
+                yield Remark(text, "written-in-place", node=node.name)
 
-    def _why_other_branch(self, affected: Affected, read: Sequence[int]) -> Remark | None:
-        """The replacement must run in the same frame and branch as the match: that of the tensors that it reads."""
-        flow = self._flow
-        if flow is None:
-            return None
-        for root, _ in affected.roots:
-            waits = [(producer, port) for producer, port in self.topology.reads(root) if port < 0]
-            tensors = [(code >> BITS, code & CONTROL) for code in read] + waits
+    def _elsewhere(self, affected: Affected, flow: ControlFlow) -> Iterator[Remark]:
+        """Yields the nodes of other loops and branches.
+
+        The replacement must run in the same frame and branch as the match: that of the tensors that it reads.
+        """
+        top, root = self.topology, affected.ends[0]
+        here = self._runs_in(root, flow)
+        for node in affected.match.placed.values():
+            if self._runs_in(node, flow) != here:
+                text = f"{quoted(node.name)} and {quoted(root.name)} are not in the same loop or branch"
+                yield Remark(text, "crosses-branch", nodes=[node.name, root.name])
+        for end in affected.ends:
+            waits = [(top.id_of(control), -1) for control in end.controls if control.exists]
+            tensors = [*((top.id_of(read.node), read.index) for read in affected.read), *waits]
             sides = frozenset().union(*(flow.of_tensor(number, port) for number, port in tensors))
-            in_frame = self._frames[root] < 0 or any(self._frames[n] == self._frames[root] for n, _ in tensors)
-            if sides != flow.sides[root] or not in_frame:
-                name = self.topology.name(root)
-                text = f"no remaining input determines when {quoted(name)} runs"
-                return Remark(text, "leaves-branch", node=name)
-        return None
+            frame, own = self._runs_in(end, flow)
+            if sides != own or not (frame < 0 or any(self._frames[number] == frame for number, _ in tensors)):
+                text = f"no remaining input determines when {quoted(end.name)} runs"
+                yield Remark(text, "leaves-branch", node=end.name)
 
-    def _why_circle(self, affected: Affected, read: Sequence[int]) -> Remark | None:
+    def _runs_in(self, node: Node, flow: ControlFlow) -> tuple[int, object]:
+        number = self.topology.id_of(node)
+        return self._frames[number], flow.sides[number]
+
+    def _in_circles(self, affected: Affected) -> Iterator[Remark]:
         """With several results, none may be upstream of a tensor that the replacement reads; each edge leads to a
         higher level.
         """
-        nodes = dict.fromkeys(number for number, _ in affected.roots)
-        if len(nodes) < 2:
-            return None
-        first = min(nodes, key=self.level)
-        for code in read:
-            if self.level(code >> BITS) >= self.level(first):
-                names = [self.topology.name(first), self.topology.name(code >> BITS)]
-                text = f"{' may be needed to compute '.join(map(quoted, names))}, which the replacement reads"
-                return Remark(text, "would-cycle", nodes=names)
-        return None
 
-    def anchor(self, affected: Affected, read: Sequence[int]) -> int | None:
-        """Returns the control input of a new constant, so that it runs in the loop of the match; None outside
-        of loops.
-        """
-        root = affected.roots[0][0]
-        if self._flow is None or self._frames[root] < 0:
-            return None
-        waits = [producer for producer, port in self.topology.reads(root) if port < 0]
-        return next(n for n in (*(code >> BITS for code in read), *waits) if self._frames[n] == self._frames[root])
+        def level(node: Node) -> int:
+            return self._levels[self.topology.id_of(node)]
 
-    def runs_once(self, number: int) -> bool:
+        if len(affected.ends) > 1:
+            first = min(affected.ends, key=level)
+            for node in (read.node for read in affected.read if level(read.node) >= level(first)):
+                text = f"{quoted(first.name)} may be needed to compute {quoted(node.name)}, which the replacement reads"
+                yield Remark(text, "would-cycle", nodes=[first.name, node.name])
+
+    # -- where it runs -----------------------------------------------------------------------------------
+
+    def anchor(self, affected: Affected) -> list[Node]:
+        """Returns the control input of a new constant in the loop of the match; an empty list outside of loops."""
+        if self._flow is None:
+            return []
+        frame, _ = self._runs_in(affected.ends[0], self._flow)
+        waits = (control for control in affected.ends[0].controls if control.exists)
+        nodes = chain((read.node for read in affected.read), waits) if frame >= 0 else ()
+        return [node for node in nodes if self._runs_in(node, self._flow)[0] == frame][:1]
+
+    def runs_once(self, node: Node) -> bool:
         """Returns whether a node is in no loop and no branch."""
-        return self._flow is None or self._flow.runs_once(number)
+        return self._flow is None or self._flow.runs_once(self.topology.id_of(node))
 
-    def is_free(self, number: int) -> bool:
+    def is_free(self, node: Node) -> bool:
         """Returns whether the node of a result can be removed: its name is not used, and it has no control edges."""
-        top = self.topology
-        if number in self.named or any(port < 0 for _, port in top.reads(number)):
+        top, number = self.topology, self.topology.id_of(node)
+        if node in self.named or any(control.exists for control in node.controls):
             return False
-        if any((number, -1) in top.reads(user) for user in top.users(number)):
-            return False
-        return not top.graph.colocated_with(top.node(number))
+        return not any(
+            (number, -1) in top.reads(user) for user in top.each_user(number)
+        ) and not top.graph.colocated_with(node)
 
-
-def kept_terms(rule: Rule, replacement: Sequence[Term]) -> list[Op]:
-    """Returns the terms of the pattern whose nodes the replacement reads, and all terms below them."""
-    labels = {term.label for root in replacement for term in walk(root) if isinstance(term, Ref)}
-    out: list[Op] = []
-    for root in rule.pattern:
-        for term in walk(root):
-            if isinstance(term, Op) and term.label in labels and term.label:
-                out += [below for below in walk(term) if isinstance(below, Op)]
-    return out
-
-
-def codes_read(topology: Topology, found: Found, replacement: Sequence[Term]) -> list[int]:
-    """Returns the codes of the tensors of the graph that a replacement reads."""
-    out: dict[int, None] = {}
-    for root in replacement:
-        for term in walk(root):
-            if isinstance(term, Variable):
-                out[found.tensors[term.name]] = None
-            elif isinstance(term, Ref) and term.label in found.nodes:
-                out[found.nodes[term.label] << BITS | term.port] = None
-            elif isinstance(term, InputOf):
-                codes = [c for c in topology.inputs(found.nodes[term.label]) if c & CONTROL != CONTROL]
-                out |= dict.fromkeys(codes[term.first :] if term.rest else codes[term.first : term.first + 1])
-    return list(out)
-
-
-_ELEMENTWISE = frozenset(op for op, rule in RULES.items() if rule in (RULES["Neg"], RULES["AddV2"]))
-"""Ops whose result has the shape of the input, or the broadcast shape of both inputs."""
 
 Known = tuple[Shape, Value]
 """The shape of a tensor, and the elements of a small integer tensor."""
@@ -246,32 +203,31 @@ class ReplacedShapes:
         facts: of the constants of the graph.
     """
 
-    def __init__(self, facts: NodeFacts) -> None:
+    def __init__(self, facts: ConstantFacts) -> None:
         self._facts, self._topology = facts, facts.topology
         self._inferred: dict[object, tuple[list[Shape], Remark | None]] = {}
 
-    def why_not(self, rule: Rule, found: Found, match: Match, replacement: Replacement) -> Remark | None:
+    def why_not(self, rule: Rule, match: Match, replacement: Replacement) -> Remark | None:
         """Returns the reason why the shape of a replacement is wrong; None if no reason is known.
 
         Unknown shapes are left to the proof, except for rules that require known shapes; see `Rule`.
         """
         why = self._why_unlike(rule, match)
-        if why or self._keep_one_shape(found, replacement):
+        if why:
             return why
         shapes, conflict = self._given(replacement)
         if conflict:
             return conflict
-        pairs = [*zip(match.roots, shapes, strict=True)]
-        for root, new in pairs:
-            old = self._shape(root)
+        pairs = [(root, self._shape(root), new) for root, new in zip(match.roots, shapes, strict=True)]
+        for root, old, new in pairs:
             if _differ(old, new):
                 text = (
                     f"{quoted(root.name)} has the shape {format_shape(old)}, but the replacement has "
                     f"{format_shape(new)}"
                 )
                 return Remark(text, "shape-mismatch", tensor=root.name, expected=old, found=new)
-        is_known = all(new is not None and new == self._shape(root) for root, new in pairs)
-        return self._why_larger(found, match, replacement) if rule.keeps_shapes and not is_known else None
+        is_known = all(new is not None and new == old for _, old, new in pairs)
+        return self._why_larger(match, replacement) if rule.keeps_shapes and not is_known else None
 
     # -- required shapes -------------------------------------------------------------------------------------
 
@@ -289,15 +245,14 @@ class ReplacedShapes:
                 return Remark(text, "size-unknown", tensors=tensors, shapes=[a, b], axes=[axis, its])
         return None
 
-    def _why_larger(self, found: Found, match: Match, replacement: Replacement) -> Remark | None:
+    def _why_larger(self, match: Match, replacement: Replacement) -> Remark | None:
         """Returns a reason if a constant that is not read any more may have enlarged a result by broadcasting."""
-        still = self._codes(replacement)
-        for code in self._read_by(found):
-            number = self._facts.constant_node(code)
+        inside, still = match.placed.values(), _outer(replacement)
+        for read in (read for node in inside for read in node.inputs if read.node not in inside):
+            number = self._facts.constant_node(self._topology.code(read))
             header = None if number is None else constant_header(self._topology.node(number))
-            if header is not None and header.dims != () and code not in still:
-                name, root = self._topology.name(code >> BITS), match.roots[0].name
-                dims = format_shape(header.dims)
+            if header is not None and header.dims != () and read not in still:
+                name, root, dims = read.node.name, match.roots[0].name, format_shape(header.dims)
                 text = f"{quoted(name)} has the shape {dims}: without it {quoted(root)} might have a different shape"
                 return Remark(text, "shape-unknown", tensor=root, constant=name, shape=header.dims)
         return None
@@ -311,34 +266,6 @@ class ReplacedShapes:
 
     def _shape(self, tensor: Output) -> Shape:
         return self._kept.shape(tensor)
-
-    def _keep_one_shape(self, found: Found, replacement: Replacement) -> bool:
-        """Returns whether a match and its replacement both have the shape of the only tensor that both read.
-
-        This is the common case of elementwise ops, for which no shape needs to be inferred.
-        """
-        read, still = (
-            {c for c in codes if not self._is_scalar(c)} for codes in (self._read_by(found), self._codes(replacement))
-        )
-        ops = {self._topology.op(number) for number in found.members()}
-        new = {each.op for each in replacement.nodes if not _is_new_scalar(each)}
-        is_one = len(replacement.results) == len(read) == 1
-        return is_one and still == read and ops <= _ELEMENTWISE and new <= _ELEMENTWISE
-
-    def _read_by(self, found: Found) -> set[int]:
-        """Returns the codes of the tensors that a match reads from outside of it."""
-        inside = found.members()
-        codes = (code for number in inside for code in self._topology.inputs(number) if code & CONTROL != CONTROL)
-        return {code for code in codes if code >> BITS not in inside}
-
-    def _codes(self, replacement: Replacement) -> set[int]:
-        """Returns the codes of the tensors of the graph that a replacement reads or returns."""
-        return {self._topology.id_of(tensor.node) << BITS | tensor.index for tensor in _outer(replacement)}
-
-    def _is_scalar(self, code: int) -> bool:
-        number = self._facts.constant_node(code)
-        header = None if number is None else constant_header(self._topology.node(number))
-        return header is not None and header.dims == ()
 
     def _given(self, replacement: Replacement) -> tuple[list[Shape], Remark | None]:
         """Returns the shapes of a replacement's results, and a conflict in it, or None; computed once for equal
@@ -402,11 +329,6 @@ def _stand_in(graph: Graph, name: str, shape: Shape, value: Value, dtype: int) -
         attrs["value"] = tensor_value(dtype, shape, value)
     data = {key: each.SerializeToString(deterministic=True) for key, each in attrs.items()}
     return graph.add(name, "Const" if is_whole else "Slotholder", attrs=data)
-
-
-def _is_new_scalar(new: New) -> bool:
-    header = header_of(new.attrs.get("value", b"")) if new.op == "Const" else None
-    return header is not None and header.dims == ()
 
 
 def _differ(a: Shape, b: Shape) -> bool:

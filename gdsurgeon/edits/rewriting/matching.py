@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice
 from math import isfinite
+from typing import Any
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT16, STRING
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.patterns.check import bound_by
 from gdsurgeon.patterns.terms import (
     HANDING_ON,
     MOST_EQUAL,
-    Anything,
     AttrTest,
     AttrVariable,
     DTypeName,
+    Match,
     Op,
     Ref,
     Rule,
@@ -40,9 +42,13 @@ MOST_WAYS = 64
 
 Todo = tuple[Term, int, "Todo"] | None
 """Terms that have not matched yet, each with the code of its tensor."""
+Bindings = dict[Op | str, Any]
+"""A partial match: the node of each `Op` and label, the code of each tensor by ``$name``, and the serialized AttrValue
+of each attr variable by ``=name``.
+"""
 
 
-class NodeFacts:
+class ConstantFacts:
     """Facts about the constants of a topology, each computed once."""
 
     def __init__(self, topology: Topology) -> None:
@@ -56,15 +62,10 @@ class NodeFacts:
         """Returns the Const whose value a tensor has, also if other nodes forward it; otherwise None."""
         top, number, known = self.topology, code >> BITS, self._constants
         passed: list[int] = []
-        while number not in known and top.op(number) in HANDING_ON:
+        while number not in known and top.op(number) in HANDING_ON and len(reads := top.data_producers(number)) == 1:
             passed.append(number)
-            reads = top.data_producers(number)
-            if len(reads) != 1:
-                break
             number = reads[0]
-        if number not in known:
-            known[number] = number if top.op(number) == "Const" else None
-        found = known[number]
+        found = known.setdefault(number, number if top.op(number) == "Const" else None)
         known.update(dict.fromkeys(passed, found))
         return found
 
@@ -104,65 +105,34 @@ class NodeFacts:
 
     def is_kind(self, code: int, term: Variable) -> bool:
         """Returns whether a tensor satisfies the conditions of a variable."""
-        if not term.kind:
-            return True
-        header = self.header(code)
+        header = self.header(code) if term.kind else None
         if header is None or header.dims is None or (term.kind == "scalar" and header.elements != 1):
+            return not term.kind
+        if term.dims is not None and len(term.dims) != len(header.dims):
             return False
-        if term.dims is not None and not _has_dims(header.dims, term.dims):
+        if any(want not in (-1, dim) for dim, want in zip(header.dims, term.dims or (), strict=False)):
             return False
         if term.bounds is None:
             return True
         found, (low, high) = self.value(code), term.bounds
         return found is not None and all(not isinstance(v, bytes) and low <= v <= high for v in found.values)
 
-    def attrs_of(self, term: Op, number: int, known: Mapping[str, bytes]) -> dict[str, bytes] | None:
-        """Returns the attr variables that a term binds at a node; None if an attr does not have the required value."""
-        if not term.attrs:
-            return {}
-        node = self.topology.node(number)
-        out: dict[str, bytes] = {}
-        for test in term.attrs:
-            if isinstance(test.value, AttrVariable):
-                data = canonical_attr(node, test.key)
-                if data is None or out.get(test.value.name, known.get(test.value.name, data)) != data:
-                    return None
-                out[test.value.name] = data
-            elif not holds(test, node.setting(test.key)):
-                return None
-        return out
 
-
-def canonical_attr(node: Node, key: str) -> bytes | None:
-    """Returns the serialized AttrValue of an attr in canonical form."""
-    value = node.attr(key)
-    return None if value is None else value.SerializeToString(deterministic=True)
-
-
-def _has_dims(dims: Sequence[int], wanted: Sequence[int]) -> bool:
-    return len(dims) == len(wanted) and all(want in (-1, dim) for dim, want in zip(dims, wanted, strict=True))
-
-
-def _is_near(value: object, wanted: float, near: float) -> bool:
-    if isinstance(value, bytes) or not isinstance(value, bool | int | float):
+def _is_near(value: object, wanted: object, near: float) -> bool:
+    """Returns whether a number or boolean equals `wanted`; a float may differ by the fraction `near`."""
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return value is wanted
+    if not isinstance(value, int | float) or not isinstance(wanted, int | float):
         return False
-    if isinstance(wanted, bool) or isinstance(value, bool):
-        return isinstance(value, bool) and value == wanted
-    return value == wanted if isinstance(value, int) else _is_close(value, wanted, near)
-
-
-def _is_close(value: float, wanted: float, near: float) -> bool:
-    """Returns whether a float equals a number up to rounding; an infinite number equals itself only."""
-    return value == wanted or (isfinite(wanted) and abs(value - wanted) <= near * abs(wanted))
+    is_close = isinstance(value, float) and isfinite(wanted) and abs(value - wanted) <= near * abs(wanted)
+    return is_close or value == wanted
 
 
 def holds(test: AttrTest, have: object) -> bool:
     """Returns whether an attr with the value `have` satisfies `test`."""
     wanted = test.value
-    if have is None:
-        return False
-    if test.relation in ("=", "!="):
-        return _is_equal(have, wanted) == (test.relation == "=")
+    if have is None or test.relation in ("=", "!="):
+        return have is not None and _is_equal(have, wanted) == (test.relation == "=")
     if isinstance(have, bool) or not isinstance(have, int | float) or not isinstance(wanted, int | float):
         return False
     return {"<": have < wanted, "<=": have <= wanted, ">": have > wanted, ">=": have >= wanted}[test.relation]
@@ -170,66 +140,13 @@ def holds(test: AttrTest, have: object) -> bool:
 
 def _is_equal(have: object, wanted: object) -> bool:
     if isinstance(wanted, list):
-        return (
-            isinstance(have, list)
-            and len(have) == len(wanted)
-            and all(_is_equal(a, b) for a, b in zip(have, wanted, strict=True))
-        )
+        return isinstance(have, list) and len(have) == len(wanted) and all(map(_is_equal, have, wanted))
     if isinstance(wanted, DTypeName):
         return have == wanted.number
-    if isinstance(wanted, str):
-        return have == wanted.encode() or have == wanted
-    if isinstance(have, bool) or isinstance(wanted, bool):
-        return have is wanted or (isinstance(wanted, bool) and have == wanted)
-    if isinstance(have, int) and isinstance(wanted, int | float):
-        return have == wanted
-    if isinstance(have, float) and isinstance(wanted, int | float):
-        return _is_close(have, wanted, NEAR)
-    return False
+    return have in (wanted, wanted.encode()) if isinstance(wanted, str) else _is_near(have, wanted, NEAR)
 
 
 # -- matches ---------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Found:
-    """A match, in the numbers of a topology.
-
-    Attributes:
-        tensors: the codes of variables, by name.
-        nodes: the nodes, by label.
-        attrs: the serialized AttrValues of attr variables, by name.
-        placed: the node of each `Op` of the pattern, except missing optional ones.
-    """
-
-    tensors: dict[str, int] = field(default_factory=dict)
-    nodes: dict[str, int] = field(default_factory=dict)
-    attrs: dict[str, bytes] = field(default_factory=dict)
-    placed: dict[Op, int] = field(default_factory=dict)
-
-    def copy(self) -> Found:
-        """Returns an independent copy."""
-        return Found(dict(self.tensors), dict(self.nodes), dict(self.attrs), dict(self.placed))
-
-    def joined(self, other: Found, facts: NodeFacts) -> Found | None:
-        """Returns both matches as one; None if a name is bound to two things."""
-        for name in self.tensors.keys() & other.tensors.keys():
-            if facts.first(self.tensors[name]) != facts.first(other.tensors[name]):
-                return None
-        for mine, its in ((self.nodes, other.nodes), (self.attrs, other.attrs)):
-            if any(mine.get(key, value) != value for key, value in its.items()):
-                return None
-        return Found(
-            other.tensors | self.tensors, self.nodes | other.nodes, self.attrs | other.attrs, self.placed | other.placed
-        )
-
-    def root(self, term: Op | Ref) -> int:
-        """Returns the node of a result."""
-        return self.nodes[term.label] if isinstance(term, Ref) else self.placed[term]
-
-    def members(self) -> set[int]:
-        """Returns the nodes that ops of the pattern matched."""
-        return {*self.placed.values()}
 
 
 class Matcher:
@@ -241,26 +158,23 @@ class Matcher:
         excluded: nodes that cannot be part of a match.
 
     Attributes:
-        facts: of the topology.
+        facts: of the constants.
         tried: the number of comparisons of terms with tensors, and of results with each other.
     """
 
     def __init__(self, topology: Topology, rule: Rule, excluded: Container[int]) -> None:
         self.topology, self.rule, self.excluded = topology, rule, excluded
-        self.facts = NodeFacts(topology)
+        self.facts = ConstantFacts(topology)
         self.tried = 0
-        self._others = [root for root in rule.pattern[1:] if isinstance(root, Op)]
-        self._tables: dict[Op, _Table] = {}
-
-    # -- where to look ---------------------------------------------------------------------------------------
+        self._start, self._limit = 0, 0
+        self._results = [root for root in rule.pattern if isinstance(root, Op)]
+        self._tables: dict[Op, tuple[list[str], dict[tuple[object, ...], deque[Bindings]]]] = {}
 
     def roots(self) -> list[int]:
         """Returns the nodes at which the first result may match, ascending."""
-        first = self.rule.pattern[0]
-        assert isinstance(first, Op)
-        return self.candidates(first)
+        return self._candidates(self._results[0])
 
-    def candidates(self, root: Op) -> list[int]:
+    def _candidates(self, root: Op) -> list[int]:
         """Returns the nodes at which `root` may match: downstream of the nodes of its rarest op."""
         counts = self.topology.table.op_counts
         anchors = [(sum(counts.get(op, 0) for op in term.ops), path) for term, path in _anchors(root)]
@@ -277,164 +191,149 @@ class Matcher:
         op = self.topology.op(number)
         return op in term.ops if term.ops else op not in CONTROL_FLOW and op not in PLACEHOLDERS
 
-    # -- matches ---------------------------------------------------------------------------------------------
-
-    def ways(self, root: int, taken: Container[int] = ()) -> Iterator[Found]:
+    def ways(self, root: int, taken: Container[int] = ()) -> Iterator[Match]:
         """Yields the ways in which the rule matches at `root` without the nodes in `taken`."""
-        first = self.rule.pattern[0]
-        assert isinstance(first, Op)
-        for found in self.ways_of(first, root, taken):
-            yield from self._with_others(found, 0, taken)
+        for bound in self._ways_of(self._results[0], root, taken):
+            for found in self._with_others(bound, 1, taken):
+                if all(isinstance(each, Op) or each.label in found for each in self.rule.pattern):
+                    yield self._match(found)
 
-    def ways_of(self, term: Op, number: int, taken: Container[int]) -> Iterator[Found]:
-        """Yields the ways in which one result matches at a node."""
-        return _Search(self, number, taken).matched((term, number << BITS | term.port, None))
+    def _match(self, bound: Bindings) -> Match:
+        top = self.topology
+        placed = {term: top.node(number) for term, number in bound.items() if isinstance(term, Op)}
+        nodes = {term.label: node for term, node in placed.items() if term.label}
+        names = [(name, item) for name, item in bound.items() if isinstance(name, str)]
+        tensors = {name[1:]: Output(top.node(code >> BITS), code & CONTROL) for name, code in names if name[0] == "$"}
+        attrs = {name[1:]: data for name, data in names if name[0] == "="}
+        roots = [Output(nodes[each.label] if isinstance(each, Ref) else placed[each], each.port)
+                 for each in self.rule.pattern]  # fmt: skip
+        return Match(tensors, nodes, attrs, tuple(roots), placed)
 
-    def _with_others(self, found: Found, index: int, taken: Container[int]) -> Iterator[Found]:
-        """Yields `found` with each way in which the results from `index` on match."""
-        if index == len(self._others):
-            if all(isinstance(root, Op) or root.label in found.nodes for root in self.rule.pattern):
-                yield found
-            return
-        term = self._others[index]
-        if term not in self._tables:
-            self._tables[term] = _Table(self, term, _names_before(self.rule, term))
-        roots = {found.placed[each] for each in self._others[:index]}
-        roots.add(found.root(self.rule.pattern[0]))
-        for other in self._tables[term].fitting(found, taken):
-            self.tried += 1
-            both = found.joined(other, self.facts) if other.placed[term] not in roots else None
-            if both is not None:
-                yield from self._with_others(both, index + 1, taken)
+    # -- one result ------------------------------------------------------------------------------------------
 
+    def _ways_of(self, term: Op, number: int, taken: Container[int], earlier: Iterable[str] = ()) -> Iterator[Bindings]:
+        """Yields the ways in which one result matches at a node. It may read nodes with the labels `earlier`."""
+        self._start, self._limit = number, self.tried + MOST_TRIED
+        yield from self._extended(dict.fromkeys(earlier), (term, number << BITS | term.port, None), taken)
 
-class _Search:
-    """A search at one node; bindings are undone when the search goes back."""
-
-    def __init__(self, matcher: Matcher, start: int, taken: Container[int]) -> None:
-        self.matcher, self.topology, self.facts = matcher, matcher.topology, matcher.facts
-        self.start, self.taken = start, taken
-        self._found = Found()
-        self._tried = 0
-
-    def matched(self, todo: Todo) -> Iterator[Found]:
-        """Yields the ways in which all of `todo` match; inputs of commutative ops in both orders."""
+    def _extended(self, bound: Bindings, todo: Todo, taken: Container[int]) -> Iterator[Bindings]:
+        """Yields `bound` with each way in which all of `todo` match."""
         if todo is None:
-            yield self._found.copy()
+            yield bound
             return
         term, code, rest = todo
-        self.matcher.tried += 1
-        self._tried += 1
-        if self._tried > MOST_TRIED:
-            where = quoted(self.topology.name(self.start))
+        self.tried += 1
+        if self.tried > self._limit:
+            where = quoted(self.topology.name(self._start))
             message = f"{where} can match in too many ways: the search was stopped after {MOST_TRIED:,} steps"
             raise EditError(message, code="too-many-ways")
         if isinstance(term, Op):
-            yield from self._op(term, code, rest)
-        elif isinstance(term, Variable):
-            yield from self._variable(term, code, rest)
-        elif isinstance(term, Anything):
-            yield from self.matched(rest)
+            number = code >> BITS
+            more = self._bound(term, number, bound, taken) if code & CONTROL == term.port else None
+            for reads in self._orders(term, number) if more is not None else ():
+                following = rest
+                for each in reversed([*zip(term.inputs or (), reads, strict=False)]):
+                    following = (*each, following)
+                yield from self._extended(more or {}, following, taken)
+            if term.optional and term.inputs:
+                yield from self._extended(bound, (term.inputs[0], code, rest), taken)
+            return
+        if isinstance(term, Variable):
+            name = f"${term.name}"
+            known = bound.get(name, code)
+            if not self.facts.is_kind(code, term) or (known != code and self._differ(name, known, code)):
+                return
+            bound = {**bound, name: known}
         elif isinstance(term, Value):
-            if self.facts.has_value(code, term):
-                yield from self.matched(rest)
+            if not self.facts.has_value(code, term):
+                return
         elif isinstance(term, Ref):
-            number = self._found.nodes.get(term.label)
-            if number is not None and number << BITS | term.port == code:
-                yield from self.matched(rest)
+            if code & CONTROL != term.port or bound.get(term.label, -1) not in (None, code >> BITS):
+                return
+            bound = {**bound, term.label: code >> BITS}
+        yield from self._extended(bound, rest, taken)
 
-    def _variable(self, term: Variable, code: int, rest: Todo) -> Iterator[Found]:
-        known = self._found.tensors.get(term.name)
-        if not self.facts.is_kind(code, term):
-            return
-        if known is not None:
-            if known == code or self.facts.first(known) == self.facts.first(code):
-                yield from self.matched(rest)
-            return
-        self._found.tensors[term.name] = code
-        yield from self.matched(rest)
-        del self._found.tensors[term.name]
+    def _bound(self, term: Op, number: int, bound: Bindings, taken: Container[int]) -> Bindings | None:
+        """Returns `bound` with a node as the node of `term`; None if the node or an attr does not match."""
+        if number in self.excluded or number in taken or not self._may_be(term, number):
+            return None
+        out: Bindings = {**bound, term: number}
+        if term.label:
+            out[term.label] = number
+        for test in term.attrs:
+            node = self.topology.node(number)
+            if not isinstance(test.value, AttrVariable):
+                if not holds(test, node.setting(test.key)):
+                    return None
+            elif (value := node.attr(test.key)) is None:
+                return None
+            else:
+                data = value.SerializeToString(deterministic=True)
+                if out.setdefault(f"={test.value.name}", data) != data:
+                    return None
+        return out
 
-    def _op(self, term: Op, code: int, rest: Todo) -> Iterator[Found]:
-        number = code >> BITS
-        is_free = number not in self.matcher.excluded and number not in self.taken
-        if code & CONTROL == term.port and is_free and self.matcher._may_be(term, number):
-            bound = self.facts.attrs_of(term, number, self._found.attrs)
-            if bound is not None:
-                new = [name for name in bound if name not in self._found.attrs]
-                self._found.attrs.update(bound)
-                self._found.placed[term] = number
-                if term.label:
-                    self._found.nodes[term.label] = number
-                for following in self._inputs(term, number, rest):
-                    yield from self.matched(following)
-                del self._found.placed[term]
-                self._found.nodes.pop(term.label, None)
-                for name in new:
-                    del self._found.attrs[name]
-        if term.optional and term.inputs:
-            yield from self.matched((term.inputs[0], code, rest))
-
-    def _inputs(self, term: Op, number: int, rest: Todo) -> Iterator[Todo]:
-        """Yields the terms that must match then, for each order of the inputs."""
+    def _orders(self, term: Op, number: int) -> Iterator[Sequence[int]]:
+        """Yields the inputs of a node in each order in which those of `term` may match."""
         if term.inputs is None:
-            yield rest
+            yield ()
             return
         reads = [code for code in self.topology.inputs(number) if code & CONTROL != CONTROL]
         wanted = len(term.inputs)
         if len(reads) < wanted or (len(reads) > wanted and not term.rest) or min(reads, default=0) < 0:
             return
-        yield _pushed(term.inputs, reads, rest)
+        yield reads
         if wanted == len(reads) == 2 and reads[0] != reads[1] and self._is_commutative(number):
-            yield _pushed(term.inputs, reads[::-1], rest)
+            yield reads[::-1]
 
     def _is_commutative(self, number: int) -> bool:
         """Returns whether the order of inputs does not matter; an Add of strings joins them in their order."""
         op = self.topology.op(number)
         return op in COMMUTATIVE and (op != "Add" or self.topology.node(number).plain_attr("T") != STRING)
 
+    # -- further results -------------------------------------------------------------------------------------
 
-def _pushed(terms: Sequence[Term], codes: Sequence[int], rest: Todo) -> Todo:
-    """Returns `terms`, each with its code, before `rest`."""
-    for term, code in reversed([*zip(terms, codes, strict=False)]):
-        rest = (term, code, rest)
-    return rest
+    def _with_others(self, bound: Bindings, index: int, taken: Container[int]) -> Iterator[Bindings]:
+        """Yields `bound` with each way in which the results from `index` on match."""
+        if index == len(self._results):
+            yield bound
+            return
+        term, roots = self._results[index], {bound[each] for each in self._results[:index]}
+        for other in self._fitting(term, bound, taken):
+            self.tried += 1
+            is_same = not any(self._differ(name, bound.get(name, item), item) for name, item in other.items())
+            if is_same and other[term] not in roots:
+                yield from self._with_others({**other, **bound}, index + 1, taken)
 
+    def _differ(self, name: Op | str, one: Any, other: Any) -> bool:
+        """Returns whether a name is bound to two things; equal constants are the same tensor."""
+        is_tensor = isinstance(name, str) and name[0] == "$"
+        return one != other and not (is_tensor and self.facts.first(one) == self.facts.first(other))
 
-class _Table:
-    """All matches of a further result, by the bindings of the names that it shares with earlier results.
+    def _fitting(self, term: Op, bound: Bindings, taken: Container[int]) -> Iterator[Bindings]:
+        """Yields the matches of a further result that have the bindings of the names that earlier results always bind.
 
-    So each pair is found by one lookup, even if very many nodes read the same tensor.
-    """
+        So each pair is found by one lookup, even if very many nodes read the same tensor.
+        """
+        if term not in self._tables:
+            before, mine = (bound_by(terms) for terms in (self.rule.pattern[: self.rule.pattern.index(term)], [term]))
+            refs = {each.label for each in walk(term) if isinstance(each, Ref)} & before.labels
+            names = [*(f"${name}" for name in mine.tensors & before.tensors), *refs]
+            rows: dict[tuple[object, ...], deque[Bindings]] = {}
+            for number in self._candidates(term):
+                for found in islice(self._ways_of(term, number, (), refs), MOST_WAYS):
+                    rows.setdefault(self._key(names, found), deque()).append(found)
+            self._tables[term] = names, rows
+        names, rows = self._tables[term]
+        fitting = rows.get(self._key(names, bound), deque())
+        while fitting and fitting[0][term] in taken:
+            fitting.popleft()  # taken nodes stay taken
+        for each in fitting:
+            if not any(number in taken for op, number in each.items() if isinstance(op, Op)):
+                yield each
 
-    def __init__(self, matcher: Matcher, term: Op, names: frozenset[str]) -> None:
-        self._names, self._term, self._facts = names, term, matcher.facts
-        self._rows: dict[tuple[object, ...], list[Found]] = {}
-        self._starts: dict[tuple[object, ...], int] = {}
-        for number in matcher.candidates(term):
-            for count, found in enumerate(matcher.ways_of(term, number, ())):
-                if count == MOST_WAYS:
-                    break
-                self._rows.setdefault(self._key(found), []).append(found)
-
-    def _key(self, found: Found) -> tuple[object, ...]:
-        tensors, nodes = found.tensors, found.nodes
-        return tuple(
-            nodes.get(name) if name[0] != "$" else self._facts.first(tensors[name[1:]]) if name[1:] in tensors else None
-            for name in sorted(self._names)
-        )
-
-    def fitting(self, found: Found, taken: Container[int]) -> Iterator[Found]:
-        """Yields the matches with the same bindings as `found`, without those that contain nodes in `taken`."""
-        key = self._key(found)
-        rows = self._rows.get(key, [])
-        start = self._starts.get(key, 0)
-        while start < len(rows) and rows[start].placed[self._term] in taken:
-            start += 1  # taken nodes stay taken
-        self._starts[key] = start
-        for at in range(start, len(rows)):
-            if not any(number in taken for number in rows[at].placed.values()):
-                yield rows[at]
+    def _key(self, names: Sequence[str], bound: Bindings) -> tuple[object, ...]:
+        return tuple(self.facts.first(bound[n]) if n[0] == "$" and n in bound else bound.get(n) for n in names)
 
 
 def _anchors(root: Op) -> Iterator[tuple[Op, list[Op]]]:
@@ -446,12 +345,3 @@ def _anchors(root: Op) -> Iterator[tuple[Op, list[Op]]]:
         if term.ops:
             yield term, path
         pending += [[*path, each] for each in term.inputs or () if isinstance(each, Op) and not each.optional]
-
-
-def _names_before(rule: Rule, term: Op) -> frozenset[str]:
-    """Returns the names that each match of `term` and of the results before it binds."""
-    before = rule.pattern[: rule.pattern.index(term)]
-    mine, others = bound_by([term]), bound_by(before)
-    tensors = mine.tensors & others.tensors
-    refs = {each.label for each in walk(term) if isinstance(each, Ref)} & others.labels
-    return frozenset({f"${name}" for name in tensors} | refs)

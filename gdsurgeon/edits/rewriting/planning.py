@@ -30,7 +30,6 @@ from gdsurgeon.patterns.terms import (
     Rule,
     Term,
     Value,
-    Variable,
     walk,
 )
 from gdsurgeon.text import counted, near_miss, nearest, suggestion
@@ -118,17 +117,17 @@ class Planner:
         self._made: dict[str, New] = {}
         self._dtype = 0
 
-    def plan(self, terms: Sequence[Term], match: Match, roots: Sequence[Output]) -> Replacement:
-        """Returns the replacement of a match with the results `roots`; without roots, only the new nodes.
+    def plan(self, terms: Sequence[Term], match: Match) -> Replacement:
+        """Returns the replacement of a match; if the match has no results, only the new nodes.
 
         Raises:
             Unfit: the replacement is not valid for this match.
             UsageError: it is not valid for any match.
         """
         self._match, self._out, self._made = match, Replacement(), {}
-        if not roots and isinstance(terms[0], Op):
+        if not match.roots and isinstance(terms[0], Op):
             self._node(terms[0])
-        for term, root in zip(terms, roots, strict=bool(roots)):
+        for term, root in zip(terms, match.roots, strict=bool(match.roots)):
             self._dtype = base_dtype(root.dtype)
             found = self._constant(term, self._dtype) if isinstance(term, Value) else self._tensor(term)
             if not same_dtype(found.dtype, root.dtype):
@@ -139,24 +138,27 @@ class Planner:
         return self._out
 
     def _tensor(self, term: Term) -> Output | NewOutput:
-        if isinstance(term, Variable):
-            return self._match.tensors[term.name]
-        if isinstance(term, InputOf):
-            (found,) = self._inputs_of(term)
+        if isinstance(term, Ref) and term.label in self._made:
+            return self._output(self._made[term.label], term)
+        if not isinstance(term, Op):
+            (found,) = self._read(term)
             return found
-        if isinstance(term, Ref):
-            if term.label in self._made:
-                return self._output(self._made[term.label], term)
-            node = self._match.nodes[term.label]
-            if term.port >= (node.output_count or term.port + 1):
-                what = f"{quoted(term.label)} ({printable(node.op)}) has no such output"
-                raise self._wrong(term, "no-such-output", what, op=node.op)
-            return Output(node, term.port)
-        assert isinstance(term, Op)
         new = self._node(term)
         if term.label:
             self._made[term.label] = new
         return self._output(new, term)
+
+    def _read(self, term: Term) -> Sequence[Output]:
+        """Returns the tensors of the graph that `term` stands for."""
+        found = self._match.bound(term)
+        if isinstance(term, Ref) and found[0].index >= (found[0].node.output_count or found[0].index + 1):
+            what = f"{quoted(term.label)} ({printable(found[0].node.op)}) has no such output"
+            raise self._wrong(term, "no-such-output", what, op=found[0].node.op)
+        if isinstance(term, InputOf) and not (found or term.rest):
+            op = self._match.nodes[term.label].op
+            what = f"{quoted(term.label)} ({printable(op)}) has no input {term.first}"
+            raise self._wrong(term, "no-such-input", what, op=op)
+        return found
 
     def _output(self, new: New, term: Op | Ref) -> NewOutput:
         if term.port >= len(new.dtypes):
@@ -182,19 +184,10 @@ class Planner:
         self._out.nodes.append(new)
         return new
 
-    def _inputs_of(self, term: InputOf) -> list[Output]:
-        """Returns the inputs of a matched node that `term` stands for."""
-        node = self._match.nodes[term.label]
-        found = list(node.inputs[term.first :] if term.rest else node.inputs[term.first : term.first + 1])
-        if not found and not term.rest:
-            what = f"{quoted(term.label)} ({printable(node.op)}) has no input {term.first}"
-            raise self._wrong(term, "no-such-input", what, op=node.op)
-        return found
-
     def _inputs(self, term: Op, definition: OpDef, attrs: Mapping[str, bytes]) -> list[Output | NewOutput]:
         terms: list[Term | Output] = []
         for given in term.inputs or ():
-            terms += self._inputs_of(given) if isinstance(given, InputOf) else (given,)
+            terms += self._read(given) if isinstance(given, InputOf) else (given,)
         slots = _slots(definition, len(terms))
         has_lists = len([arg for arg in definition.inputs if arg.number_attr or arg.list_attr]) > 1
         if slots is None and has_lists and not any(isinstance(each, Value) and not each.is_text for each in terms):
@@ -207,13 +200,11 @@ class Planner:
             for at, each in enumerate(terms)
             if not isinstance(each, Value)
         }
+        known = {
+            slots[at].type_attr: base_dtype(tensor.dtype) for at, tensor in found.items() if slots and tensor.dtype
+        }
         for at, each in enumerate(terms):
             if isinstance(each, Value):
-                known = (
-                    {}
-                    if each.is_text
-                    else {slots[other].type_attr: base_dtype(t.dtype) for other, t in found.items() if t.dtype}
-                )
                 dtype = STRING if each.is_text else self._dtype_of(slots[at], definition, attrs, known)
                 found[at] = self._constant(each, dtype)
         return [found[at] for at in range(len(terms))]

@@ -8,20 +8,12 @@ from itertools import islice
 from math import inf
 
 from gdsurgeon.analysis.queries.effects import only_computes
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import LARGEST_FED, Site
 from gdsurgeon.edits.replacing import drop_colocations
-from gdsurgeon.edits.rewriting.conditions import (
-    BITS,
-    CONTROL,
-    Affected,
-    ReplacedShapes,
-    RewriteContext,
-    codes_read,
-    kept_terms,
-)
-from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Found, Matcher
+from gdsurgeon.edits.rewriting.conditions import Affected, ReplacedShapes, RewriteContext
+from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Planner, Replacement, Unfit
 from gdsurgeon.errors import EditError, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -171,18 +163,11 @@ class RewriteLog:
 
     def become(self, node: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes]) -> None:
         """Changes the op, the inputs and the attrs of a node; attrs that begin with an underscore are kept."""
-        graph = self.graph
-        for key in node.attr_keys:
-            if key not in attrs and (not key.startswith("_") or key in STALE):
-                graph.set_attr(node, key, None)
-        for key, data in attrs.items():
-            if node.attr_bytes(key) != data:
-                graph.set_attr(node, key, data)
-        if node.op != op:
-            graph.set_op(node, op)
-        for user in graph.users(node) if graph.is_body else ():
-            graph.touch(user)  # its input names the output argument of the op
-        graph.set_inputs(node, inputs)
+        lost = dict.fromkeys(key for key in node.attr_keys if key in STALE or (key not in attrs and key[0] != "_"))
+        changed = {key: data for key, data in attrs.items() if node.attr_bytes(key) != data}
+        self.graph.replace_op(node, op, inputs, lost | changed)
+        for user in self.graph.users(node) if self.graph.is_body else ():
+            self.graph.touch(user)  # its input names the output argument of the op
         self.made.add(node)
         if node not in self._added:
             self._changed[node] = None
@@ -310,44 +295,28 @@ class _Look:
         self.graph, self.rule, self.made, self.strict = graph, rule, made, strict
         self.topology = topology_of(graph)
         self.context = RewriteContext(graph, self.topology)
-        self.matcher = Matcher(self.topology, rule, self.context.ends)
+        self.matcher = Matcher(self.topology, rule, frozenset(map(self.topology.id_of, graph.ends)))
         self.planner = Planner(graph, rule.text, rule.place)
         self.shapes = ReplacedShapes(self.matcher.facts)
 
     def round(self, most: int | None) -> Round:
-        out = Round(named={self.topology.node(number) for number in self.context.named | self.context.ends})
-        roots = self.matcher.roots()
-        found: list[tuple[int, PlannedRewrite | Remark]] = []
-        taken: set[int] = set()
-        if len(self.rule.pattern) == 1 and most is None:
+        roots, found = self.matcher.roots(), list[tuple[int, PlannedRewrite | Remark]]()
+        if is_single := len(self.rule.pattern) == 1 and most is None:
             found = [(root, outcome) for root in roots if (outcome := self._at(root, ())) is not None]
-            if not self._overlap(found):
-                roots = []
-        if roots:
-            found = list(self._in_order(roots, taken, most))
-        for root, outcome in sorted(found, key=lambda each: each[0]):
-            if isinstance(outcome, PlannedRewrite):
-                out.planned.append(outcome)
-            else:
-                out.left.append(SkippedMatch(self.rule.name, self.topology.node(root), outcome))
-        out.tried = self.matcher.tried
-        return out
+        members = [node for _, each in found if isinstance(each, PlannedRewrite) for node in each.members]
+        if not is_single or len(members) > len({*members}):
+            found = sorted(self._in_order(roots, most), key=lambda each: each[0])
+        return Round(
+            [each for _, each in found if isinstance(each, PlannedRewrite)],
+            [SkippedMatch(self.rule.name, self.topology.node(root), each)
+             for root, each in found if isinstance(each, Remark)],
+            self.context.named,
+            self.matcher.tried,
+        )  # fmt: skip
 
-    def _overlap(self, found: Sequence[tuple[int, PlannedRewrite | Remark]]) -> bool:
-        """Returns whether two of the replaced matches share a node."""
-        seen: set[Node] = set()
-        for _, outcome in found:
-            if isinstance(outcome, PlannedRewrite):
-                if not seen.isdisjoint(outcome.members):
-                    return True
-                seen |= outcome.members
-        return False
-
-    def _in_order(
-        self, roots: Sequence[int], taken: set[int], most: int | None
-    ) -> Iterator[tuple[int, PlannedRewrite | Remark]]:
+    def _in_order(self, roots: Sequence[int], most: int | None) -> Iterator[tuple[int, PlannedRewrite | Remark]]:
         """Yields the outcome at each root in topological order; no match contains a node of an earlier one."""
-        count = 0
+        count, taken = 0, set[int]()
         for root in sorted(roots, key=self.context.place_in_order):
             if count == most:
                 return
@@ -357,7 +326,7 @@ class _Look:
                 outcome = None if is_done else Remark("it shares nodes with a match that is replaced", "overlaps")
             if isinstance(outcome, PlannedRewrite):
                 count += 1
-                taken.update(self.topology.id_of(node) for node in outcome.members)
+                taken.update(map(self.topology.id_of, outcome.members))
             if outcome:
                 yield root, outcome
 
@@ -366,88 +335,61 @@ class _Look:
         match.
         """
         why: Remark | None = None
-        for found in islice(self.matcher.ways(root, taken), MOST_WAYS):
-            outcome = self._planned(found)
-            if isinstance(outcome, PlannedRewrite):
-                return outcome
-            why = why or outcome
+        for match in islice(self.matcher.ways(root, taken), MOST_WAYS):
+            try:
+                return self._planned(match)
+            except Unfit as error:
+                why = why or error.why
+            except (EditError, UsageError) as error:
+                if self.strict:
+                    raise
+                why = why or Remark(error.message, error.code, **error.facts)
         return why
 
     # -- one match -------------------------------------------------------------------------------------------
 
-    def _planned(self, found: Found) -> PlannedRewrite | Remark:
-        try:
-            return self._checked(found)
-        except Unfit as error:
-            return error.why
-        except (EditError, UsageError) as error:
-            if self.strict:
-                raise
-            return Remark(error.message, error.code, **error.facts)
-
-    def _checked(self, found: Found) -> PlannedRewrite | Remark:
-        """Returns the replacement of a match, or why it is skipped. Raises Unfit with the reason."""
-        match = match_of(self.topology, self.rule, found)
+    def _planned(self, match: Match) -> PlannedRewrite:
+        """Returns the replacement of a match. Raises Unfit with the reason why the match is skipped."""
         terms, planner, text = self.rule.replacement, self.planner, None
         if terms is None:
             text = self.rule.make(match) if self.rule.make is not None else None
             if text is None:
-                return Remark("the rule declines it", "rule-leaves")
+                raise Unfit(Remark("the rule declines it", "rule-leaves"))
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
-        affected = self.context.affected(self.rule, found, kept_terms(self.rule, terms))
-        read = codes_read(self.topology, found, terms)
-        why = self.context.why_not(affected, read)
-        if why:
-            return why
-        roots = tuple(Output(self.topology.node(number), port) for number, port in affected.roots)
-        replacement = planner.plan(terms, match, roots)
-        outcomes = dict(self._outcomes(roots, replacement))
-        members = {self.topology.node(number) for number in found.members()}
+        affected = Affected.of(match, terms)
+        _refuse(self.context.why_not(affected))
+        replacement = planner.plan(terms, match)
+        outcomes, members = dict(self._outcomes(match.roots, replacement)), {*match.placed.values()}
+        inside = affected.changing
+        if all(node in self.made for node in members) and len(affected.changing) <= len(replacement.nodes):
+            raise Unfit(OWN)
         ops = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
-        anchor = self.context.anchor(affected, read)
-        going = [self.topology.node(number) for number in affected.going]
-        if all(node in self.made for node in members) and len(going) + len(outcomes) <= len(replacement.nodes):
-            return OWN
-        why = self.shapes.why_not(self.rule, found, match, replacement) or _lost_setting(ops, match, replacement)
-        if why:
-            return why
+        _refuse(self.shapes.why_not(self.rule, match, replacement) or _lost_setting(ops, match, replacement))
         return PlannedRewrite(
-            rule=self.rule.name,
-            roots=roots,
-            outcomes=outcomes,
-            going=going,
-            reads=self._reads(affected),
-            anchor=[] if anchor is None else [self.topology.node(anchor)],
-            replacement=replacement,
-            bindings=told_bindings(match),
-            members=members,
-            is_hidden=not self.context.runs_once(affected.roots[0][0]),
-            beyond=self._beyond(found),
-            placed=tuple(self.topology.name(found.placed[op]) if op in found.placed else "" for op in ops),
-            tensors={name: tensor.name for name, tensor in match.tensors.items()},
-            text=text or "",
+            self.rule.name,
+            match.roots,
+            outcomes,
+            self.context.anchor(affected),
+            replacement,
+            tuple(match.placed[op].name if op in match.placed else "" for op in ops),
+            text or "",
+            members,
+            affected.going,
+            list(dict.fromkeys(read for node in inside for read in node.inputs if read.node not in inside)),
+            told_bindings(match),
+            not self.context.runs_once(affected.ends[0]),
+            self._beyond(match),
+            {name: tensor.name for name, tensor in match.tensors.items()},
         )
 
-    def _beyond(self, found: Found) -> float | None:
+    def _beyond(self, match: Match) -> float | None:
         """Returns a bound by which a match clips if the numbers of the proof do not reach it."""
-        for number in found.members():
-            for code in self.topology.inputs(number) if self.topology.op(number) in CLIPS else ():
-                held = self.matcher.facts.value(code) if code & CONTROL != CONTROL else None
-                for value in held.values if held is not None and len(held.values) <= MOST_EQUAL else ():
-                    if isinstance(value, float) and LARGEST_FED <= abs(value) < inf:
-                        return value
+        for read in (read for node in match.placed.values() if node.op in CLIPS for read in node.inputs):
+            held = self.matcher.facts.value(self.topology.code(read))
+            for value in held.values if held is not None and len(held.values) <= MOST_EQUAL else ():
+                if isinstance(value, float) and LARGEST_FED <= abs(value) < inf:
+                    return value
         return None
-
-    def _reads(self, affected: Affected) -> list[Output]:
-        """Returns the tensors that the replaced nodes read from outside of the match."""
-        inside = affected.found.members() - affected.kept
-        codes = dict.fromkeys(
-            code
-            for number in inside
-            for code in self.topology.inputs(number)
-            if code & CONTROL != CONTROL and code >> BITS not in inside
-        )
-        return [_output(self.topology, code) for code in codes]
 
     def _outcomes(self, roots: Sequence[Output], replacement: Replacement) -> Iterator[tuple[Node, str]]:
         """Yields what happens to the nodes of the results. Raises Unfit if a name would be lost."""
@@ -460,10 +402,10 @@ class _Look:
             is_same = all(isinstance(result, NewOutput) and result.index == port for port, result in given)
             if is_same and len(new) == 1 and owners.isdisjoint(new):
                 owners |= new
-                if self._is_already(node, replacement):
+                if _is_already(node, replacement):
                     raise Unfit(ALREADY)
                 yield node, IN_PLACE
-            elif self.context.is_free(self.topology.id_of(node)):
+            elif self.context.is_free(node):
                 yield node, GONE
             elif len(given) == 1 and given[0][0] == 0:
                 if node.op == "Identity" and list(node.inputs) == [given[0][1]]:
@@ -474,14 +416,19 @@ class _Look:
                 text = f"{quoted(node.name)} is an output and would lose its name"
                 raise Unfit(Remark(text, "name-lost", node=node.name))
 
-    @staticmethod
-    def _is_already(node: Node, replacement: Replacement) -> bool:
-        """Returns whether a node equals its replacement."""
-        if len(replacement.nodes) != 1 or replacement.nodes[0].op != node.op:
-            return False
-        new = replacement.nodes[0]
-        attrs = {key: node.attr_bytes(key) for key in node.attr_keys if not key.startswith("_")}
-        return list(node.inputs) == new.inputs and attrs == new.attrs
+
+def _refuse(why: Remark | None) -> None:
+    if why:
+        raise Unfit(why)
+
+
+def _is_already(node: Node, replacement: Replacement) -> bool:
+    """Returns whether a node equals its replacement."""
+    if len(replacement.nodes) != 1 or replacement.nodes[0].op != node.op:
+        return False
+    new = replacement.nodes[0]
+    attrs = {key: node.attr_bytes(key) for key in node.attr_keys if not key.startswith("_")}
+    return list(node.inputs) == new.inputs and attrs == new.attrs
 
 
 def _lost_setting(ops: Sequence[Op], match: Match, replacement: Replacement) -> Remark | None:
@@ -500,18 +447,6 @@ def _lost_setting(ops: Sequence[Op], match: Match, replacement: Replacement) -> 
                 text += " {=n} copies the attrs of node n"
                 return Remark(text, "loses-attr", node=root.node.name, op=new.op, attr=attr.name)
     return None
-
-
-def match_of(topology: Topology, rule: Rule, found: Found) -> Match:
-    """Returns a match in nodes and tensors."""
-    tensors = {name: _output(topology, code) for name, code in found.tensors.items()}
-    nodes = {label: topology.node(number) for label, number in found.nodes.items()}
-    roots = [Output(topology.node(found.root(term)), term.port) for term in rule.pattern]
-    return Match(tensors, nodes, found.attrs, tuple(roots))
-
-
-def _output(topology: Topology, code: int) -> Output:
-    return Output(topology.node(code >> BITS), code & CONTROL)
 
 
 def told_bindings(match: Match) -> dict[str, str]:
