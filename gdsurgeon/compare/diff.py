@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -181,102 +181,72 @@ def compare_functions(out: Difference, ignore: Collection[str] = ()) -> dict[str
 
     Functions are matched by their names, then by matched calls, then by their content.
     """
-    libraries = _Libraries(out.a, out.b)
-    if not libraries.before and not libraries.after:
+    before, after = ({function.signature.name: function for function in graph.functions} for graph in (out.a, out.b))
+    if not before and not after:
         return {}
-    assert out.matching is not None
-    libraries.follow(out.matching)
-    libraries.pair_by_content()
-    called = libraries.called
-    for pair, body in libraries.bodies.items():
+    called: dict[str, str] = {}
+    taken: set[str] = set()
+    bodies: dict[Pair, Difference] = {}
+
+    def follow(candidates: Iterable[Pair]) -> None:
+        """Pairs functions, and the functions that matched nodes of their bodies call, if both are free."""
+        pending = deque(candidates)
+        while pending:
+            one, other = pending.popleft()
+            if one in before and other in after and one not in called and other not in taken:
+                called[one] = other
+                taken.add(other)
+                if before[one] != after[other]:
+                    bodies[one, other] = body = _compared_bodies(out, one, other)
+                    pending += _called_by_partners(body.matching)
+
+    follow([*zip(before, before, strict=True), *_called_by_partners(out.matching)])
+    follow(
+        _with_unique_content(
+            [f for n, f in before.items() if n not in called], [f for n, f in after.items() if n not in taken]
+        )
+    )
+    for pair, body in bodies.items():
         if body.matching is not None:
             describe(body, called, ignore)
         if not body.is_empty:
             out.functions[pair] = body
     out.functions_renamed = [pair for pair in called.items() if pair[0] != pair[1]] if NAMES not in ignore else []
-    out.functions_removed = [name for name in libraries.before if name not in called]
-    taken = set(called.values())
-    out.functions_added = [name for name in libraries.after if name not in taken]
+    out.functions_removed = [name for name in before if name not in called]
+    out.functions_added = [name for name in after if name not in taken]
     return called
 
 
-class _Libraries:
-    """Two libraries, while partners are sought.
-
-    Attributes:
-        before, after: the functions of both, by name.
-        called: which became which.
-        bodies: the bodies of partners that are not the same bytes.
-    """
-
-    def __init__(self, a: Graph, b: Graph) -> None:
-        self._a, self._b = a, b
-        self.before = {function.signature.name: function for function in a.functions}
-        self.after = {function.signature.name: function for function in b.functions}
-        self.called: dict[str, str] = {}
-        self.bodies: dict[Pair, Difference] = {}
-        self._taken: set[str] = set()
-        self._pending: deque[Pair] = deque()
-        for name in self.before:
-            if name in self.after:
-                self._pair(name, name)
-
-    def _pair(self, one: str, other: str) -> None:
-        if one in self.before and other in self.after and one not in self.called and other not in self._taken:
-            self.called[one] = other
-            self._taken.add(other)
-            self._pending.append((one, other))
-
-    def follow(self, matching: Matching) -> None:
-        """Pairs the functions that partners call, recursively."""
-        self._calls(matching)
-        self._compare_pairs()
-
-    def _compare_pairs(self) -> None:
-        while self._pending:
-            pair = self._pending.popleft()
-            one, other = self.before[pair[0]], self.after[pair[1]]
-            if one == other:
-                continue
-            body = self.bodies[pair] = self._compared(pair)
-            if body.matching is not None:
-                self._calls(body.matching)
-
-    def _compared(self, pair: Pair) -> Difference:
-        try:
-            one, other = Body(self._a, pair[0], lenient=True).graph, Body(self._b, pair[1], lenient=True).graph
-        except EditError:
-            return Difference(self._a, self._b, is_opaque=True)
-        out = Difference(one, other)
-        out.matching = match(one, other)
-        return out
-
-    def _calls(self, matching: Matching) -> None:
-        for i, j in matching.pairs():
-            one, other = matching.a.forms[i], matching.b.forms[j]
-            self._pair(one.op, other.op)
-            for key, names in one.functions.items():
-                for name, its_name in zip(names, other.functions.get(key, ()), strict=False):
-                    self._pair(name, its_name)
-
-    def pair_by_content(self) -> None:
-        """Pairs functions without callers, or without callers that have partners, if their content is unique."""
-        groups: dict[object, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-        for place, (functions, taken) in enumerate(((self.before, self.called), (self.after, self._taken))):
-            for name, function in functions.items():
-                if name not in taken:
-                    groups[tuple(_content(function))][place].append(name)
-        for ones, others in groups.values():
-            if len(ones) == len(others) == 1:
-                self._pair(ones[0], others[0])
-        self._compare_pairs()
+def _compared_bodies(out: Difference, one: str, other: str) -> Difference:
+    """Returns the difference of two functions, with matched nodes if both can be read as graphs."""
+    try:
+        a, b = Body(out.a, one, lenient=True).graph, Body(out.b, other, lenient=True).graph
+    except EditError:
+        return Difference(out.a, out.b, is_opaque=True)
+    return Difference(a, b, match(a, b))
 
 
-def _content(function: FunctionDef) -> Iterator[tuple[str, ...]]:
-    """Yields the content of a function without names."""
-    yield tuple(str(arg.type) for arg in function.signature.input_arg)
-    yield tuple(str(arg.type) for arg in function.signature.output_arg)
-    yield tuple(sorted(node.op for node in function.node_def))
+def _called_by_partners(matching: Matching | None) -> Iterator[Pair]:
+    """Yields the functions that matched nodes call at the same place."""
+    if matching is None:
+        return
+    for i, j in matching.pairs():
+        one, other = matching.a.forms[i], matching.b.forms[j]
+        yield one.op, other.op
+        for key, names in one.functions.items():
+            yield from zip(names, other.functions.get(key, ()), strict=False)
+
+
+def _with_unique_content(*sides: Iterable[FunctionDef]) -> Iterator[Pair]:
+    """Yields the functions with equal types and ops that no other function of its side has."""
+    groups: dict[object, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for place, functions in enumerate(sides):
+        for function in functions:
+            signature = function.signature
+            types = [[arg.type for arg in args] for args in (signature.input_arg, signature.output_arg)]
+            content = str((types, sorted(node.op for node in function.node_def)))
+            groups[content][place].append(signature.name)
+    return ((ones[0], others[0]) for ones, others in groups.values() if len(ones) == len(others) == 1)
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------

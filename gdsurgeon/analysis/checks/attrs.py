@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import accumulate, takewhile
+from operator import mul
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import is_device
@@ -23,7 +25,7 @@ from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.node_record import Header
-from gdsurgeon.wire.protos import AttrValue, TensorShapeProto, decode_error
+from gdsurgeon.wire.protos import AttrValue, decode_error
 
 MOST_TENSORS = (1 << 31) - 1
 
@@ -171,27 +173,20 @@ class _Check:
         """Checks the attr whose AttrValue is in the bytes `start` to `end` of `buf`."""
         try:
             header = _tensor_header(buf, start, end)
-        except WireError:
-            self._fault(Remark(f"attr {quoted(key)} is corrupt", "corrupt", attr=key))
+            value = AttrValue() if header is not None else AttrValue.FromString(buf[start:end])
+            if value.HasField("tensor"):  # next to other fields
+                data = value.tensor.SerializeToString()
+                header = read_tensor_header(data, 0, len(data))
+        except (WireError, decode_error()):
+            what = "too deeply nested" if is_too_deeply_nested(buf[start:end]) else "corrupt"
+            self._fault(Remark(f"attr {quoted(key)} is {what}", "corrupt", attr=key))
             return
         if header is not None:
             self._add_tensor(key, header)
-            return
-        data = buf[start:end]
-        try:
-            value = AttrValue.FromString(data)
-        except decode_error():
-            what = "too deeply nested" if is_too_deeply_nested(data) else "corrupt"
-            self._fault(Remark(f"attr {quoted(key)} is {what}", "corrupt", attr=key))
-            return
-        self._add_value(key, value)
+        else:
+            self._add_value(key, value, value.WhichOneof("value"))
 
-    def _add_value(self, key: str, value: AttrValue) -> None:
-        which = value.WhichOneof("value")
-        if which == "tensor":
-            data = value.tensor.SerializeToString()
-            self._add_tensor(key, read_tensor_header(data, 0, len(data)))
-            return
+    def _add_value(self, key: str, value: AttrValue, which: str | None) -> None:
         self._values[key] = value
         if which in ("func", "list"):
             self._functions.extend(func.name for func in functions_in(value))
@@ -200,15 +195,15 @@ class _Check:
         wanted = self._wanted(key)
         faults: Iterable[Remark] = ()
         if wanted is None:
-            if self._definition is None and which in _CHECKED:  # attrs unknown to an op are not read
-                faults = _impossible(key, value, which)
+            if self._definition is None:  # attrs unknown to an op are not read
+                faults = _wrong_values(key, value, which)
         elif which == "placeholder":
             self._open.add(key)
             if not self._in_function:
                 text = f"attr {quoted(key)} refers to an attr of a function, but the node is not in a function"
                 faults = [Remark(text, "no-such-function", attr=key)]
         elif kinds_in(value) != (wanted.kind,) or which in _CHECKED or wanted.is_limited:
-            faults = list(_misfits(self._op, wanted, value, which)) or _limits(wanted, value, which)
+            faults = _misfits(self._op, wanted, value, which)
         for fault in faults:
             self._fault(fault)
 
@@ -222,24 +217,17 @@ class _Check:
     def findings(self, keys: Collection[str]) -> AttrFindings:
         """Returns the findings; `keys` are the present attrs, including unreadable ones."""
         definition = self._definition
-        if definition is None:
-            return self._told()
-        self.require(definition, keys)
-        if self._op == "Const":
-            self._compare_dtypes()
-        takes, gives = self._tensors_of(definition.inputs), self._tensors_of(definition.outputs)
-        if not self._in_function:
-            self._compare_shapes(_count(gives))
-        return self._told()._replace(takes=takes, gives=gives, removed_in=definition.removed_in)
-
-    def _told(self) -> AttrFindings:
-        return AttrFindings(
-            faults=tuple(self.faults),
-            warnings=tuple(self._warnings),
-            colocated=tuple(self._colocated),
-            functions=tuple(self._functions),
-            is_defined=self._definition is not None,
-        )
+        takes = gives = None
+        if definition is not None:
+            self.require(definition, keys)
+            if self._op == "Const":
+                self._compare_dtypes()
+            takes, gives = self._tensors_of(definition.inputs), self._tensors_of(definition.outputs)
+            if not self._in_function:
+                self._compare_shapes(_count(gives))
+        removed_in = definition.removed_in if definition is not None else 0
+        findings = tuple(self.faults), tuple(self._warnings), tuple(self._colocated), tuple(self._functions)
+        return AttrFindings(takes, gives, *findings, removed_in, definition is not None)
 
     def _fault(self, fault: Remark) -> None:
         self._faulty.add(str(fault.facts["attr"]))
@@ -308,7 +296,7 @@ _CHECKED = ("type", "shape", "list")
 
 
 def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """Yields a finding if a value, of kind `which`, does not have the required kind, or is not valid."""
+    """Yields the findings about a value, of kind `which`, that does not have the required kind, or is not allowed."""
     kinds = kinds_in(value)
     # Old files have no value if the list is empty.
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
@@ -317,15 +305,7 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> I
         text = f"attr {quoted(wanted.name)} is {what}, but {op} requires {wanted.kind}"
         yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.kind, found=list(kinds))
         return
-    yield from _impossible(wanted.name, value, which)
-    for dtype in _dtypes_in(value, which):
-        if dtype > dtypes.REF and dtypes.is_dtype(dtype):
-            text = f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, but an attr cannot be a reference"
-            yield Remark(text, "bad-value", attr=wanted.name, dtype=dtypes.dtype_name(dtype))
-
-
-def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """Yields the findings about a value of the right kind that the op does not allow."""
+    yield from _wrong_values(wanted.name, value, which, wanted)
     if wanted.minimum is not None:
         length = sum(len(items) for _, items in value.list.ListFields())
         number = value.i if wanted.kind == "int" else length
@@ -333,12 +313,6 @@ def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Re
             has = str(number) if wanted.kind == "int" else f"a list of {number}"
             text = f"attr {quoted(wanted.name)} is {has}, but at least {wanted.minimum} is required"
             yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.minimum, found=number)
-    for dtype in _dtypes_in(value, which) if wanted.allowed else ():
-        if dtype not in wanted.allowed:
-            found = dtypes.dtype_name(dtype)
-            allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
-            text = f"attr {quoted(wanted.name)} is {found}, but must be one of {allowed}"
-            yield Remark(text, "bad-value", attr=wanted.name, found=found)
     for item in ([value.s] if which == "s" else value.list.s) if wanted.texts else ():
         found = item.decode("utf-8", "surrogateescape")
         if found not in wanted.texts:
@@ -346,41 +320,34 @@ def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Re
             yield Remark(text, "bad-value", attr=wanted.name, found=found)
 
 
-def _dtypes_in(value: AttrValue, which: str | None) -> Iterable[int]:
-    return [value.type] if which == "type" else value.list.type if which == "list" else ()
-
-
-def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """Yields findings about DataTypes that do not exist, and invalid shapes."""
-    for dtype in _dtypes_in(value, which):
+def _wrong_values(key: str, value: AttrValue, which: str | None, wanted: AttrDef | None = None) -> Iterator[Remark]:
+    """Yields findings about DataTypes and shapes that do not exist or, if the attr is `wanted`, are not allowed."""
+    for dtype in [value.type] if which == "type" else value.list.type if which == "list" else ():
+        name = dtypes.dtype_name(dtype)
         if not dtypes.is_dtype(dtype):
             text = f"attr {quoted(key)} is DataType {dtype}, which does not exist"
             yield Remark(text, "bad-value", attr=key, found=dtype)
+        elif wanted is not None and dtype > dtypes.REF:
+            text = f"attr {quoted(key)} is {name}, but an attr cannot be a reference"
+            yield Remark(text, "bad-value", attr=key, dtype=name)
+        elif wanted is not None and wanted.allowed and dtype not in wanted.allowed:
+            allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
+            yield Remark(
+                f"attr {quoted(key)} is {name}, but must be one of {allowed}", "bad-value", attr=key, found=name
+            )
     for shape in [value.shape] if which == "shape" else value.list.shape if which == "list" else ():
-        if fault := _wrong_shape(shape):
-            yield Remark(f"attr {quoted(key)} is a shape {fault}", "bad-value", attr=key)
+        if fault := _wrong_dims([dim.size for dim in shape.dim], -1):
+            yield Remark(f"attr {quoted(key)} is a shape with {fault}", "bad-value", attr=key)
 
 
-def _wrong_shape(shape: TensorShapeProto) -> str:
-    """Returns the fault of a shape, or ''."""
-    dims = [dim.size for dim in shape.dim]
+def _wrong_dims(dims: Sequence[int], least: int) -> str:
+    """Returns the fault of the dims of a shape, which must be at least `least`, or ''."""
     if len(dims) > dtypes.MOST_DIMS:
-        return f"of {len(dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"
-    if min(dims, default=0) < -1:
-        return f"with the dimension {min(dims)}"
-    return "of more than 2^63 elements" if _has_too_many_elements(dims) else ""
-
-
-def _has_too_many_elements(dims: Iterable[int]) -> bool:
-    """Returns whether the product of the dims overflows; dims after an unknown one are not counted."""
-    elements = 1
-    for size in dims:
-        elements *= size
-        if elements >= MOST_ELEMENTS:
-            return True
-        if elements < 0:
-            return False
-    return False
+        return f"{len(dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"
+    if min(dims, default=0) < least:
+        return f"the dimension {min(dims)}"
+    known = takewhile(lambda dim: dim >= 0, dims)  # TensorFlow does not count the dims after an unknown one
+    return "more than 2^63 elements" if max(accumulate(known, mul), default=0) >= MOST_ELEMENTS else ""
 
 
 def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
@@ -389,12 +356,8 @@ def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
         return "bad-value", f"DataType {header.dtype}, which does not exist"
     if header.dims is None:
         return "bad-value", "an unknown rank"
-    if len(header.dims) > dtypes.MOST_DIMS:
-        return "bad-value", f"{len(header.dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"
-    if min(header.dims, default=0) < 0:
-        return "bad-value", f"the dimension {min(header.dims)}"
-    if _has_too_many_elements(header.dims):
-        return "bad-value", "a shape of more than 2^63 elements"
+    if fault := _wrong_dims(header.dims, 0):
+        return "bad-value", fault
     elements = header.elements
     size = dtypes.element_size(header.dtype)
     if header.content_bytes and size and header.content_bytes != elements * size:

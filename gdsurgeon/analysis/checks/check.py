@@ -8,7 +8,7 @@ from functools import cache
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
 from gdsurgeon.analysis.checks.nodes import NO_OUTPUT, Findings, Look, NodeChecks
-from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, producers_first, spelt_cycle
+from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Remark, printable, quoted
@@ -20,7 +20,6 @@ from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Batch, Run, batches, input_kind
 from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
-from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, graph_def_version, op_def, table_version
 from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN
@@ -78,8 +77,8 @@ def check_file(graph: Graph) -> Findings:
             name = table.names[row]
             text = f"node {quoted(name)} calls the function {quoted(function)}, which the library does not have"
             findings.fault(text, "no-such-function", node=name, name=function)
-    if not findings.fault_count:
-        _check_cycles(graph, findings)
+    if not findings.fault_count and (cycle := _cycle_of(graph)) is not None:
+        findings.fault(f"its nodes form a cycle outside a while loop: {cycle[0]}", "cycle", nodes=cycle[1])
     return findings
 
 
@@ -241,14 +240,11 @@ def _check_colocations(table: Table, findings: Findings) -> None:
                 findings.warn(text, "no-such-node", node=table.names[row], name=name)
 
 
-def _check_cycles(graph: Graph, findings: Findings) -> None:
+def _cycle_of(graph: Graph) -> tuple[str, list[str]] | None:
+    """Returns the text and the first nodes of a cycle outside v1 while loops in an unedited graph; None without one."""
     topology = topology_of(graph)
-    if not has_forward_edges(topology):
-        return
-    cycle = find_cycle(topology)
-    if cycle:
-        text = f"its nodes form a cycle outside a while loop: {spelt_cycle(topology, cycle)}"
-        findings.fault(text, "cycle", nodes=[topology.name(number) for number in cycle[:MOST_NODES]])
+    cycle = find_cycle(topology) if has_forward_edges(topology) else []
+    return (spelt_cycle(topology, cycle), [topology.name(number) for number in cycle[:MOST_NODES]]) if cycle else None
 
 
 Inputs = tuple[str, ...] | None
@@ -399,24 +395,11 @@ class _Body:
                 text = f"control_ret {quoted(key)} of {self._where} refers to {quoted(target)}, which does not exist"
                 facts = {"function": self._name, "output": key, "node": target}
                 yield Remark(f"{text} in the function", "no-such-node", **facts)
-        if self._has_cycle():
-            text = f"the nodes of {self._where} form a cycle outside a while loop"
+        graph = Graph(self.table.source)
+        graph.store.table = self.table
+        if (cycle := _cycle_of(graph)) is not None:
+            text = f"the nodes of {self._where} form a cycle outside a while loop: {cycle[0]}"
             yield Remark(text, "cycle", function=self._name)
-
-    def _has_cycle(self) -> bool:
-        table, count = self.table, len(self.table.names)
-
-        def is_loop(producer: int, consumer: int) -> bool:
-            return table.op(producer) in NEXT_ITERATION and table.op(consumer) in MERGE
-
-        def producers(row: int) -> Iterable[int]:
-            rows = [code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0]
-            return (producer for producer in rows if not is_loop(producer, row)) if may_loop else rows
-
-        may_loop = not NEXT_ITERATION.isdisjoint(table.op_names)
-        if all(is_loop(producer, consumer) for producer, consumer in table.forward_edges()):
-            return False
-        return len(producers_first(range(count), count, producers)) < count
 
 
 def _outputs(definition: OpDef | None, header: Header, form: bytes) -> dict[str, range] | None:
