@@ -14,7 +14,7 @@ from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, Copied
-from gdsurgeon.graph.names import parse_input, plain_tensor
+from gdsurgeon.graph.names import parse_input, plain_tensor, renaming
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import DEBUG_INFO, LARGE, LIBRARY, VERSIONS, Record
 from gdsurgeon.ops.dtypes import dtype_name
@@ -154,7 +154,7 @@ def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple
 def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
     """Returns the differences of nodes, which have their names before; new nodes have their names after."""
     out = Facts()
-    spelling = Spelling(_names_now(renamed))
+    spelling = Spelling(renaming(renamed))
     taken = frozenset(renamed.values())
     for name in names:
         # A different node may have the node's old name now; that node is not its counterpart.
@@ -180,19 +180,6 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
             out.altered[new.name] = altered
     out.added += [name for name in renamed if name not in taken and name in after]  # a name that is left, and used anew
     return out
-
-
-def _names_now(renamed: Renamed) -> Callable[[str], str]:
-    """Returns a function from the name of a node, tensor or control input before to its name after."""
-    if not renamed:
-        return str
-
-    def spelt(text: str) -> str:
-        control = "^" if text[:1] == "^" else ""
-        name, colon, index = text[len(control) :].partition(":")
-        return f"{control}{renamed.get(name, name)}{colon}{index}"
-
-    return spelt
 
 
 def inputs_alone(old: Record, new: Record, spelt: Callable[[str], str]) -> tuple[str, list[str], list[str]] | None:

@@ -142,7 +142,7 @@ class Intent(Data):
     def alter(self, node: str, values: Mapping[str, Value | AttrValue]) -> None:
         """Declares that a node is changed, with the values of its fields; see `Altered`."""
         self.changed.append(node)
-        self.altered += [Altered(node, what, _plain(value)) for what, value in values.items()]
+        self._declare(node, values)
 
     def add(
         self,
@@ -153,10 +153,22 @@ class Intent(Data):
         device: str = "",
         attrs: Mapping[str, bytes | AttrValue | None] | None = None,
     ) -> None:
-        """Declares a node that is added, with all its fields; see `made`."""
+        """Declares a node that is added, with all its fields.
+
+        Attrs with the value None are declared as present, with any value; without `attrs`, no attr is declared.
+        """
         self.added.append(node)
-        plain = None if attrs is None else {k: v if v is None else _serialised(v) for k, v in attrs.items()}
-        self.altered += made(node, op, inputs, controls, device, plain)
+        waits = controls if isinstance(controls, frozenset) else tuple(controls)
+        self._declare(node, {"op": op, "inputs": tuple(inputs), "device": device, "controls": waits, "colocated": ()})
+        if attrs is not None:
+            stated = {f"attr {key}": value for key, value in attrs.items() if value is not None}
+            self._declare(node, {"attrs": tuple(sorted(attrs)), **stated})
+
+    def _declare(self, node: str, values: Mapping[str, Value | AttrValue]) -> None:
+        for what, value in values.items():
+            is_plain = value is None or isinstance(value, (str, bytes, tuple, frozenset))
+            plain = value if is_plain else value.SerializeToString(deterministic=True)  # type: ignore[union-attr]
+            self.altered.append(Altered(node, what, plain))  # type: ignore[arg-type]
 
     def rewire(self, slots: Iterable[tuple[str, int]], old: str, new: str) -> None:
         """Declares that input slots read the tensor `new` instead of `old`."""
@@ -230,32 +242,3 @@ def _functions_twice(first: FunctionChanges, later: FunctionChanges) -> Function
         removed=[*first.removed, *(name for name in later.removed if name not in first.added)],
         changed=[*dict.fromkeys([*(n for n in first.changed if n not in later.removed), *later.changed])],
     )
-
-
-def _plain(value: Value | AttrValue) -> Value:
-    return value if value is None or isinstance(value, (str, bytes, tuple, frozenset)) else _serialised(value)
-
-
-def _serialised(value: bytes | AttrValue) -> bytes:
-    return value if isinstance(value, bytes) else value.SerializeToString(deterministic=True)
-
-
-def made(
-    node: str,
-    op: str,
-    inputs: Sequence[str] = (),
-    controls: Sequence[str] | frozenset[str] = (),
-    device: str = "",
-    attrs: Mapping[str, bytes | None] | None = None,
-) -> list[Altered]:
-    """Returns the declarations of all properties of a new node.
-
-    Attrs with the value None are declared as present, with any value; without `attrs`, no attr is declared.
-    """
-    what: dict[str, Value] = {"op": op, "inputs": tuple(inputs), "device": device}
-    what["controls"] = controls if isinstance(controls, frozenset) else tuple(controls)
-    what["colocated"] = ()
-    if attrs is not None:
-        what["attrs"] = tuple(sorted(attrs))
-        what |= {f"attr {key}": value for key, value in attrs.items() if value is not None}
-    return [Altered(node, key, value) for key, value in what.items()]

@@ -19,7 +19,7 @@ from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.records import Batch, Record, batches
+from gdsurgeon.graph.records import forms_of
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
 from gdsurgeon.ops.kinds import ASIDE, VARIABLE_READS, is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
@@ -188,15 +188,13 @@ def forms_in(graph: Graph) -> list[Form]:
     known: dict[bytes, Form] = {}
     out: list[Form] = []
     try:
-        for item in batches(graph.source, forms=True):
-            if isinstance(item, Batch):
-                for data in item.forms:
-                    if data not in known:
-                        known[data] = _form(read_header(data, 0, len(data)), data)
-                found = [known[data] for data in item.forms]
-                out += [found[place] for place in item.form_of]
-            elif isinstance(item, Record):
-                out.append(_form(item.header(), item.buffer()))
+        for form in forms_of(graph.source):
+            if isinstance(form, bytes):
+                if form not in known:
+                    known[form] = _form(read_header(form, 0, len(form)), form)
+                out.append(known[form])
+            else:
+                out.append(_form(form.header(), form.buffer()))
     except WireError as error:
         raise InputError(f"{printable(graph.source_name)} is corrupt: {error.reason}") from None
     return out

@@ -18,6 +18,7 @@ from gdsurgeon.container.surroundings import (
     surroundings,
 )
 from gdsurgeon.errors import Json, printable
+from gdsurgeon.graph.names import renaming
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.text import shortened
 
@@ -78,42 +79,31 @@ def respelt(found: Surroundings, nodes: Spell, functions: Callable[[str], str] =
     Removed names are left out of lists, and so are records with such names. A place that requires a removed name is
     left out.
     """
-    spell = _Spelling(nodes, functions)
-    out: Surroundings = {}
-    for place, value in found.items():
-        now = spell.value(value)
-        if now is not _GONE:
-            out[place] = now  # type: ignore[assignment]
-    return out
 
-
-class _Spelling(NamedTuple):
-    nodes: Spell
-    functions: Callable[[str], str]
-
-    def value(self, value: Value) -> object:
+    def spelt(value: Value) -> object:
         """Returns `value` with the present names, or `_GONE`."""
         if isinstance(value, (Node, Tensor)):
-            name = self.nodes(value)
+            name = nodes(value)
             return _GONE if name is None else type(value)(name)
         if isinstance(value, Function):
-            return Function(self.functions(value))
+            return Function(functions(value))
         if isinstance(value, tuple):
-            items = [now for item in value if (now := self.value(item)) is not _GONE]
+            items = [now for item in value if (now := spelt(item)) is not _GONE]
             is_map = all(isinstance(item, dict) and [*item] == ["key", "value"] for item in items)
             return tuple(sorted(items, key=lambda item: str(item["key"])) if is_map else items)  # type: ignore[index]
-        if isinstance(value, dict):
-            return self._record(value)
-        return value
+        return record(value) if isinstance(value, dict) else value
 
-    def _record(self, record: dict[str, Value]) -> object:
-        out = {key: self.value(value) for key, value in record.items()}
+    def record(before: dict[str, Value]) -> object:
+        out = {key: spelt(value) for key, value in before.items()}
         has_lost = _GONE in out.values()
-        if isinstance(captures := record.get("captures"), tuple):
+        if isinstance(captures := before.get("captures"), tuple):
             has_lost |= len(captures) != len(out["captures"])  # type: ignore[arg-type]
-        if record.get("message") == "QueueRunnerDef" and record.get("enqueue_op_name"):
+        if before.get("message") == "QueueRunnerDef" and before.get("enqueue_op_name"):
             has_lost |= not out["enqueue_op_name"]  # nothing fills the queue any more
-        return _GONE if has_lost else {key: value for key, value in out.items() if value != () or record[key] == ()}
+        return _GONE if has_lost else {key: value for key, value in out.items() if value != () or before[key] == ()}
+
+    values = ((place, spelt(value)) for place, value in found.items())
+    return {place: value for place, value in values if value is not _GONE}  # type: ignore[misc]
 
 
 # -- words -----------------------------------------------------------------------------------------------------
@@ -174,15 +164,10 @@ def compare_surroundings(
     a, b = (surroundings(model.meta, model.folder) for model in (one, other))
     functions = {f.signature.name for f in one.graph.functions} & {f.signature.name for f in other.graph.functions}
 
-    def nodes(text: str) -> str:
-        control = "^" if text[:1] == "^" else ""
-        node, colon, index = text[len(control) :].partition(":")
-        return f"{control}{names.get(node, node)}{colon}{index}"
-
     def library(name: str) -> str:
         return name if name in functions else ""
 
-    before, after = _comparable(respelt(a, nodes, library)), _comparable(respelt(b, str, library))
+    before, after = _comparable(respelt(a, renaming(names), library)), _comparable(respelt(b, str, library))
     there = [{place[1] for place in side if place[0] == "signature"} for side in (before, after)]
     has_objects = [any(place[0] == "object" for place in side) for side in (before, after)]
     left_out = {("signature", key) for key in there[0] | there[1] if keys and key not in keys}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
@@ -93,6 +93,17 @@ def parse_tensor(text: str) -> InputRef:
 def node_of(tensor: str) -> str:
     """Returns the node in a tensor name. Raises EditError as `parse_tensor` does."""
     return parse_tensor(tensor).node
+
+
+def renaming(names: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns a function from a node, a tensor or ``^node`` to the same with the new name of the node in `names`."""
+
+    def renamed(text: str) -> str:
+        control = "^" if text[:1] == "^" else ""
+        node, colon, index = text[len(control) :].partition(":")
+        return f"{control}{names.get(node, node)}{colon}{index}"
+
+    return renamed if names else str
 
 
 def scope_prefix(scope: str) -> str:

@@ -129,6 +129,15 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
             yield item
 
 
+def forms_of(source: Source) -> Iterator[bytes | Record]:
+    """Yields the form of each node, see `Batch`, and irregular nodes as records. Raises InputError as `batches`."""
+    for item in batches(source, forms=True):
+        if isinstance(item, Batch):
+            yield from map(item.forms.__getitem__, item.form_of)
+        elif isinstance(item, Record):
+            yield item
+
+
 def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
     """Returns the bounds of the records of `run` that contain one of `needles`, in file order."""
     rows: set[int] = set()

@@ -19,7 +19,7 @@ from gdsurgeon.graph.attrs import types_value
 from gdsurgeon.graph.constants import constant, tensor_value
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered, parse_tensor
+from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered, parse_tensor, renaming
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key
 from gdsurgeon.ops.dtypes import STRING
@@ -348,12 +348,7 @@ class _Clone:
 
     def _clone(self, value: Held) -> Held:
         """Returns `value` with the names of clones."""
-        return self._scoped(respelt({(): value}, self._renamed)[()])
-
-    def _renamed(self, text: str) -> str:
-        control = "^" if text[:1] == "^" else ""
-        node, colon, port = text.removeprefix("^").partition(":")
-        return f"{control}{self.names.get(node, node)}{colon}{port}"
+        return self._scoped(respelt({(): value}, renaming(self.names))[()])
 
     def _scoped(self, value: Held) -> Held:
         """Returns `value` with the names of contexts and of sliced variables in the new scope."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
-from gdsurgeon.compare.intent import Altered, Intent, made
+from gdsurgeon.compare.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.node import Node, Output
@@ -89,8 +89,7 @@ class Fold:
         attrs = {key: was.attr_bytes(key) for key in keys} | {key: conv.attr_bytes(key) for key in _WHERE}
         op = was.op
         if self._sum:
-            intent.added.append(conv.name)
-            intent.altered += made(conv.name, op, inputs, device=old.device)
+            intent.add(conv.name, op, inputs, device=old.device)
             intent.altered += [Altered(conv.name, f"attr {key}", value) for key, value in attrs.items()]
             intent.altered.append(Altered(conv.name, "colocated", tuple(other.name for other in was.colocated)))
             is_second = was.text_attr("data_format").startswith("NC")
@@ -99,9 +98,8 @@ class Fold:
             inputs = [conv.name, *(node.name for node in self._sum)]
         for node in (conv.inputs[1].node, *self._sum):
             if node.name not in self._before:
-                intent.added.append(node.name)
                 dtype = {"dtype": was.attr_bytes("T"), "value": None}
-                intent.altered += made(node.name, "Const", device=old.device, attrs=dtype)
+                intent.add(node.name, "Const", device=old.device, attrs=dtype)
         kept = {key: old.attr_bytes(key) for key in old.attr_keys if key[:1] == "_" and key not in _STALE}
         expected = {**dict.fromkeys((*old.attr_keys, *new.attr_keys)), **kept, **attrs}
         values = {f"attr {key}": value for key, value in expected.items() if key != COLOCATION_ATTR}

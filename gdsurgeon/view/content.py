@@ -19,7 +19,7 @@ from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.records import Batch, Record, batches
+from gdsurgeon.graph.records import forms_of
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT64, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
@@ -127,17 +127,12 @@ def _forms(graph: Graph) -> list[int]:
     An empty list if the file is corrupt.
     """
     numbers: dict[bytes, int] = {}
-    out: list[int] = []
     try:
-        for item in batches(graph.source, forms=True):
-            if isinstance(item, Batch):
-                found = [numbers.setdefault(form, len(numbers)) for form in item.forms]
-                out += map(found.__getitem__, item.form_of)
-            elif isinstance(item, Record):
-                out.append(-1)
+        return [
+            numbers.setdefault(form, len(numbers)) if isinstance(form, bytes) else -1 for form in forms_of(graph.source)
+        ]
     except InputError:
         return []
-    return out
 
 
 class _Reader:

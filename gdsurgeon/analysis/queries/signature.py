@@ -13,7 +13,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.records import Batch, Record, batches
+from gdsurgeon.graph.records import forms_of
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH, VARIABLES
@@ -113,13 +113,10 @@ def _alike(topology: Topology, numbers: Sequence[int]) -> dict[int, int]:
     out = dict(zip(numbers, numbers, strict=True))
     if len(numbers) > MOST_READ:
         touched = {topology.id_of(node) for node in topology.graph.touched()}
-        row = 0
-        for item in batches(topology.graph.source, forms=True):
-            first: dict[int, int] = {}
-            for form in item.form_of if isinstance(item, Batch) else [0] * isinstance(item, Record):
-                if row in out and row not in touched:
-                    out[row] = first.setdefault(form, row)
-                row += 1
+        first: dict[object, int] = {}
+        for row, form in enumerate(forms_of(topology.graph.source)):
+            if row in out and row not in touched:
+                out[row] = first.setdefault(form if isinstance(form, bytes) else row, row)
     return out
 
 
