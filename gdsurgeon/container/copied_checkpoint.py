@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
 from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
-from gdsurgeon.container.checkpoint.edit import BundleOutput, Edited, check_identical, counts_taken, relinked, rewritten
+from gdsurgeon.container.checkpoint.edit import BundleOutput, check_identical, counts_taken, relinked, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
 from gdsurgeon.container.checkpoint.table import pieces_of
@@ -18,8 +18,7 @@ from gdsurgeon.errors import EditError, Line, OutputError, UsageError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.folder import Lock
-from gdsurgeon.wire.output import Earlier, Output
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.output import Output
 
 SUFFIX = ".meta"
 
@@ -40,7 +39,7 @@ class CopiedCheckpoint(Closing):
         self._bundle: BundleOutput | None = None
         with ExitStack() as stack:
             self.checkpoint = stack.enter_context(open_checkpoint(graph.serving.checkpoint))
-            self.edited = Edited(_with_copies(self.checkpoint, graph), {})
+            self.edited = _with_copies(self.checkpoint, graph)
             self._open = stack.pop_all()
 
     def close(self) -> None:
@@ -70,12 +69,13 @@ class CopiedCheckpoint(Closing):
                 **dict(zip(paths, files.shards, strict=True)),
             }
             return output
-        self._bundle = BundleOutput(_prefix(output, self, in_place), *files, replacing=in_place)
+        prefix = _prefix(output, self, in_place)
+        self._bundle = bundle = BundleOutput(prefix, *files, replacing=in_place, model=output)
         if in_place:
             assert isinstance(self.checkpoint, Bundle)
-            self._open.enter_context(Lock(self._bundle.index.name, lambda: None))
-            self._bundle.index.replaces = self.checkpoint.state
-        return WithCheckpoint(output, self._bundle, in_place=in_place)
+            self._open.enter_context(Lock(bundle.index.name, lambda: None))
+            bundle.index.replaces = self.checkpoint.state
+        return bundle
 
     def check(self, folder: str) -> None:
         """Compares the staged checkpoint, of a SavedModel in `folder`, with the expected tensors.
@@ -137,61 +137,6 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
                 raise EditError(message, code="name-taken", file=checkpoint.prefix, key=new)
             tensors[new] = tensors[old]
     return tensors
-
-
-class WithCheckpoint(Output):
-    """The output of a MetaGraph and its checkpoint: the checkpoint appears first, or neither appears.
-
-    Args:
-        file: the output of the MetaGraph.
-        bundle: the output of the checkpoint.
-        in_place: whether the checkpoint replaces the original.
-    """
-
-    def __init__(self, file: Output, bundle: BundleOutput, *, in_place: bool) -> None:
-        self.name = file.name
-        self._file, self._bundle = file, bundle
-        self.replaces = file.replaces
-        self.replaced = (bundle.index.name,) if in_place else ()
-
-    @property
-    def has_appeared(self) -> bool:
-        """Whether the MetaGraph has its name already."""
-        return self._file.has_appeared
-
-    def close(self) -> None:
-        """Removes staged files."""
-        self._bundle.close()
-        self._file.close()
-
-    def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes both under temporary names; returns the path of the MetaGraph.
-
-        Raises:
-            OutputError: they cannot be written; nothing is left.
-        """
-        self._bundle.stage()
-        return self._file.stage(chunks)
-
-    def publish(self) -> None:
-        """Renames both files to their final names. Raises OutputError if that fails; earlier files are unchanged."""
-        with Earlier(self._bundle.index.name, self._file) as earlier:
-            earlier.keep()
-            try:
-                self._bundle.publish()
-                self._file.publish()
-            except BaseException:
-                if not self.has_appeared:
-                    self._bundle.withdraw_shards()
-                raise
-
-    def stream(self, chunks: Iterable[Chunk]) -> None:
-        """Raises OutputError: a MetaGraph with its checkpoint cannot be streamed."""
-        raise OutputError(
-            f"{printable(self.name)} cannot be written: a checkpoint is not a stream",
-            code="not-replaceable",
-            facts={"file": self.name},
-        )
 
 
 def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:

@@ -16,7 +16,6 @@ from gdsurgeon.container.checkpoint.edit import (
     BundleOutput,
     Compared,
     Edited,
-    Value,
     as_it_is,
     check_identical,
     counts_taken,
@@ -25,7 +24,7 @@ from gdsurgeon.container.checkpoint.edit import (
     rewritten,
 )
 from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
-from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, new_tensor
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
 from gdsurgeon.errors import (
     EditError,
@@ -155,7 +154,7 @@ def operate_checkpoint(
                 with suppress(OSError):  # it is a second name of a shard in use
                     os.unlink(shard_path(checkpoint.prefix, number, count))
     renamed, dropped, values, idle = wanted
-    followed = OBJECT_GRAPH in edited.values and OBJECT_GRAPH not in values
+    followed = OBJECT_GRAPH in edited and edited[OBJECT_GRAPH].is_new and OBJECT_GRAPH not in values
     return CheckpointOutcome(
         out, len(files.shards), written, renamed, dropped, sorted(renamed.get(key, key) for key in values), followed,
         compared, idle, _warnings(request, checkpoint, renamed, dropped), time.monotonic() - started,
@@ -196,7 +195,7 @@ class _Wanted(NamedTuple):
 
     renamed: dict[str, str]
     dropped: list[str]
-    values: dict[str, Value]
+    values: dict[str, StoredTensor]
     idle: str
 
 
@@ -258,7 +257,7 @@ def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[s
     return sorted(dropped), unmatched
 
 
-def _value(checkpoint: Checkpoint, key: str, path: str) -> Value:
+def _value(checkpoint: Checkpoint, key: str, path: str) -> StoredTensor:
     """Returns the value in the .npy file `path` for the tensor `key`."""
     if key not in checkpoint:
         raise EditError(checkpoint.no_such_key(key).message)
@@ -266,7 +265,7 @@ def _value(checkpoint: Checkpoint, key: str, path: str) -> Value:
     what = f"the value {printable(path)} for {quoted(key)}"
     found = of_array(what, tensor.dtype, array_file(what, path))
     data = found.data if isinstance(found.data, list) else bytes(found.data)
-    return Value(DTYPES[found.dtype], found.shape, data)
+    return new_tensor(DTYPES[found.dtype], found.shape, data)
 
 
 def _files(request: CheckpointRequest, checkpoint: Checkpoint, edited: Edited, wanted: _Wanted) -> Files:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from gdsurgeon.container.checkpoint.bundle import Entries, Item, header_of, index_path, shard_path
-from gdsurgeon.container.checkpoint.edit import Value
+from gdsurgeon.container.checkpoint.bundle import Entries, Item, header_of, index_path, items_of, shard_path
 from gdsurgeon.container.checkpoint.slices import Slice, extents, spell
-from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.stored import Checkpoint, new_tensor
 from gdsurgeon.container.checkpoint.table import TABLE_END, Table, checksum
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, DType
 from gdsurgeon.wire.fields import encode_varint
@@ -234,7 +233,7 @@ def files_of(tensors: Sequence[Drawn], prefix: str) -> dict[str, bytes]:
     entries = Entries()
     for tensor in tensors:
         for part, shard in tensor.parts:
-            item = Value(tensor.dtype, tensor.shape, tensor.data).item(tensor.key)
+            (item,) = items_of(tensor.key, new_tensor(tensor.dtype, tensor.shape, tensor.data))
             if part is not None:
                 data = tensor.array()[tensor.slots(part)]
                 item = Item(tensor.key, tensor.dtype, data.shape, (data.tobytes(),), None, part, tensor.shape)

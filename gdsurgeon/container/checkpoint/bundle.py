@@ -334,6 +334,12 @@ class Entries:
         return build_table(sorted({HEADER_KEY: header, **self._records, **wholes}.items()))
 
 
+def items_of(key: str, tensor: StoredTensor) -> Iterator[Item]:
+    """Yields the parts of `tensor`, to be stored under `key`."""
+    for part in tensor.parts:
+        yield Item(key, tensor.dtype, part.shape, (part.span,), part.crc, part.slice, tensor.shape)
+
+
 def build_bundle(items: Iterable[Item]) -> Files:
     """Returns a TensorBundle of one shard with `items`, in that order.
 

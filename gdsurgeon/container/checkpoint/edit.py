@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.bundle import (
     Bundle,
     Entries,
     Files,
-    Item,
     Shard,
     build_bundle,
     encode_key,
     index_path,
+    items_of,
     shard_path,
 )
 from gdsurgeon.container.checkpoint.slices import slice_key
-from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, encode_strings
+from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, new_tensor
 from gdsurgeon.container.checkpoint.table import pieces_of
 from gdsurgeon.errors import EditError, InputError, OutputError, ValidationError, printable, quoted, unwritable
-from gdsurgeon.ops.dtypes import STRING, DType
+from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.text import is_utf8, named
-from gdsurgeon.values import Closing
-from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.output import Earlier, Output, OutputFile
 from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph, decode_error
 from gdsurgeon.wire.source import Source, open_source
-from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
+from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """The key of the object graph in the checkpoints of `tf.train.Checkpoint`: a string with a TrackableObjectGraph.
@@ -41,39 +40,12 @@ _ATTRIBUTE = "/.ATTRIBUTES/"
 """The separator in a key between the path of an object and the name of its attribute."""
 _SHARD = re.compile(r"\.data-\d{5}-of-(\d{5})")
 
-
-class Value(NamedTuple):
-    """The new value of a tensor: its elements row by row, little-endian, or strings."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-    data: bytes | list[bytes]
-
-    def item(self, key: str) -> Item:
-        """Returns the value as an item to be stored under `key`."""
-        data, crc = encode_strings(self.data) if isinstance(self.data, list) else (self.data, None)
-        return Item(key, self.dtype, self.shape, (data,), crc)
-
-
-class Edited(NamedTuple):
-    """The intended result of editing a checkpoint.
-
-    Attributes:
-        kept: unchanged tensors, by their new keys.
-        values: new values, by key.
-    """
-
-    kept: dict[str, StoredTensor]
-    values: dict[str, Value]
-
-    @property
-    def keys(self) -> list[str]:
-        """All keys, sorted."""
-        return sorted((*self.kept, *self.values))
+Edited = Mapping[str, StoredTensor]
+"""The tensors of an edited checkpoint, by their new keys; some have new values, see `new_tensor`."""
 
 
 def edit(
-    checkpoint: Checkpoint, renamed: Mapping[str, str], dropped: Collection[str], values: Mapping[str, Value]
+    checkpoint: Checkpoint, renamed: Mapping[str, str], dropped: Collection[str], values: Mapping[str, StoredTensor]
 ) -> Edited:
     """Renames and drops tensors of a checkpoint, and sets values, all at once; the object graph is updated.
 
@@ -97,27 +69,23 @@ def edit(
         data = checkpoint.tensor(OBJECT_GRAPH).strings()[0]
         changed = _object_graph_after(data, renamed, frozenset(dropped))
         if changed != data:
-            fresh[OBJECT_GRAPH] = Value(STRING, (), [changed])
-    kept: dict[str, StoredTensor] = {}
-    placed: dict[str, Value] = {}
+            fresh[OBJECT_GRAPH] = new_tensor(STRING, (), [changed])
+    edited: dict[str, StoredTensor] = {}
     for key in checkpoint.keys:
         if key in dropped:
             continue
         new, tensor, value = renamed.get(key, key), checkpoint.tensor(key), fresh.get(key)
         if not new or new.startswith("\0") or not is_utf8(new):
             raise EditError(f"{quoted(new)} cannot be the key of a tensor: a key is UTF-8 text and not empty")
-        if new in kept or new in placed:
+        if new in edited:
             raise EditError(f"two tensors would have the key {quoted(new)}")
-        if value is None:
-            kept[new] = tensor
-        elif (tensor.dtype, tensor.shape) == (value.dtype, value.shape):
-            placed[new] = value
-        else:
+        if value is not None and (tensor.dtype, tensor.shape) != (value.dtype, value.shape):
             raise EditError(
                 f"{quoted(key)} is {tensor.dtype.name} {list(tensor.shape)}, but its new value is "
                 f"{value.dtype.name} {list(value.shape)}"
             )
-    return Edited(kept, placed)
+        edited[new] = value or tensor
+    return edited
 
 
 def _object_graph_after(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -> bytes:
@@ -191,14 +159,7 @@ def as_it_is(bundle: Bundle) -> Files:
 
 def rewritten(edited: Edited) -> Files:
     """Returns `edited` as a bundle of one new shard; tensors are copied from file to file."""
-    items: list[Item] = []
-    for key in edited.keys:
-        if key in edited.values:
-            items.append(edited.values[key].item(key))
-            continue
-        tensor = edited.kept[key]
-        items += (Item(key, tensor.dtype, p.shape, (p.span,), p.crc, p.slice, tensor.shape) for p in tensor.parts)
-    return build_bundle(items)
+    return build_bundle(item for key in sorted(edited) for item in items_of(key, edited[key]))
 
 
 def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None) -> Files:
@@ -215,15 +176,17 @@ def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None
     Raises:
         InputError: a tensor is not in the files as the index says.
     """
-    for tensor in edited.kept.values():
+    kept = {key: tensor for key, tensor in edited.items() if not tensor.is_new}
+    values = [item for key in sorted(edited.keys() - kept.keys()) for item in items_of(key, edited[key])]
+    for tensor in kept.values():
         _ = tensor.parts  # as the index says, or an error
     count = bundle.header.num_shards
-    used = sorted({shard for tensor in edited.kept.values() for shard in bundle.shards_of(tensor)})
-    if taken is not None and not edited.values:
+    used = sorted({shard for tensor in kept.values() for shard in bundle.shards_of(tensor)})
+    if taken is not None and not values:
         used = list(range(count))
     numbers = {old: new for new, old in enumerate(used)}
     records: dict[bytes, bytes] = {}
-    for key, tensor in edited.kept.items():
+    for key, tensor in kept.items():
         own = encode_key(tensor.key)
         names = {own: encode_key(key)}
         names |= {slice_key(own, part): slice_key(encode_key(key), part) for part in tensor.slices}
@@ -234,12 +197,11 @@ def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None
             entry.shard_id = number
             records[new] = bundle.records[old] if is_same else entry.SerializeToString()
     entries, chunks, at = Entries(records), list[Chunk](), 0
-    for key, value in sorted(edited.values.items()):
-        item = value.item(key)
+    for item in values:
         at += entries.add(item, len(used), at)
         chunks += item.data
     shards: list[Shard] = [shard_path(bundle.prefix, old, count) for old in used]
-    if edited.values or not shards:
+    if values or not shards:
         shards.append(chunks)
         while taken is not None and len(shards) in taken:
             shards.append([])
@@ -251,11 +213,14 @@ def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None
 # -- publishing --------------------------------------------------------------------------------------------------
 
 
-class BundleOutput(Closing):
+class BundleOutput(Output):
     """A TensorBundle that is being written: staged, perhaps read, then published.
 
     First its shards get their names, which are unused. Then the index gets its name, which completes the bundle. If a
     shard exists already as a file, it becomes a hard link to that file if possible, otherwise a copy.
+
+    If the bundle is the checkpoint of a MetaGraph, the file of the MetaGraph gets its name after the index. If that
+    fails, the earlier index is restored.
 
     Use it as a context manager: staged files that were not published are removed.
 
@@ -267,12 +232,21 @@ class BundleOutput(Closing):
         table: the bytes of its index.
         shards: in order.
         replacing: whether an existing index of that name is replaced.
+        model: the output of the MetaGraph.
 
     Raises:
         OutputError: there is a file with the prefix that is not replaced; or the folder cannot be written to.
     """
 
-    def __init__(self, prefix: str, table: bytes, shards: Sequence[Shard], *, replacing: bool = False) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        table: bytes,
+        shards: Sequence[Shard],
+        *,
+        replacing: bool = False,
+        model: Output | None = None,
+    ) -> None:
         if not replacing:
             _check_free(prefix)
         self.prefix = prefix
@@ -282,9 +256,12 @@ class BundleOutput(Closing):
         self._shards = {
             path: (shard, OutputFile(path)) for path, shard in zip(paths, shards, strict=True) if shard != path
         }
+        self._last = model or self.index
+        self.name, self.replaces = self._last.name, self._last.replaces
+        self.replaced = (self.index.name,) if replacing else ()
 
-    def stage(self) -> None:
-        """Writes all files under temporary names.
+    def stage(self, chunks: Iterable[Chunk] = ()) -> str:
+        """Writes all files under temporary names, with `chunks` as the MetaGraph; returns the path of the last file.
 
         Raises:
             OutputError: a file cannot be written; all staged files are removed.
@@ -294,7 +271,8 @@ class BundleOutput(Closing):
                 output.stage_file(shard)
             else:
                 output.stage(shard)
-        self.index.stage([self._table])
+        path = self.index.stage([self._table])
+        return path if self._last is self.index else self._last.stage(chunks)
 
     def staged(self) -> Bundle:
         """Opens the staged files; the caller closes the result."""
@@ -311,33 +289,31 @@ class BundleOutput(Closing):
         """Gives the files their names.
 
         Raises:
-            OutputError: a file could not be renamed; then the other files are removed.
+            OutputError: a file could not be renamed; then the other files are removed, and an earlier index remains.
         """
-        try:
-            for _, output in self._shards.values():
-                output.publish()
-            self.index.publish()
-        except BaseException:
-            if not self.has_appeared:
-                self.withdraw_shards()
-            raise
-
-    def withdraw_shards(self) -> None:
-        """Removes the shards that already have their names, because their checkpoint will not appear."""
-        for _, output in self._shards.values():
-            if output.has_appeared:
-                output.withdraw()
+        with Earlier(self.index.name if self._last is not self.index else None, self._last) as earlier:
+            earlier.keep()
+            try:
+                for _, output in self._shards.values():
+                    output.publish()
+                self.index.publish()
+                if self._last is not self.index:
+                    self._last.publish()
+            except BaseException:
+                for _, output in self._shards.values():
+                    if output.has_appeared and not self.has_appeared:
+                        output.withdraw()
+                raise
 
     @property
     def has_appeared(self) -> bool:
-        """Whether the bundle has its name."""
-        return self.index.has_appeared
+        """Whether the last file has its name."""
+        return self._last.has_appeared
 
     def close(self) -> None:
         """Removes files that have not been published."""
-        for _, output in self._shards.values():
+        for output in (*(output for _, output in self._shards.values()), self.index, self._last):
             output.close()
-        self.index.close()
 
 
 def _check_free(prefix: str) -> None:
@@ -392,11 +368,11 @@ def check_identical(written: Checkpoint, edited: Edited) -> Compared:
     def error(what: str) -> ValidationError:
         return ValidationError(f"read-back check of {printable(written.prefix)} failed: {what}")
 
-    if list(written.keys) != edited.keys:
-        others = sorted({*written.keys} ^ {*edited.keys})
+    if list(written.keys) != sorted(edited):
+        others = sorted({*written.keys} ^ {*edited})
         raise error(f"the keys differ: {named(others, show=quoted)}")
     read = shared = 0
-    for key, tensor in edited.kept.items():
+    for key, tensor in edited.items():
         found = written.tensor(key)
         if (found.dtype, found.shape, found.slices) != (tensor.dtype, tensor.shape, tensor.slices):
             raise error(f"{quoted(key)} has a different dtype, shape or slices")
@@ -411,14 +387,6 @@ def check_identical(written: Checkpoint, edited: Edited) -> Compared:
             if size != size_of([origin.span]) or any(one != other for one, other in pairs):
                 raise error(f"{quoted(key)} has different bytes")
             read += size
-    for key, value in edited.values.items():
-        found = written.tensor(key)
-        if (found.dtype, found.shape, found.slices) != (value.dtype, value.shape, ()):
-            raise error(f"{quoted(key)} does not have the dtype and shape of its new value")
-        data = read_chunks(value.item(key).data)
-        if found.parts[0].data() != data:
-            raise error(f"{quoted(key)} does not have the bytes of its new value")
-        read += len(data)
     return Compared(len(written.keys), read, shared)
 
 

@@ -18,7 +18,7 @@ from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import counted, near_miss
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.fields import WireError, encode_varint, read_varint
-from gdsurgeon.wire.source import Source, changed, corrupt_file
+from gdsurgeon.wire.source import BytesSource, Source, changed, corrupt_file
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 _AT_ONCE = 1 << 12
@@ -137,7 +137,7 @@ class StoredTensor:
     """A tensor of a checkpoint, as described by the index; its values are read only on demand.
 
     Args:
-        key: its name in the checkpoint.
+        key: its name in the checkpoint; '' if it is new.
         dtype: of its elements.
         shape: the shape of the whole tensor.
         slices: the stored slices; empty if it is stored in one part.
@@ -153,6 +153,11 @@ class StoredTensor:
         read: Callable[[Slice | None], Part],
     ) -> None:
         self.key, self.dtype, self.shape, self.slices, self._read = key, dtype, shape, slices, read
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is in no checkpoint yet; see `new_tensor`."""
+        return not self.key
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -177,6 +182,19 @@ class StoredTensor:
             return decode_strings(part.data(), math.prod(part.shape))[0]
         except WireError as error:
             raise corrupt_file(part.span.source.name, error.reason, reason=error.reason) from error
+
+
+def new_tensor(dtype: DType, shape: tuple[int, ...], value: bytes | list[bytes]) -> StoredTensor:
+    """Returns a tensor that is in no checkpoint yet.
+
+    Args:
+        dtype: of its elements.
+        shape: its shape.
+        value: its elements row by row, little-endian, or strings.
+    """
+    data, crc = encode_strings(value) if isinstance(value, list) else (value, None)
+    span = SourceSpan(BytesSource(data), 0, len(data))
+    return StoredTensor("", dtype, shape, (), lambda part: Part(part, shape, span, crc))
 
 
 class Verified(NamedTuple):
