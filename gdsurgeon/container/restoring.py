@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import parse_slice_spec
-from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, Checkpoint, variable_keys
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.container.objects import held_nodes, nodes_of
@@ -127,8 +127,6 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
         if not objects:
             return {}
         with open_checkpoint(checkpoint) as opened:
-            from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
-
             keys = variable_keys(opened.tensor(OBJECT_GRAPH).strings()[0])
     except InputError:
         return {}

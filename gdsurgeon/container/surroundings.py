@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.errors import unreadable

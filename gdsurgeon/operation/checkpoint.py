@@ -12,7 +12,6 @@ from typing import NamedTuple
 from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, path_of, public
 from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
 from gdsurgeon.container.checkpoint.edit import (
-    OBJECT_GRAPH,
     BundleOutput,
     Compared,
     Edited,
@@ -24,7 +23,7 @@ from gdsurgeon.container.checkpoint.edit import (
     rewritten,
 )
 from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
-from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, new_tensor
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, Checkpoint, StoredTensor, new_tensor
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
 from gdsurgeon.errors import (
     EditError,

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
-from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, variable_keys
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import open_model

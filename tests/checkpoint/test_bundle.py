@@ -21,9 +21,10 @@ from support.system import is_linear
 
 from gdsurgeon.container.checkpoint import slices
 from gdsurgeon.container.checkpoint.bundle import HEADER_KEY, Bundle
-from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, as_it_is, edit, relinked
+from gdsurgeon.container.checkpoint.edit import as_it_is, edit, relinked
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import Extents, Piece, extents, parse_slice_spec, slice_key, spell, stretched
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH
 from gdsurgeon.container.checkpoint.table import Table, build_table
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import FLOAT32

@@ -21,8 +21,9 @@ from support.system import faults
 
 from gdsurgeon.cli.main import main
 from gdsurgeon.container.checkpoint.bundle import Bundle
-from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, Compared, Edited
+from gdsurgeon.container.checkpoint.edit import Compared, Edited
 from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH
 from gdsurgeon.operation import checkpoint as operation
 from gdsurgeon.wire.protos import TrackableObjectGraph
 

@@ -19,23 +19,16 @@ from gdsurgeon.container.checkpoint.bundle import (
     shard_path,
 )
 from gdsurgeon.container.checkpoint.slices import slice_key
-from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor, new_tensor
+from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, Checkpoint, StoredTensor, new_tensor, object_graph
 from gdsurgeon.container.checkpoint.table import pieces_of
-from gdsurgeon.errors import EditError, InputError, OutputError, ValidationError, printable, quoted, unwritable
+from gdsurgeon.errors import EditError, OutputError, ValidationError, printable, quoted, unwritable
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.text import is_utf8, named
 from gdsurgeon.wire.output import Earlier, Output, OutputFile
-from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TrackableObjectGraph, decode_error
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-"""The key of the object graph in the checkpoints of `tf.train.Checkpoint`: a string with a TrackableObjectGraph.
-
-It lists the objects, and the keys under which their values are stored.
-"""
-_VALUE = "VARIABLE_VALUE"
-"""The name of the attribute that is the value of a variable."""
 _ATTRIBUTE = "/.ATTRIBUTES/"
 """The separator in a key between the path of an object and the name of its attribute."""
 _SHARD = re.compile(r"\.data-\d{5}-of-(\d{5})")
@@ -99,7 +92,7 @@ def _object_graph_after(data: bytes, renamed: Mapping[str, str], dropped: Contai
         InputError: `data` is not an object graph.
         EditError: a new key has a different end, by which TensorFlow identifies the attribute of an object.
     """
-    graph = _object_graph(data)
+    graph = object_graph(data)
     before = graph.SerializeToString()
     emptied: set[int] = set()
     for number, node in enumerate(graph.nodes):
@@ -125,26 +118,6 @@ def _object_graph_after(data: bytes, renamed: Mapping[str, str], dropped: Contai
         node.slot_variables.extend(slots)
     after = graph.SerializeToString()
     return after if after != before else data
-
-
-def variable_keys(data: bytes) -> dict[int, str]:
-    """Returns the checkpoint keys of the variables in the object graph `data`, by object number.
-
-    The objects of a SavedModel have the same numbers. Raises InputError: `data` is not an object graph.
-    """
-    return {
-        number: attribute.checkpoint_key
-        for number, node in enumerate(_object_graph(data).nodes)
-        for attribute in node.attributes
-        if attribute.name == _VALUE
-    }
-
-
-def _object_graph(data: bytes) -> TrackableObjectGraph:
-    try:
-        return TrackableObjectGraph.FromString(data)
-    except decode_error() as error:
-        raise InputError(f"{quoted(OBJECT_GRAPH)} does not hold an object graph") from error
 
 
 # -- files -------------------------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.container.checkpoint.bundle import Bundle, index_path
 from gdsurgeon.container.checkpoint.stored import Checkpoint
 from gdsurgeon.container.checkpoint.table import is_table
-from gdsurgeon.container.checkpoint.v1 import V1Checkpoint
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.text import named, near_miss
 from gdsurgeon.wire.sniff import HEAD, foreign_format
@@ -44,7 +44,7 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
         prefix = found[1]
     shards = _v1_shards(prefix)
     if shards:
-        return V1Checkpoint(prefix, shards)
+        return _v1(prefix, shards)
     if os.path.isfile(prefix):
         source = open_source(prefix)
         try:
@@ -53,7 +53,7 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
         finally:
             source.close()
         if is_v1:
-            return V1Checkpoint(prefix, [prefix])
+            return _v1(prefix, [prefix])
         what, kind = (f": it is {foreign.what}", foreign.kind) if foreign is not None else ("", "")
         line = f"{printable(prefix)} is not a checkpoint{what}.{_those_there(prefix)}".rstrip(".")
         raise InputError(line, code="wrong-format", facts={"file": prefix, "found": kind})
@@ -62,6 +62,12 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
         raise InputError(line, code="is-a-folder", facts={"file": prefix})
     line = f"the checkpoint {printable(prefix)} does not exist.{_those_there(prefix)}".rstrip(".")
     raise InputError(line, code="no-such-file", facts={"file": prefix})
+
+
+def _v1(prefix: str, paths: Sequence[str]) -> Checkpoint:
+    from gdsurgeon.container.checkpoint.v1 import V1Checkpoint  # few checkpoints have this form
+
+    return V1Checkpoint(prefix, paths)
 
 
 def _v1_shards(prefix: str) -> list[str]:

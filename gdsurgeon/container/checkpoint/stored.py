@@ -18,9 +18,17 @@ from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import counted, near_miss
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.fields import WireError, encode_varint, read_varint
+from gdsurgeon.wire.protos import TrackableObjectGraph, decode_error
 from gdsurgeon.wire.source import BytesSource, Source, changed, corrupt_file
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""The key of the object graph in the checkpoints of `tf.train.Checkpoint`: a string with a TrackableObjectGraph.
+
+It lists the objects, and the keys under which their values are stored.
+"""
+_VALUE = "VARIABLE_VALUE"
+"""The name of the attribute that is the value of a variable."""
 _AT_ONCE = 1 << 12
 """Lengths that are packed at a time."""
 
@@ -195,6 +203,33 @@ def new_tensor(dtype: DType, shape: tuple[int, ...], value: bytes | list[bytes])
     data, crc = encode_strings(value) if isinstance(value, list) else (value, None)
     span = SourceSpan(BytesSource(data), 0, len(data))
     return StoredTensor("", dtype, shape, (), lambda part: Part(part, shape, span, crc))
+
+
+# -- the object graph -------------------------------------------------------------------------------------------
+
+
+def variable_keys(data: bytes) -> dict[int, str]:
+    """Returns the checkpoint keys of the variables in the object graph `data`, by object number.
+
+    The objects of a SavedModel have the same numbers. Raises InputError: `data` is not an object graph.
+    """
+    return {
+        number: attribute.checkpoint_key
+        for number, node in enumerate(object_graph(data).nodes)
+        for attribute in node.attributes
+        if attribute.name == _VALUE
+    }
+
+
+def object_graph(data: bytes) -> TrackableObjectGraph:
+    """Returns the object graph in `data`. Raises InputError: `data` is not an object graph."""
+    try:
+        return TrackableObjectGraph.FromString(data)
+    except decode_error() as error:
+        raise InputError(f"{quoted(OBJECT_GRAPH)} does not hold an object graph") from error
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------
 
 
 class Verified(NamedTuple):
