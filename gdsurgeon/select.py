@@ -10,7 +10,6 @@ from functools import partial
 from typing import NoReturn, TypeAlias
 
 from gdsurgeon.analysis.traversal.topology import Topology, between, forward_walk, members, serving_alone, topology_of
-from gdsurgeon.arguments import Selection as Selection
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
@@ -18,6 +17,7 @@ from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
+from gdsurgeon.selection import Selection as Selection
 from gdsurgeon.text import nearest, suggestion
 
 MOST_SHOWN = 10

@@ -43,6 +43,7 @@ ROOMS = (
     "ops",
     "wire",
     "parser",
+    "selection",
     "arguments",
     "text",
     "errors",
@@ -51,7 +52,7 @@ ROOMS = (
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("arguments", "errors", "parser", "plugin", "registry", "resources", "select", "text", "values")
+FILES = ("arguments", "errors", "parser", "plugin", "registry", "resources", "select", "selection", "text", "values")
 """The rooms that are one file."""
 
 BESIDE = {

@@ -7,7 +7,6 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent, Value
@@ -20,6 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops.dtypes import INT32, INT64, REF, RESOURCE, dtype_name
 from gdsurgeon.ops.kinds import NEXT_ITERATION, STATED_SHAPES
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import Rows, selected
 from gdsurgeon.text import spelt_value
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, NodeDef, TensorShapeProto

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import is_copied_attr
@@ -18,6 +17,7 @@ from gdsurgeon.graph.names import format_input, is_numbered
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, PLACEHOLDERS
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.joining import ImportedFunctions
 from gdsurgeon.specification.nodes import selected
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.compare.intent import FunctionChanges, Intent
@@ -16,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import Rows, calling_nodes, is_pure, lost_functions, selected
 from gdsurgeon.wire.protos import AttrValue
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.copies import respelt
@@ -15,6 +14,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import Rows, selected, sharing_faults, unread
 from gdsurgeon.specification.signatures import expect_tensor
 from gdsurgeon.specification.surroundings import Expected

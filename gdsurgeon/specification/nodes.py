@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Copies
 from gdsurgeon.errors import quoted
@@ -31,6 +30,7 @@ from gdsurgeon.ops.kinds import (
     may_have,
 )
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.selection import Selection
 from gdsurgeon.wire.protos import NameAttrList, NodeDef
 
 Tensor = tuple[int, int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
@@ -14,6 +13,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import selected, unread
 
 T = TypeVar("T", bound=Hashable)

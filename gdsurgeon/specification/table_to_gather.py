@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import add
 
-from gdsurgeon.arguments import Selection
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
@@ -20,6 +19,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64
+from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import selected, unread
 
 _OPS: Mapping[str, Callable[[int, int], int]] = {"Maximum": max, "Minimum": min, "Add": add}

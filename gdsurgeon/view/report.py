@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
 from math import isfinite
 from operator import attrgetter
 from typing import Any
@@ -45,7 +44,7 @@ def shape_json(shape: Sequence[int] | None) -> list[int | None] | None:
 
 
 def _plain(value: object) -> object:
-    if hasattr(value, "_fields") or is_dataclass(value):
+    if hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
         return to_json(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -9,7 +10,6 @@ from itertools import accumulate, takewhile
 from operator import mul
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.attr_text import is_device
 from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import (
     functions_in,
@@ -31,6 +31,12 @@ MOST_TENSORS = (1 << 31) - 1
 
 TEXT = 2
 """Field number of a string in an AttrValue."""
+_DEVICE = (
+    r"/|(?:/job:(?:\*|[A-Za-z][A-Za-z0-9_]*)|/(?:replica|task):(?:\*|[0-9]+)"
+    r"|/device:(?:\*|[A-Za-z][A-Za-z0-9_]*)(?::(?:\*|[0-9]+))?|/(?:cpu|CPU|gpu|GPU):(?:\*|[0-9]+))*"
+)
+_LARGEST = 2**64 - 1
+"""The largest number in a device string."""
 
 
 class AttrFindings(NamedTuple):
@@ -368,3 +374,14 @@ def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
     if header.values > elements:
         return "wrong-count", f"{header.values:,} values, but its shape {list(header.dims)} requires {elements:,}"
     return "", ""
+
+
+def is_device(text: str) -> bool:
+    """Returns whether TensorFlow accepts `text` as the device string of a node; '' means any device.
+
+    The grammar is that of ParseFullName in device_name_utils.cc: stricter than `parse_device`, which is for users.
+    """
+    if not text:
+        return True
+    numbers = (part.rpartition(":")[2] for part in text.split("/"))
+    return re.fullmatch(_DEVICE, text) is not None and all(int(n) <= _LARGEST for n in numbers if n.isdecimal())

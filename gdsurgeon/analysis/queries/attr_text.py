@@ -292,24 +292,6 @@ _PART = re.compile(
     r"|/(?P<short>(?i:cpu|gpu|tpu))(?::(?P<short_id>[0-9]{1,9}|\*))?"
 )
 
-_DEVICE = re.compile(
-    r"/|(?:/job:(?:\*|[A-Za-z][A-Za-z0-9_]*)|/(?:replica|task):(?:\*|[0-9]+)"
-    r"|/device:(?:\*|[A-Za-z][A-Za-z0-9_]*)(?::(?:\*|[0-9]+))?|/(?:cpu|CPU|gpu|GPU):(?:\*|[0-9]+))*"
-)
-_LARGEST = 2**64 - 1
-"""The largest number in a device string."""
-
-
-def is_device(text: str) -> bool:
-    """Returns whether TensorFlow accepts `text` as the device string of a node; '' means any device.
-
-    The grammar is that of ParseFullName in device_name_utils.cc: stricter than `parse_device`, which is for users.
-    """
-    if not text:
-        return True
-    numbers = (part.rpartition(":")[2] for part in text.split("/"))
-    return _DEVICE.fullmatch(text) is not None and all(int(n) <= _LARGEST for n in numbers if n.isdecimal())
-
 
 def parse_device(text: str) -> Device | None:
     """Returns the parts of a device string, with ``/gpu:0`` equal to ``/device:GPU:0``; None if it is invalid.

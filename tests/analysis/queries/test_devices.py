@@ -8,7 +8,8 @@ import pytest
 from support import graphs
 from support.graphs import add, const, graph, graph_bytes, identity
 
-from gdsurgeon.analysis.queries.attr_text import format_device, has_parts, is_device, parse_device, placed_nodes
+from gdsurgeon.analysis.checks.attrs import is_device
+from gdsurgeon.analysis.queries.attr_text import format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.graph.records import LARGE
 from gdsurgeon.proof.executor import Executor, Refused
 
