@@ -1,278 +1,163 @@
 #!/usr/bin/env python3
-"""Measures gdsurgeon against a file copy, plain TensorFlow and the Graph Transform Tool.
+"""Measures gdsurgeon against a file copy, plain TensorFlow and the Graph Transform Tool, and prints a Markdown table.
 
     bench.py                          the whole table: some ten minutes, 5 GB of disk, 9 GB of memory
     bench.py --no-peers               gdsurgeon and cp only
-    bench.py --quick                  small models, to see that all of it works
+    bench.py --quick                  small models, for a test of the bench
     bench.py --rows help,rename-big   some rows
     bench.py --before DIR             also the gdsurgeon of a second checkout, in each round
-    bench.py --markdown --json FILE   the table for the README, and every figure
+    bench.py --json FILE              also write every measurement
 
-Every command runs as a process of its own, the commands of a row in turn (A B C A B C ...), each
-writing a fresh file, the model in the page cache. Time and peak memory are the whole process's, as
-the system accounts them. The table shows the median time, its ratio to cp (where the row has no cp,
-to gdsurgeon) taken within each round, and the highest peak memory. A command that fails is named
-under the table and does not stop the rest.
+Every command runs as a process of its own, the commands of a row in turn (A B C A B C ...). Each command writes a fresh
+file, and its model is in the page cache. Time and peak memory are those of the whole process, as the system reports
+them. The table shows the median time, its ratio to cp (or to gdsurgeon if the row has no cp) within each round, and the
+highest peak memory. A command that fails is listed below the table, and the other commands run on.
 
-Run it with the Python of the environment that gdsurgeon and TensorFlow are installed in.
-Exit 0, or 1 with --strict where a target is missed or gdsurgeon fails.
+Run the script with the Python that has gdsurgeon and TensorFlow. It exits with 1 if gdsurgeon fails or misses a target.
 """
 
 from __future__ import annotations
 
 import argparse
-import compileall
 import json
 import os
-import shlex
-import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any
 
-from bench_support.measure import MB, Failed, Growth, Measured, Runner, compare, duration, remove
+from bench_support.measure import MB, Contender, Failed, Runner, compare, duration, met, slope
 from bench_support.rows import COLUMNS, CP, FULL, GDSURGEON, QUICK, Row, Workshop, rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
 HEADINGS = ("work", *COLUMNS, "target", "met")
 
 
-@dataclass
-class Outcome:
-    """A row and its results; without results, `failure` has the reason."""
-
-    name: str
-    row: Row | None = None
-    results: list[Measured] = field(default_factory=list)
-    failure: str | None = None
-
-
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").split("\n\n")[0], epilog="Rows: " + ", ".join(rows(FULL))
-    )
+    names = list(rows(FULL))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], epilog=f"Rows: {', '.join(names)}")
     parser.add_argument("--rows", metavar="NAME,...", help="only these rows")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds (default 5)")
-    parser.add_argument("--slow-repeat", type=int, default=2, metavar="N", help="rounds of slow peers (default 2)")
     parser.add_argument("--quick", action="store_true", help="models a tenth of the size, no ResNet50")
-    parser.add_argument("--no-peers", action="store_true", help="leave out TensorFlow and its tool")
-    parser.add_argument("--import-graph-def", action="store_true", help="add that peer on the long chain (slow)")
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--json", metavar="FILE", help="write every figure to FILE")
-    parser.add_argument("--keep", metavar="DIR", help="make the models in DIR, keep them, use those there")
-    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="per command (default 600)")
-    parser.add_argument("--before", metavar="DIR", help="also run gdsurgeon of the checkout DIR in each round")
-    parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
+    parser.add_argument("--no-peers", action="store_true", help="without TensorFlow and its tool")
+    parser.add_argument("--json", metavar="FILE", help="write every measurement to FILE")
+    parser.add_argument("--keep", metavar="DIR", help="use the models in DIR, and keep new models there")
+    parser.add_argument("--before", metavar="DIR", default="", help="also run gdsurgeon of the checkout DIR")
     args = parser.parse_args()
-    args.rows = chosen_rows(parser, args)
-    if args.repeat < 1 or args.slow_repeat < 1:
-        parser.error("--repeat and --slow-repeat are 1 or more")
+    wanted = args.rows.split(",") if args.rows else [n for n in names if not (args.quick and n == "proof-resnet")]
+    if unknown := [name for name in wanted if name not in names]:
+        parser.error(f"no row {unknown[0]!r}; the rows are {', '.join(names)}")
+    args.rows = [name for name in names if name in wanted]
+    args.before = args.before and os.path.abspath(args.before)
     return args
 
 
-def chosen_rows(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[str]:
-    names = list(rows(FULL))
-    if args.rows is None:
-        return [name for name in names if not (args.quick and name == "proof-resnet")]
-    wanted = args.rows.split(",")
-    for name in wanted:
-        if name not in names:
-            parser.error(f"no row {name!r}; there are {', '.join(names)}")
-    return [name for name in names if name in wanted]
-
-
 def say(text: str) -> None:
-    """Progress, for people, on one line of the terminal."""
+    """Prints the progress on one line of the terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def environment() -> dict[str, str]:
-    """Returns the environment of the commands: gdsurgeon of this tree, TensorFlow without log messages."""
-    path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-
-
-def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], dict[str, Any]]:
-    runner = Runner(folder, args.timeout, environment())
-    shop = Workshop(folder, runner, say)
-    all_rows = rows(QUICK if args.quick else FULL, args.import_graph_def)
-    before = os.path.abspath(args.before) if args.before else None
-    outcomes = []
-    try:
-        machine = describe_machine(runner)
-        for name in args.rows:
-            try:
-                row = shop.ready(all_rows[name], before)
-                contenders = [each for each in row.contenders if not (each.slow and args.no_peers)]
-                results = compare(
-                    runner, contenders, args.repeat, args.slow_repeat, lambda text, name=name: say(f"{name}, {text}")
-                )
-                outcomes.append(Outcome(name, row, results))
-            except Failed as fault:
-                outcomes.append(Outcome(name, failure=str(fault)))
-    finally:
-        remove(runner.errors)
-        say("")
-    return outcomes, machine
-
-
-def describe_machine(runner: Runner) -> dict[str, Any]:
-    """Returns facts about the machine, and the smallest time and memory of a process."""
-    python = [runner.run(f"{sys.executable} -c pass") for _ in range(2)][-1]
-    return {
-        "python": sys.version.split()[0],
-        "system": " ".join(os.uname()[i] for i in (0, 2, 4)),
-        "cpus": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "python_start_seconds": python.seconds,
-        "floor_rss_bytes": runner.run("true").rss,
-    }
-
-
-def summary(machine: dict[str, Any], args: argparse.Namespace) -> str:
-    lines = [
-        f"Python {machine['python']}, {machine['system']}, {machine['cpus']} CPUs, "
-        f"{megabytes(machine['memory_bytes'])} of memory; median of {args.repeat} round(s) "
-        f"({min(args.repeat, args.slow_repeat)} for slow peers). Starting Python takes "
-        f"{duration(machine['python_start_seconds'])}; no peak below "
-        f"{megabytes(machine['floor_rss_bytes'])} can be measured."
-    ]
-    if args.quick:
-        lines.append("Quick: small models, where a target in seconds or MB means little.")
-    return "\n".join(lines)
-
-
-# -- the table --------------------------------------------------------------------------------------------------------
+def measure_row(name: str, shop: Workshop, args: argparse.Namespace) -> Row:
+    """Returns a row with measurements. Raises Failed if a model cannot be made."""
+    row = shop.ready(rows(QUICK if args.quick else FULL)[name], args.before)
+    row = row._replace(contenders=[each for each in row.contenders if not (each.slow and args.no_peers)])
+    compare(shop.runner, row.contenders, args.repeat, lambda text: say(f"{name}, {text}"))
+    return row
 
 
 def megabytes(size: int) -> str:
     return f"{size / MB:.0f} MB" if size < 1000 * MB else f"{size / MB / 1000:.1f} GB"
 
 
-def reference(results: Sequence[Measured]) -> Measured | None:
-    """Returns the contender to which the ratios of a row refer: the copy, or else the subject."""
-    for result in results:
-        if result.contender.label == CP and result.samples:
-            return result
-    return results[0] if results[0].samples else None
-
-
-def figures(result: Measured, base: Measured | None, floor: int) -> str:
-    """Time, ratio and peak memory of one contender: `610 ms, 1.15 x, 21 MB`."""
-    if not result.samples:
+def figures(each: Contender, base: Contender | None, floor: int) -> str:
+    """Returns time, ratio and peak memory of one contender: `610 ms, 1.15 x, 21 MB`."""
+    if each.failure:
+        return "failed"
+    if not each.samples:
         return ""
-    parts = [duration(result.seconds)]
-    ratio = result.ratio(base) if base is not None and base is not result else None
-    if base is not None and ratio is not None:
+    other = base if base is not each else None
+    ratio = each.compared(other) if other is not None else None
+    parts = [duration(each.seconds)]
+    if ratio is not None:
         parts.append(f"{ratio:.3g} x" if ratio < 100 else f"{ratio:.0f} x")
-    parts.append(megabytes(result.rss) if result.rss > 1.02 * floor else f"<= {megabytes(floor)}")
-    if base is not None and base is not result and result.contender.has_figures and base.contender.has_figures:
-        parts.append(f"{result.rss / base.rss:.3g} x the memory")
+    parts.append(megabytes(each.rss) if each.rss > 1.02 * floor else f"<= {megabytes(floor)}")
+    if other is not None and all("own.json" in contender.line for contender in (each, other)):
+        parts.append(f"{each.rss / other.rss:.3g} x the memory")
     return ", ".join(parts)
 
 
-def cell(outcome: Outcome, column: str, floor: int) -> str:
-    """All that the tools of one column took in a row."""
-    growing = outcome.row is not None and isinstance(outcome.row.target, Growth)
-    base = None if growing else reference(outcome.results)
-    texts = []
-    for result in outcome.results:
-        if result.contender.column == column:
-            text = "failed" if result.failure else figures(result, base, floor)
-            note = result.contender.note
-            texts.append(f"{note}: {text}" if text and note else text)
-    return "; ".join(filter(None, texts))
+def cells(row: Row, floor: int) -> list[str]:
+    """Returns the cells of a row; `floor` is the smallest measurable peak of memory, in bytes."""
+    contenders = row.contenders
+    is_growth = row.target.endswith("linear")
+    base = next((each for each in contenders if each.label == CP and each.samples), contenders[0])
+    columns = []
+    for column in COLUMNS:
+        texts = [
+            (each.note, figures(each, base if base.samples and not is_growth else None, floor))
+            for each in contenders
+            if each.column == column
+        ]
+        columns.append("; ".join(f"{note}: {text}" if note else text for note, text in texts if text))
+    verdict = {True: "yes", False: "NO", None: "?"}[met(row.target, contenders)] if row.target else ""
+    if is_growth:
+        slopes = [f"{found:.2f}" for some in (contenders[:3], contenders[3:6]) if (found := slope(some)) is not None]
+        verdict += f": {' (cp '.join(slopes)}{')' * (len(slopes) - 1)} x linear" if slopes else ": not measurable"
+    return [row.work, *columns, row.target, verdict]
 
 
-def line(outcome: Outcome, floor: int) -> list[str]:
-    row, results = outcome.row, outcome.results
-    if row is None:
-        return [outcome.name, *("" for _ in COLUMNS), "", "?"]
-    verdict = "" if row.target is None else {True: "yes", False: "NO", None: "?"}[row.target.met(results)]
-    if isinstance(row.target, Growth):
-        verdict += f": {row.target.detail(results)}"
-    return [row.work, *(cell(outcome, column, floor) for column in COLUMNS), str(row.target or ""), verdict]
-
-
-def failures(outcomes: Sequence[Outcome]) -> list[str]:
-    """A sentence for each contender, or whole row, that could not be measured."""
-    lines = []
-    for outcome in outcomes:
-        if outcome.failure:
-            lines.append(f"{outcome.name}: {outcome.failure}")
-        for result in outcome.results:
-            if result.failure:
-                lines.append(f"{outcome.name}, {result.contender.label}: {result.failure}")
-    return lines
-
-
-def render(outcomes: Sequence[Outcome], floor: int, markdown: bool) -> str:
-    """The table. `floor` is the smallest peak of memory, in bytes, that could be told."""
-    table = [list(HEADINGS), *(line(outcome, floor) for outcome in outcomes)]
-    if markdown:
-        rows = ["| " + " | ".join(cells) + " |" for cells in table]
-        rows.insert(1, "|" + "---|" * len(HEADINGS))
-    else:
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        rows = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
-        rows.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(rows)
-
-
-def row_json(outcome: Outcome) -> dict[str, Any]:
-    row, results = outcome.row, outcome.results
-    if row is None:
-        return {"name": outcome.name, "failure": outcome.failure}
+def row_json(name: str, row: Row) -> dict[str, Any]:
     contenders = [
         {
-            "tool": result.contender.column,
-            "note": result.contender.note,
-            "command": shlex.split(result.contender.line),
-            "median_seconds": result.seconds if result.samples else None,
-            "peak_rss_bytes": result.rss if result.samples else None,
-            "times_first_contender": result.ratio(results[0]),
-            "failure": result.failure,
-            "samples": [{"round": turn, **sample._asdict()} for turn, sample in result.samples.items()],
+            **asdict(each),
+            "median_seconds": each.seconds if each.samples else None,
+            "peak_rss_bytes": each.rss if each.samples else None,
+            "times_first_contender": each.compared(row.contenders[0]),
+            "samples": [{"round": turn, **sample._asdict()} for turn, sample in each.samples.items()],
         }
-        for result in results
+        for each in row.contenders
     ]
-    return {
-        "name": outcome.name,
-        "work": row.work,
-        "target": str(row.target) if row.target else None,
-        "met": row.target.met(results) if row.target else None,
-        "growth": row.target.slope(results[:3]) if isinstance(row.target, Growth) else None,
-        "contenders": contenders,
-    }
-
-
-def is_missed(outcome: Outcome) -> bool:
-    """Returns whether the target was missed or a gdsurgeon command failed."""
-    row, own = outcome.row, (each for each in outcome.results if each.contender.column == GDSURGEON)
-    is_below = row is not None and row.target is not None and row.target.met(outcome.results) is False
-    return row is None or is_below or any(result.failure for result in own)
+    is_met = met(row.target, row.contenders) if row.target else None
+    return {"name": name, "work": row.work, "target": row.target, "met": is_met, "contenders": contenders}
 
 
 def run(args: argparse.Namespace, folder: str) -> int:
-    # As an installer does: otherwise, where bytecode is not cached, every run would compile the package anew.
+    path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+    runner = Runner(folder, {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    shop = Workshop(folder, runner, say)
+    # An installer also compiles the modules. Without cached bytecode, every run would compile the package.
     for tree in filter(None, (ROOT, args.before)):
-        compileall.compile_dir(os.path.join(tree, "gdsurgeon"), quiet=2)
-    outcomes, machine = measure_all(args, folder)
-    print(render(outcomes, machine["floor_rss_bytes"], args.markdown))
-    print(f"\n{summary(machine, args)}")
-    for text in failures(outcomes):
-        print(f"Not measured: {text}")
+        runner.run(f"{sys.executable} -m compileall -qq {tree}/gdsurgeon")
+    start, floor = runner.run(f"{sys.executable} -c pass").seconds, runner.run("true").rss
+    measured: dict[str, Row] = {}
+    failures = []
+    for name in args.rows:
+        try:
+            measured[name] = measure_row(name, shop, args)
+            failures += [f"{name}, {c.label}: {c.failure}" for c in measured[name].contenders if c.failure]
+        except Failed as fault:
+            failures.append(f"{name}: {fault}")
+    say("")
+    for line in (HEADINGS, ("---",) * len(HEADINGS), *(cells(row, floor) for row in measured.values())):
+        print(f"| {' | '.join(line)} |")
+    memory = megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    machine = f"{' '.join(os.uname()[i] for i in (0, 2, 4))}, {os.cpu_count()} CPUs, {memory} of memory"
+    summary = (
+        f"Python {sys.version.split()[0]}, {machine}; median of {args.repeat} rounds (at most 2 for slow peers). "
+        f"Starting Python takes {duration(start)}; no peak below {megabytes(floor)} can be measured."
+        + (" The models are small (--quick): targets in seconds or MB mean little." if args.quick else "")
+    )
+    print("\n".join(["", summary, *(f"Not measured: {text}" for text in failures)]))
     if args.json:
-        figures = {"quick": args.quick, "machine": machine, "rows": list(map(row_json, outcomes))}
+        found = {"quick": args.quick, "machine": machine, "rows": [row_json(*item) for item in measured.items()]}
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
-    return int(args.strict and any(map(is_missed, outcomes)))
+            json.dump(found, file, indent=1)
+    own = [each for row in measured.values() for each in row.contenders if each.column == GDSURGEON]
+    missed = [row for row in measured.values() if row.target and met(row.target, row.contenders) is False]
+    return int(len(measured) < len(args.rows) or bool(missed) or any(each.failure for each in own))
 
 
 def main() -> int:
@@ -280,12 +165,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the models are deleted
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
-        return run(args, os.path.abspath(args.keep))
-    folder = tempfile.mkdtemp(prefix="gdsurgeon-bench-")
-    try:
+    kept = nullcontext(os.path.abspath(args.keep)) if args.keep else None
+    with kept or tempfile.TemporaryDirectory(prefix="gdsurgeon-bench-") as folder:
         return run(args, folder)
-    finally:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

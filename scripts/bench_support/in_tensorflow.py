@@ -3,7 +3,6 @@
 in_tensorflow.py keras APPLICATION PATH              a frozen Keras application, with seeded random weights
 in_tensorflow.py saved tf1|tf2|keras BYTES FOLDER    a SavedModel: a product of ten matrices, or MobileNetV2
 in_tensorflow.py parse MODEL OUT OLD NEW             parse the GraphDef, rename the node and its consumers, write
-in_tensorflow.py import MODEL OUT OLD NEW            as `parse`, and load the result with tf.import_graph_def
 in_tensorflow.py gtt MODEL OUT OLD NEW               the Graph Transform Tool inside the TensorFlow package
 in_tensorflow.py freeze-tf1|freeze-tf2 MODEL OUT     freeze a SavedModel whose output is y
 in_tensorflow.py run MODEL ELEMENTS RUNS             feeds ELEMENTS floats to `x` and fetches `out`, RUNS times
@@ -115,13 +114,6 @@ def renamed(model: str, old: str, new: str) -> Any:
             if old in tensor:
                 node.input[i] = renamed_input(tensor, old, new)
     return graph_def
-
-
-def rename_and_import(model: str, out: str, old: str, new: str) -> None:
-    graph_def = renamed(model, old, new)
-    write(out, graph_def)  # first: the import adds attrs to the GraphDef
-    with tf.Graph().as_default():
-        tf.import_graph_def(graph_def, name="")
 
 
 def rename_by_graph_transform_tool(model: str, out: str, old: str, new: str) -> None:
@@ -260,7 +252,6 @@ WORKS: dict[str, Callable[..., None]] = {
     "keras": keras,
     "saved": saved,
     "parse": lambda model, out, old, new: write(out, renamed(model, old, new)),
-    "import": rename_and_import,
     "gtt": rename_by_graph_transform_tool,
     "freeze-tf1": freeze_tensorflow_1,
     "freeze-tf2": freeze_tensorflow_2,

@@ -1,4 +1,4 @@
-"""Runs commands in separate processes, in turn, and measures their time and memory.
+"""Runs commands in separate processes, in turn, measures their time and memory, and checks bounds.
 
 The modules that bench.py imports are small (no NumPy, no TensorFlow): the system reports a peak of memory for a child
 that is never below the memory of the process that started it.
@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Timer
 from typing import Any, NamedTuple
 
 MB = 1_000_000
-FIGURES = "own.json"
+TIMEOUT = 600
+"""Seconds after which a command is stopped."""
+SLOW_ROUNDS = 2
+"""Maximum number of rounds for slow peers."""
 NOISE = 0.02
 """Seconds below which a difference between two sizes has no meaning."""
+UNITS = {"s": 1.0, "ms": 1e-3, "MB": float(MB)}
 
 
 class Sample(NamedTuple):
@@ -40,9 +46,9 @@ class Failed(Exception):
     """A command that did not do its work; the text has the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contender:
-    """One command of a comparison.
+    """One command of a comparison, and its samples by round.
 
     Attributes:
         column: the tool's name in the table.
@@ -51,7 +57,9 @@ class Contender:
         model: a file; the output must have about the same size.
         slow: the command runs only in the first rounds, and not with --no-peers.
         status: the expected exit status.
+        units: the nodes or bytes of the model, for the bound "x linear".
         tree: a second checkout whose gdsurgeon the command runs.
+        failure: the reason if the command failed; then it has no samples.
     """
 
     column: str
@@ -60,25 +68,14 @@ class Contender:
     model: str = ""
     slow: bool = False
     status: int = 0
+    units: int = 0
     tree: str = ""
+    samples: dict[int, Sample] = field(default_factory=dict)
+    failure: str = ""
 
     @property
     def label(self) -> str:
         return f"{self.column} {self.note}".strip()
-
-    @property
-    def has_figures(self) -> bool:
-        """Whether the command writes its own measurements."""
-        return FIGURES in self.line
-
-
-@dataclass
-class Measured:
-    """All samples of one contender, by round; and the reason if it stopped."""
-
-    contender: Contender
-    samples: dict[int, Sample] = field(default_factory=dict)
-    failure: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -90,106 +87,68 @@ class Measured:
         """The largest peak of memory, in bytes."""
         return max(sample.rss for sample in self.samples.values())
 
-    def compared(self, other: Measured, how: Callable[[float, float], float]) -> float | None:
-        """Returns the median, over the common rounds, of a function of both times; None without common rounds."""
+    def compared(self, other: Contender, how: Callable[[float, float], float] = float.__truediv__) -> float | None:
+        """Returns the median of a function of both times, over the common rounds; None without common rounds."""
         common = self.samples.keys() & other.samples.keys()
         values = [how(self.samples[turn].seconds, other.samples[turn].seconds) for turn in common]
         return statistics.median(values) if values else None
 
-    def ratio(self, other: Measured) -> float | None:
-        """Returns the time relative to the time of `other`."""
-        return self.compared(other, lambda mine, its: mine / its)
+
+# -- bounds -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Target:
-    """Bounds on the first contender of a row; only the given bounds apply.
+def met(target: str, contenders: Sequence[Contender]) -> bool | None:
+    """Returns whether the first contender meets every bound of `target`; None if this is unknown.
 
-    `times`, `plus` (seconds) and `less` (the factor in memory) are relative to the contender with the label `peer`; if
-    several labels begin with `peer`, to the slowest of them.
+    Bounds are `<= 40 MB`, `<= 0.2 s`, `<= 1.3 x PEER`, `<= PEER + 80 ms`, `>= 15 x less memory than PEER` and
+    `<= 1.3 x linear`, separated by commas. `PEER` is the label of a contender, or the beginning of several labels: then
+    the slowest of these contenders counts.
     """
-
-    times: float | None = None
-    plus: float | None = None
-    peer: str = "cp"
-    seconds: float | None = None
-    megabytes: float | None = None
-    less: float | None = None
-
-    def __str__(self) -> str:
-        bounds = {
-            f">= {self.less or 0:.3g} x less memory than {self.peer}": self.less,
-            f"<= {self.times or 0:.3g} x {self.peer}": self.times,
-            f"<= {self.peer} + {duration(self.plus or 0)}": self.plus,
-            f"<= {duration(self.seconds or 0)}": self.seconds,
-            f"<= {self.megabytes or 0:g} MB": self.megabytes,
-        }
-        return ", ".join(text for text, bound in bounds.items() if bound is not None)
-
-    def met(self, results: Sequence[Measured]) -> bool | None:
-        """Returns whether every bound holds; None if this is unknown."""
-        subject = results[0]
-        if not subject.samples:
-            return None
-        measured: list[tuple[float | None, float | None]] = [
-            (self.seconds, subject.seconds),
-            (self.megabytes, subject.rss / MB),
-        ]
-        if {self.times, self.plus, self.less} != {None}:
-            peer = named(results, self.peer)
-            measured += [(self.times, subject.ratio(peer)), (self.plus, subject.compared(peer, float.__sub__))]
-            measured.append(
-                (1 / self.less, subject.rss / peer.rss if peer.samples else None) if self.less else (None, 0)
-            )
-        bounded = [(bound, value) for bound, value in measured if bound is not None]
-        if any(value is not None and value > bound for bound, value in bounded):
-            return False
-        return None if any(value is None for _, value in bounded) else True
+    if not contenders[0].samples:
+        return None
+    found = [is_met(bound, contenders) for bound in target.split(", ")]
+    return False if False in found else None if None in found else True
 
 
-@dataclass(frozen=True)
-class Growth:
-    """Bounds the cost of a further node (or byte) in the large model, relative to its cost in the middle model.
-
-    The first three contenders do the same work on a tiny, a middle and a large model. Three further contenders are cp
-    on the same files; the growth of cp itself is allowed.
-    """
-
-    sizes: tuple[int, int, int]
-    unit: str
-    times: float = 1.3
-
-    def __str__(self) -> str:
-        return f"<= {self.times:g} x linear"
-
-    def slope(self, results: Sequence[Measured]) -> float | None:
-        """Returns the cost of a further unit from middle to large, relative to its cost from tiny to middle."""
-        if len(results) < 3 or not all(result.samples for result in results):
-            return None
-        tiny, middle, large = (result.seconds for result in results)
-        if middle - tiny < NOISE:
-            return None
-        first = (middle - tiny) / (self.sizes[1] - self.sizes[0])
-        return (large - middle) / (self.sizes[2] - self.sizes[1]) / first
-
-    def met(self, results: Sequence[Measured]) -> bool | None:
-        """Returns whether the bound holds; None if this is unknown."""
-        slope, own = self.slope(results[:3]), self.slope(results[3:6])
-        return None if slope is None else slope <= self.times * max(1.0, own or 1.0)
-
-    def detail(self, results: Sequence[Measured]) -> str:
-        """Returns the slopes as text."""
-        slope, own = self.slope(results[:3]), self.slope(results[3:6])
-        if slope is None:
-            return "cannot be told"
-        return f"{slope:.2f} x linear per {self.unit}{f' (cp {own:.2f})' if own is not None else ''}"
+def is_met(bound: str, contenders: Sequence[Contender]) -> bool | None:
+    """Returns whether one bound of `met` holds; None if this is unknown."""
+    subject = contenders[0]
+    if found := re.fullmatch(r"<= (\S+) x linear", bound):
+        own, copy = (slope(some) for some in (contenders[:3], contenders[3:6]))
+        return None if own is None else own <= float(found[1]) * max(1.0, copy or 1.0)
+    if found := re.fullmatch(r"<= (\S+) (s|ms|MB)", bound):
+        return (subject.rss if found[2] == "MB" else subject.seconds) <= float(found[1]) * UNITS[found[2]]
+    if found := re.fullmatch(r">= (\S+) x less memory than (.+)", bound):
+        peer = named(contenders, found[2])
+        return peer.rss / subject.rss >= float(found[1]) if peer.samples else None
+    if found := re.fullmatch(r"<= (\S+) x (.+)", bound):
+        value, limit = subject.compared(named(contenders, found[2])), float(found[1])
+    else:
+        found = re.fullmatch(r"<= (.+) \+ (\S+) (s|ms)", bound)
+        assert found is not None, bound
+        value = subject.compared(named(contenders, found[1]), float.__sub__)
+        limit = float(found[2]) * UNITS[found[3]]
+    return None if value is None else value <= limit
 
 
-def named(results: Sequence[Measured], label: str) -> Measured:
+def named(contenders: Iterable[Contender], label: str) -> Contender:
     """Returns the contender with this label, or else the slowest contender whose label begins with it."""
-    found = [result for result in results if result.contender.label == label]
-    found = found or [result for result in results if result.contender.label.startswith(label)]
-    return max(found, key=lambda result: result.seconds if result.samples else 0.0)
+    found = [each for each in contenders if each.label.startswith(label)]
+    return max(found, key=lambda each: (each.label == label, each.seconds if each.samples else 0.0))
+
+
+def slope(contenders: Sequence[Contender]) -> float | None:
+    """Returns the cost of a further node (or byte) in the large model, relative to its cost in the middle model.
+
+    The contenders do the same work on a tiny, a middle and a large model. Returns None if the cost is not measurable.
+    """
+    if len(contenders) < 3 or not all(each.samples for each in contenders):
+        return None
+    tiny, middle, large = (each.seconds for each in contenders)
+    if middle - tiny < NOISE:
+        return None
+    first = (middle - tiny) / (contenders[1].units - contenders[0].units)
+    return (large - middle) / (contenders[2].units - contenders[1].units) / first
 
 
 def duration(seconds: float) -> str:
@@ -197,6 +156,9 @@ def duration(seconds: float) -> str:
     if abs(seconds) < 0.9995:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
 
 
 class Runner:
@@ -208,41 +170,40 @@ class Runner:
         errors: a file for stderr.
     """
 
-    def __init__(self, folder: str, timeout: float, environment: dict[str, str]) -> None:
-        self.timeout, self.environment = timeout, environment
-        self.out, self.folder_out, self.figures, self.errors = (
-            os.path.join(folder, name) for name in ("out.pb", "out", FIGURES, "errors")
-        )
+    def __init__(self, folder: str, environment: dict[str, str]) -> None:
+        self.environment = environment
+        names = ("out.pb", "out", "own.json", "errors")
+        self.out, self.folder_out, self.figures, self.errors = (os.path.join(folder, name) for name in names)
 
     def run(self, line: str, status: int = 0, tree: str = "") -> Sample:
         """Runs a command to its end, with the modules of `tree`. Raises Failed unless it exits with `status`."""
-        command = shlex.split(line)
         environment = {**self.environment, "PYTHONPATH": tree} if tree else self.environment
-        create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        streams = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, self.errors, create, 0o600),
-        ]
         started = time.perf_counter()
         try:
-            child = os.posix_spawnp(command[0], command, environment, file_actions=streams, setpgroup=0)
+            with open(self.errors, "wb") as errors:
+                child = subprocess.Popen(
+                    shlex.split(line), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=errors, start_new_session=True,
+                )  # fmt: skip
         except OSError as fault:
-            raise Failed(f"{command[0]}: {fault.strerror}") from None
+            raise Failed(f"{fault.filename}: {fault.strerror}") from None
+        timer = Timer(TIMEOUT, os.killpg, (child.pid, signal.SIGKILL))
+        timer.start()
         try:
-            with alarm(self.timeout):
-                _, ended, usage = os.wait4(child, 0)
-        except BaseException as stop:
-            os.killpg(child, signal.SIGKILL)
-            os.wait4(child, 0)
-            if isinstance(stop, TimeoutError):
-                raise Failed(f"no end within {self.timeout:g} s") from None
+            _, ended, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
             raise
+        finally:
+            timer.cancel()
         seconds = time.perf_counter() - started
-        code = os.waitstatus_to_exitcode(ended)
+        code = child.returncode = os.waitstatus_to_exitcode(ended)
         if code != status:
             how = f"exit {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-            raise Failed(f"{how}: {last_words(self.errors)}")
+            with open(self.errors, "rb") as file:
+                lines = [line for line in file.read()[-20_000:].decode(errors="replace").splitlines() if line.strip()]
+            found = [line for line in lines if line.startswith("Error:")] or lines or ["it printed nothing"]
+            raise Failed(f"{how} after {duration(seconds)}: {found[-1].strip()[:200]}")
         unit = 1 if sys.platform == "darwin" else 1024
         return Sample(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
 
@@ -253,16 +214,19 @@ class Runner:
         freed memory to its host after a moment, and the next process waits for memory (a copy of 1.9 GB then takes 1.9
         s instead of 0.5): therefore a copy is written and deleted just before.
         """
+        model = contender.model
         try:
-            if contender.model:
+            if model:
                 os.sync()
-                self.run(f"cat {contender.model}")
+                self.run(f"cat {model}")
                 if not contender.slow:
-                    self.run(f"cp {contender.model} {self.out}")
+                    self.run(f"cp {model} {self.out}")
                     remove(self.out)
             sample = self.run(contender.line, contender.status, contender.tree)
-            if contender.model:
-                expect_like(contender.model, self.out)
+            if model:
+                have, want = (os.path.getsize(path) if os.path.exists(path) else 0 for path in (self.out, model))
+                if abs(want - have) > 4096 + want // 100:
+                    raise Failed(f"it wrote {have:,} bytes for a model of {want:,}")
             if os.path.exists(self.figures):
                 with open(self.figures, encoding="utf-8") as file:
                     found: dict[str, Any] = json.load(file)
@@ -273,60 +237,23 @@ class Runner:
         return sample
 
 
-def compare(
-    runner: Runner, contenders: Sequence[Contender], repeat: int, slow_repeat: int, say: Callable[[str], None]
-) -> list[Measured]:
+def compare(runner: Runner, contenders: Iterable[Contender], repeat: int, say: Callable[[str], None]) -> None:
     """Runs the contenders in turn, A B C A B C ..., after a round that does not count.
 
     A contender that fails does not run again, and keeps its reason.
     """
-    results = [Measured(contender) for contender in contenders]
     for turn in range(repeat + 1):
-        for result in results:
-            if result.failure or (result.contender.slow and not 1 <= turn <= slow_repeat):
+        for each in contenders:
+            if each.failure or (each.slow and not 1 <= turn <= SLOW_ROUNDS):
                 continue
-            say(f"round {turn} of {repeat}: {result.contender.label}")
+            say(f"round {turn} of {repeat}: {each.label}")
             try:
-                result.samples[turn] = runner.measure(result.contender)
+                each.samples[turn] = runner.measure(each)
             except Failed as fault:
-                result.failure = str(fault)
-                result.samples.clear()
-    for result in results:
-        result.samples.pop(0, None)
-    return results
-
-
-@contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError inside the block if it takes longer."""
-
-    def ring(*_: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def last_words(errors: str) -> str:
-    """Returns the error in the stderr of a process."""
-    with open(errors, "rb") as file:
-        lines = [line for line in file.read()[-20_000:].decode(errors="replace").splitlines() if line.strip()]
-    found = [line for line in lines if line.startswith("Error:")]
-    return (found or lines or ["it printed nothing"])[-1].strip()[:200]
-
-
-def expect_like(model: str, output: str) -> None:
-    """Raises Failed unless the output has the size of its model, except for a renamed node."""
-    if not os.path.exists(output):
-        raise Failed("it wrote no file")
-    want, have = os.path.getsize(model), os.path.getsize(output)
-    if abs(want - have) > 4096 + want // 100:
-        raise Failed(f"it wrote {have:,} bytes for a model of {want:,}")
+                each.failure = str(fault)
+                each.samples.clear()
+    for each in contenders:
+        each.samples.pop(0, None)
 
 
 def remove(path: str) -> None:

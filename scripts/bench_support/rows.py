@@ -12,9 +12,10 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
-from bench_support.measure import MB, Contender, Growth, Runner, Target
+from bench_support.measure import MB, Contender, Runner
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GDSURGEON, CP, TENSORFLOW, GTT = COLUMNS = ("gdsurgeon", "cp", "TensorFlow", "Graph Transform Tool")
@@ -71,15 +72,15 @@ RENAMED = {
 """The node in the middle of a model that the bench renames, and its new name."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the table. The target is for the first contender. The work ends with the size of the model `weighed`.
-    `script` is the content of the file `{script}`.
+class Row(NamedTuple):
+    """A line of the table: the work, the target of the first contender (see `measure.met`), and the contenders.
+
+    The work ends with the size of the model `weighed`. `script` is the content of the file `{script}`.
     """
 
     work: str
+    target: str
     contenders: list[Contender]
-    target: Target | Growth | None = None
     weighed: str = ""
     script: str = ""
 
@@ -89,9 +90,11 @@ class Workshop:
 
     def __init__(self, folder: str, runner: Runner, say: Callable[[str], None]) -> None:
         self.folder, self.runner, self.say = folder, runner, say
-        script = beside_python("gdsurgeon")
+        programs = os.path.dirname(sys.executable)
+        script = os.path.join(programs, "gdsurgeon")
         self.programs = {
             "gdsurgeon": script if os.path.exists(script) else f"{sys.executable} -m gdsurgeon",
+            "saved_model_cli": os.path.join(programs, "saved_model_cli"),
             "in_tensorflow": f"{sys.executable} {HERE}/in_tensorflow.py",
             "generate": f"{sys.executable} {HERE}/generate.py",
             "python": sys.executable,
@@ -122,154 +125,146 @@ class Workshop:
                 os.replace(unfinished, path)
         return path
 
-    def ready(self, row: Row, before: str | None) -> Row:
+    def ready(self, row: Row, before: str) -> Row:
         """Returns the row with filled templates; with `before`, also each command of gdsurgeon in this checkout."""
         with open(self.programs["script"], "w", encoding="utf-8") as file:
             file.write(row.script)
-        contenders = [replace(c, line=self.filled(c.line), model=self.filled(c.model)) for c in row.contenders]
-        own = [each for each in contenders if before and each.column == GDSURGEON]
-        contenders += [replace(each, note=f"before {each.note}".strip(), tree=before or "") for each in own]
+        for each in row.contenders:
+            each.line, each.model = self.filled(each.line), self.filled(each.model)
+        earlier = [
+            replace(each, note=f"before {each.note}".strip(), tree=before, samples={})
+            for each in row.contenders
+            if before and each.column == GDSURGEON
+        ]
         size = os.path.getsize(self.filled(row.weighed)) / MB if row.weighed else 0
-        return replace(row, work=row.work + (f" ({size:.0f} MB)" if size >= 1 else ""), contenders=contenders)
-
-
-def beside_python(script: str) -> str:
-    """Returns the path of a script that is installed with this Python."""
-    return os.path.join(os.path.dirname(sys.executable), script)
+        work = row.work + (f" ({size:.0f} MB)" if size >= 1 else "")
+        return row._replace(work=work, contenders=row.contenders + earlier)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def spoken(kind: str, size: int = 0) -> str:
-    """Returns a model in words."""
-    if kind in ("big", "medium"):
-        return f"a {size // MB:,} MB model"
-    return "a tiny graph" if kind == "tiny" else f"{size:,} small nodes" if kind == "chain" else kind
+def own(line: str, note: str = "", model: str = "", status: int = 0) -> Contender:
+    """Returns a command of gdsurgeon."""
+    return Contender(GDSURGEON, f"{{gdsurgeon}} {line}", note, model, status=status)
 
 
-def model(kind: str, size: int = 0) -> str:
-    """Returns the template of a model."""
-    return f"{{{kind}:{size}}}" if size else f"{{{kind}}}"
-
-
-def renaming(kind: str, size: int) -> tuple[str, str]:
-    """Returns the node that is renamed, and its new name."""
-    old, new = RENAMED[kind]
-    numbers = {"scope": size // 2 // 10_000, "node": size // 2}
-    return old.format(**numbers), new.format(**numbers)
-
-
-def rename(kind: str, size: int = 0, validate: str = "", note: str = "") -> Contender:
-    path, pair = model(kind, size), "=".join(renaming(kind, size))
-    options = f" --validate {validate}" if validate else ""
-    return Contender(GDSURGEON, f"{{gdsurgeon}} rename {path} {pair} -o {{out}}{options}", note, path)
-
-
-def peer(way: str, kind: str, size: int = 0, column: str = TENSORFLOW, note: str = "") -> Contender:
-    path, names = model(kind, size), " ".join(renaming(kind, size))
-    return Contender(column, f"{{in_tensorflow}} {way} {path} {{out}} {names}", note, path, slow=True)
+def rival(line: str, note: str = "") -> Contender:
+    """Returns a command of TensorFlow that is slow."""
+    return Contender(TENSORFLOW, line, note, slow=True)
 
 
 def copy(path: str, note: str = "") -> Contender:
     return Contender(CP, f"cp {path} {{out}}", note, path)
 
 
-def synced(path: str, is_model: bool = True) -> Contender:
+def synced(path: str, model: str = "") -> Contender:
     """Returns a copy that is on the disk when it ends, like a file that gdsurgeon writes."""
-    line = f"""sh -c 'cp "$1" "$2" && sync "$2"' sh {path} {{out}}"""
-    return Contender(CP, line, "and sync", path if is_model else "")
+    return Contender(CP, f"""sh -c 'cp "$1" "$2" && sync "$2"' sh {path} {{out}}""", "and sync", model)
 
 
-def surgery(command: str, size: int, arguments: str = "", kind: str = "towers", seconds: float = 2.0) -> Row:
-    """Returns an edit that changes much of a graph, with the structural check."""
-    out = "" if command == "select" else " -o {out} --validate structure"
-    line = f"{{gdsurgeon}} {command} {model(kind, size)} {arguments}{out}"
-    work = f"{command} in {size:,} nodes, --validate structure"
-    return Row(work, [Contender(GDSURGEON, line)], Target(seconds=seconds))
+def spoken(path: str) -> str:
+    """Returns the template of a model in words."""
+    kind, _, size = path.strip("{}").partition(":")
+    if kind in ("big", "medium"):
+        return f"a {int(size) // MB:,} MB model"
+    return "a tiny graph" if kind == "tiny" else f"{int(size):,} small nodes" if kind == "chain" else kind
 
 
-def edit(kind: str, size: int, target: Target | None, with_import: bool = False) -> Row:
+def renaming(path: str) -> tuple[str, str]:
+    """Returns the node that is renamed in a model, and its new name."""
+    kind, _, size = path.strip("{}").partition(":")
+    node = int(size or 0) // 2
+    old, new = (name.format(scope=node // 10_000, node=node) for name in RENAMED[kind])
+    return old, new
+
+
+def rename(path: str, validate: str = "run", note: str = "") -> Contender:
+    return own(f"rename {path} {'='.join(renaming(path))} -o {{out}} --validate {validate}", note, path)
+
+
+def peer(way: str, path: str, column: str = TENSORFLOW) -> Contender:
+    """Returns the same rename by a different tool."""
+    line = f"{{in_tensorflow}} {way} {path} {{out}} {' '.join(renaming(path))}"
+    return Contender(column, line, model=path, slow=True)
+
+
+def edit(path: str, target: str) -> Row:
     """Returns the edit without proof, compared with a file copy and with peers."""
-    path = model(kind, size)
-    contenders = [
-        rename(kind, size, "none"),
-        copy(path),
-        synced(path),
-        peer("parse", kind, size),
-        peer("gtt", kind, size, GTT),
-        *([peer("import", kind, size, note="and import_graph_def")] if with_import else []),
-    ]
-    return Row(f"rename one node in {spoken(kind, size)}", contenders, target)
+    peers = [copy(path), synced(path, path), peer("parse", path), peer("gtt", path, GTT)]
+    return Row(f"rename one node in {spoken(path)}", target, [rename(path, "none"), *peers])
 
 
-def structure(kind: str, size: int, target: Target) -> Row:
+def structure(path: str, target: str) -> Row:
     """Returns the edit with the structural check, compared with the edit without it."""
-    contenders = [rename(kind, size, "structure"), rename(kind, size, "none", "without the check")]
-    return Row(f"the same with --validate structure, {spoken(kind, size)}", contenders, target)
+    contenders = [rename(path, "structure"), rename(path, "none", "without the check")]
+    return Row(f"the same with --validate structure, {spoken(path)}", target, contenders)
 
 
-def proof(kind: str, seconds: float) -> Row:
+def proof(path: str, target: str) -> Row:
     """Returns an edit with its proof, compared with the import of TensorFlow."""
-    importing = Contender(TENSORFLOW, "{python} -c 'import tensorflow'", "import alone", slow=True)
-    work = f"rename and proof by execution, {spoken(kind)}"
-    return Row(work, [rename(kind), importing], Target(seconds=seconds), model(kind))
+    contenders = [rename(path), rival("{python} -c 'import tensorflow'", "import alone")]
+    return Row(f"rename and proof by execution, {spoken(path)}", target, contenders, path)
 
 
 def proven(command: str, arguments: str) -> Row:
     """Returns an edit with its proof in a graph of very many nodes, which shows the cost of analysing the graph."""
-    line = f"{{gdsurgeon}} {command} {{towers:50000}} {arguments} -o {{out}}"
-    return Row(f"{command} and proof by execution, 50,000 nodes", [Contender(GDSURGEON, line)])
+    line = f"{command} {{towers:50000}} {arguments} -o {{out}}"
+    return Row(f"{command} and proof by execution, 50,000 nodes", "", [own(line)])
 
 
-def diff(size: int, seconds: float) -> Row:
+def surgery(command: str, model: str, arguments: str, target: str = "<= 2 s") -> Row:
+    """Returns an edit that changes much of a graph, with the structural check."""
+    out = "" if command == "select" else " -o {out} --validate structure"
+    work = f"{command} in {int(model.partition(':')[2][:-1]):,} nodes, --validate structure"
+    return Row(work, target, [own(f"{command} {model} {arguments}{out}")])
+
+
+def diff(size: int, target: str) -> Row:
     """Returns a graph compared with a copy that has half of it under a different name, and one node less."""
-    line = f"{{gdsurgeon}} diff {{towers:{size}}} {{other:{size}}}"
-    return Row(f"diff of two graphs of {size:,} nodes", [Contender(GDSURGEON, line, status=1)], Target(seconds=seconds))
+    command = own(f"diff {{towers:{size}}} {{other:{size}}}", status=1)
+    return Row(f"diff of two graphs of {size:,} nodes", target, [command])
 
 
-def gradients(name: str, option: str, work: str, target: Target | None) -> Row:
+def gradients(name: str, option: str, work: str, target: str) -> Row:
     """Returns a backward pass that TensorFlow runs, time and traced peak, compared with TensorFlow's own."""
-    shape = GRADIENTS[name][-1]
     contenders = [
-        Contender(column, f"{{in_tensorflow}} time-gradients {{{name}-{kind}}} {{figures}} {shape}", note)
+        Contender(column, f"{{in_tensorflow}} time-gradients {{{name}-{kind}}} {{figures}} {GRADIENTS[name][-1]}", note)
         for column, kind, note in ((GDSURGEON, option, CHECKPOINTS[option]), (TENSORFLOW, "own", "tf.gradients"))
     ]
-    return Row(f"{work}: a run of the gradients, its peak", contenders, target)
+    return Row(f"{work}: a run of the gradients, its peak", target, contenders)
 
 
-def optimised(result: str, original: str, how: str, options: str = "", times: float = 0.97) -> Row:
-    """Returns a simplified graph that TensorFlow runs, compared with the original: at least `times` as fast."""
-    run = f"{{figures}} image=1,224,224,3 Identity {how}"
+def optimised(result: str, original: str, how: str, note: str = "simplify", factor: float = 1.03) -> Row:
+    """Returns a simplified graph that TensorFlow runs, compared with the original."""
     contenders = [
-        Contender(GDSURGEON, f"{{in_tensorflow}} time {{{result}}} {run}", f"simplify{options}"),
-        Contender(TENSORFLOW, f"{{in_tensorflow}} time {{{original}}} {run}", "as it is"),
+        Contender(column, f"{{in_tensorflow}} time {{{model}}} {{figures}} image=1,224,224,3 Identity {how}", note)
+        for column, model, note in ((GDSURGEON, result, note), (TENSORFLOW, original, "as it is"))
     ]
     threads = " on one thread, its optimizer on" if how == "on-1" else f", its optimizer {how}"
-    return Row(f"TensorFlow runs {original}{threads}", contenders, Target(times=1 / times, peer="TensorFlow as it is"))
+    return Row(f"TensorFlow runs {original}{threads}", f"<= {factor} x TensorFlow as it is", contenders)
 
 
-def growth(middle: tuple[str, int], large: tuple[str, int], unit: str) -> Row:
-    """Returns the edit without proof on three sizes; for bytes, also cp on these sizes."""
-    sizes = {"tiny": ("tiny", 0), "middle": middle, "large": large}
-    contenders = [rename(*size, "none", note) for note, size in sizes.items()]
-    if unit == "byte":
-        contenders += [copy(model(*size), note) for note, size in sizes.items()]
-    target = Growth((0, middle[1], large[1]), unit)
-    return Row(f"growth from {spoken(*middle)} to {spoken(*large)}", contenders, target)
+def growth(middle: str, large: str, is_copied: bool) -> Row:
+    """Returns the edit without proof on three sizes; optionally also cp on these sizes."""
+    sizes = {"tiny": "{tiny}", "middle": middle, "large": large}
+    contenders = [rename(path, "none", note) for note, path in sizes.items()]
+    contenders += [copy(path, note) for note, path in sizes.items() if is_copied]
+    for each in contenders:
+        each.units = int(each.model.strip("{}").partition(":")[2] or 0)
+    return Row(f"growth from {spoken(middle)} to {spoken(large)}", "<= 1.3 x linear", contenders)
 
 
-def freeze(kind: str, size: int) -> Row:
+def freeze(kind: str, size: int, peer: str) -> Row:
     """Returns variables to constants, compared with a copy of the variables and TensorFlow's own tool."""
     folder = f"{{saved-{kind}:{size}}}"
-    own = "freeze_graph" if kind == "tf1" else "convert_variables_to_constants_v2"
     contenders = [
-        Contender(GDSURGEON, f"{{gdsurgeon}} freeze {folder} -o {{out}} --validate structure"),
-        synced(f"{folder}/variables/variables.data-00000-of-00001", is_model=False),
-        Contender(TENSORFLOW, f"{{in_tensorflow}} freeze-{kind} {folder} {{out}}", own, slow=True),
+        own(f"freeze {folder} -o {{out}} --validate structure"),
+        synced(f"{folder}/variables/variables.data-00000-of-00001"),
+        rival(f"{{in_tensorflow}} freeze-{kind} {folder} {{out}}", peer),
     ]
     work = f"freeze a SavedModel of TensorFlow {kind[-1]} with {size // MB:,} MB of variables, --validate structure"
-    return Row(work, contenders, Target(times=2.5, peer="cp and sync", megabytes=60))
+    return Row(work, "<= 2.5 x cp and sync, <= 60 MB", contenders)
 
 
 STEPS = (
@@ -303,124 +298,106 @@ def ten_edits() -> Row:
     calls = (edit.split(" ", 1) for edit in TEN_EDITS)
     piped = " | ".join(f"{{gdsurgeon}} {name} - {words} -o -" for name, words in calls)
     contenders = [
-        Contender(GDSURGEON, "{gdsurgeon} apply {DenseNet169} {script} -o {out}"),
-        *(
-            Contender(GDSURGEON, f"{{gdsurgeon}} {name} {{DenseNet169}} {words} -o {{out}}", f"alone: {name}")
-            for name, words in SLOWEST_EDITS.items()
-        ),
+        own("apply {DenseNet169} {script} -o {out}"),
+        *(own(f"{name} {{DenseNet169}} {words} -o {{out}}", f"alone: {name}") for name, words in SLOWEST_EDITS.items()),
         Contender(GDSURGEON, f"sh -c {shlex.quote(f'< {{DenseNet169}} {piped} > {{out}}')}", "in a pipe", slow=True),
     ]
-    target = Target(times=1.3, peer=f"{GDSURGEON} alone")
-    return Row("ten edits, proven at once, DenseNet169", contenders, target, "{DenseNet169}", "\n".join(TEN_EDITS))
+    work, target = "ten edits, proven at once, DenseNet169", "<= 1.3 x gdsurgeon alone"
+    return Row(work, target, contenders, "{DenseNet169}", "\n".join(TEN_EDITS))
 
 
-def rows(sizes: dict[str, int], with_import: bool = False) -> dict[str, Row]:
+def rows(sizes: dict[str, int]) -> dict[str, Row]:
     """Returns every row by name, in the order of the table."""
-    big, medium, chain, short = (sizes[name] for name in ("big", "medium", "chain", "short"))
+    big, medium, chain, short = (
+        f"{{{k.replace('short', 'chain')}:{sizes[k]}}}" for k in ("big", "medium", "chain", "short")
+    )
     variables, spoken_size = sizes["checkpoint"], f"{sizes['checkpoint'] // MB:,} MB"
-    plain = "TensorFlow tf.gradients"
-    checkpoint, planned = f"{{checkpoint:{variables}}}", "{gdsurgeon} add-gradients {tanh:10000} --ys out --xs x -n"
+    towers, redundant = (f"{{{kind}:{sizes['short']}}}" for kind in ("towers", "redundant"))
+    checkpoint, saved = f"{{checkpoint:{variables}}}", f"{{saved-tf2:{variables}}}"
     listing = "{python} -c 'import sys, tensorflow as tf; print(tf.train.list_variables(sys.argv[1]))'"
-    saved_model_cli, saved = beside_python("saved_model_cli"), f"{{saved-tf2:{variables}}}"
-    renaming_saved = f"{{gdsurgeon}} rename {saved} serving_default_x=input -o {{folder}} --validate structure"
-
-    def running(column: str, note: str, path: str) -> Contender:
-        return Contender(column, f"{{in_tensorflow}} run {path} 32000000 20", note)
-
+    usage = Contender(TENSORFLOW, "{saved_model_cli} --help", "saved_model_cli --help", slow=True, status=1)
+    planned = "add-gradients {tanh:10000} --ys out --xs x -n --validate none"
+    runs = (
+        (GDSURGEON, "fuse-ops --xla", "{fused-xla}"),
+        (TENSORFLOW, "unfused", "{pointwise:36}"),
+        (GDSURGEON, "fuse-ops", "{fused}"),
+    )
+    less, slower = ">= {} x less memory than TensorFlow tf.gradients", "<= {} x TensorFlow tf.gradients"
     return {
-        "rename-big": edit("big", big, Target(times=1.3, megabytes=40)),
-        "rename-medium": edit("medium", medium, Target(plus=0.08)),
-        "rename-chain": edit("chain", chain, Target(seconds=0.4, megabytes=30), with_import),
-        "rename-short-chain": edit("chain", short, None),
-        "structure-big": structure("big", big, Target(times=2.0, peer="gdsurgeon without the check")),
-        "structure-chain": structure("chain", chain, Target(seconds=3.0)),
-        "help": Row(
-            "gdsurgeon --help",
-            [
-                Contender(GDSURGEON, "{gdsurgeon} --help"),
-                Contender(TENSORFLOW, f"{saved_model_cli} --help", "saved_model_cli --help", slow=True, status=1),
-            ],
-            Target(seconds=0.1),
-        ),
+        "rename-big": edit(big, "<= 1.3 x cp, <= 40 MB"),
+        "rename-medium": edit(medium, "<= cp + 80 ms"),
+        "rename-chain": edit(chain, "<= 400 ms, <= 30 MB"),
+        "rename-short-chain": edit(short, ""),
+        "structure-big": structure(big, "<= 2 x gdsurgeon without the check"),
+        "structure-chain": structure(chain, "<= 3 s"),
+        "help": Row("gdsurgeon --help", "<= 100 ms", [own("--help"), usage]),
         "list-checkpoint": Row(
             f"list the tensors of a checkpoint of {spoken_size}",
-            [
-                Contender(GDSURGEON, f"{{gdsurgeon}} checkpoint {checkpoint}"),
-                Contender(TENSORFLOW, f"{listing} {checkpoint}", "tf.train.list_variables", slow=True),
-            ],
-            Target(seconds=0.2),
+            "<= 200 ms",
+            [own(f"checkpoint {checkpoint}"), rival(f"{listing} {checkpoint}", "tf.train.list_variables")],
         ),
-        "freeze-tf1": freeze("tf1", variables),
-        "freeze-tf2": freeze("tf2", variables),
+        "freeze-tf1": freeze("tf1", variables, "freeze_graph"),
+        "freeze-tf2": freeze("tf2", variables, "convert_variables_to_constants_v2"),
         "rename-saved": Row(
             f"rename in a SavedModel with {spoken_size} of variables, --validate structure",
-            [Contender(GDSURGEON, renaming_saved), Contender(CP, f"cp -r {saved} {{folder}}")],
-            Target(seconds=0.3),
+            "<= 300 ms",
+            [
+                own(f"rename {saved} serving_default_x=input -o {{folder}} --validate structure"),
+                Contender(CP, f"cp -r {saved} {{folder}}"),
+            ],
         ),
         "inspect-saved": Row(
             "inspect Keras' MobileNetV2, exported",
+            "<= 400 ms",
             [
-                Contender(GDSURGEON, "{gdsurgeon} inspect {saved-keras}"),
-                Contender(
-                    TENSORFLOW, f"{saved_model_cli} show --dir {{saved-keras}} --all", "saved_model_cli show", slow=True
-                ),
+                own("inspect {saved-keras}"),
+                rival("{saved_model_cli} show --dir {saved-keras} --all", "saved_model_cli show"),
             ],
-            Target(seconds=0.4),
         ),
         "structure-tiny": Row(
             "rename with --validate structure, a tiny graph",
-            [rename("tiny", 0, "structure"), peer("parse", "tiny")],
-            Target(seconds=0.15),
+            "<= 150 ms",
+            [rename("{tiny}", "structure"), peer("parse", "{tiny}")],
         ),
-        "proof-tiny": proof("tiny", 0.6),
-        "proof-mobilenet": proof("MobileNetV2", 0.9),
-        "proof-resnet": proof("ResNet50", 1.6),
+        "proof-tiny": proof("{tiny}", "<= 600 ms"),
+        "proof-mobilenet": proof("{MobileNetV2}", "<= 900 ms"),
+        "proof-resnet": proof("{ResNet50}", "<= 1.6 s"),
         "apply-ten": ten_edits(),
         "proof-insert": proven("insert", "--at left/block_3/tanh_350 {part}"),
         "proof-fuse": proven("fuse-ops", "--select '^left/block_3/.*_35[0-9]$' --name fused"),
-        "diff-5k": diff(5_000, 0.5),
-        "diff-100k": diff(100_000, 5.0),
-        "select-towers": surgery("select", short, "--between x=left/out"),
-        "extract-towers": surgery("extract", short, "--outputs left/out"),
-        "clone-towers": surgery("clone-scope", short, "left again"),
-        "fuse-towers": surgery("fuse-ops", short, "--select '^left/block_1[0-3]/' --name fused"),
-        "simplify-100k": surgery("simplify", short, kind="redundant", seconds=20.0),
+        "diff-5k": diff(5_000, "<= 500 ms"),
+        "diff-100k": diff(100_000, "<= 5 s"),
+        "select-towers": surgery("select", towers, "--between x=left/out"),
+        "extract-towers": surgery("extract", towers, "--outputs left/out"),
+        "clone-towers": surgery("clone-scope", towers, "left again"),
+        "fuse-towers": surgery("fuse-ops", towers, "--select '^left/block_1[0-3]/' --name fused"),
+        "simplify-100k": surgery("simplify", redundant, "", "<= 20 s"),
         "fuse-xla": Row(
             "TensorFlow runs 108 elementwise ops on 32,000,000 floats, 20 times",
-            [
-                running(GDSURGEON, "fuse-ops --xla", "{fused-xla}"),
-                running(TENSORFLOW, "unfused", "{pointwise:36}"),
-                running(GDSURGEON, "fuse-ops", "{fused}"),
-            ],
-            Target(times=1 / 3, peer="TensorFlow unfused"),
+            "<= 0.333 x TensorFlow unfused",
+            [Contender(column, f"{{in_tensorflow}} run {path} 32000000 20", note) for column, note, path in runs],
         ),
-        "gradients-tanh": gradients("tanh", "memory", "1,000 Tanh of 4 MiB", Target(less=15, times=1.5, peer=plain)),
+        "gradients-tanh": gradients(
+            "tanh", "memory", "1,000 Tanh of 4 MiB", f"{less.format(15)}, {slower.format(1.5)}"
+        ),
         "gradients-resnet": gradients(
-            "resnet", "memory", "ResNet50, batch 32, all weights", Target(less=2.8, times=1.25, peer=plain)
+            "resnet", "memory", "ResNet50, batch 32, all weights", f"{less.format(2.8)}, {slower.format(1.25)}"
         ),
-        "gradients-mobilenet": gradients(
-            "mobilenet", "memory", "MobileNetV2, batch 32, all weights", Target(less=3.5, peer=plain)
-        ),
+        "gradients-mobilenet": gradients("mobilenet", "memory", "MobileNetV2, batch 32, all weights", less.format(3.5)),
         "gradients-budget": gradients(
-            "resnet",
-            "budget",
-            "ResNet50, batch 32, all weights, 1,200 MiB (1,258 MB)",
-            Target(megabytes=1.15 * 1200 * 1.048576),
+            "resnet", "budget", "ResNet50, batch 32, all weights, 1,200 MiB (1,258 MB)", "<= 1447 MB"
         ),
-        "gradients-consumers": gradients("consumers", "none", "a tensor of 4 MiB with 200 consumers", None),
+        "gradients-consumers": gradients("consumers", "none", "a tensor of 4 MiB with 200 consumers", ""),
         "simplified-mobilenet": optimised("simplified", "MobileNetV2", "off"),
         "simplified-mobilenet-grappler": optimised("simplified", "MobileNetV2", "on"),
         "simplified-resnet": optimised("simplified-resnet", "ResNet50", "off"),
         "simplified-resnet-grappler": optimised("simplified-resnet", "ResNet50", "on"),
-        "folded-mobilenet": optimised("folded", "MobileNetV2", "on-1", " --fold-bn", 1.15),
+        "folded-mobilenet": optimised("folded", "MobileNetV2", "on-1", "simplify --fold-bn", 0.87),
         "plan-chain": Row(
             "add-gradients --checkpoints memory, a chain of 10,000 nodes",
-            [
-                Contender(GDSURGEON, f"{planned} --validate none --checkpoints memory --shape x=1000000"),
-                Contender(GDSURGEON, f"{planned} --validate none", "without checkpoints"),
-            ],
-            Target(plus=5.0, peer="gdsurgeon without checkpoints"),
+            "<= gdsurgeon without checkpoints + 5 s",
+            [own(f"{planned} --checkpoints memory --shape x=1000000"), own(planned, "without checkpoints")],
         ),
-        "growth-nodes": growth(("chain", short), ("chain", chain), "node"),
-        "growth-bytes": growth(("medium", medium), ("big", big), "byte"),
+        "growth-nodes": growth(short, chain, False),
+        "growth-bytes": growth(medium, big, True),
     }
