@@ -26,9 +26,8 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
 
-from bench_support.measure import MB, Contender, Failed, Runner, compare, duration, met, slope
+from bench_support.measure import MB, Contender, Failed, Runner, compare, duration, met
 from bench_support.rows import COLUMNS, CP, FULL, GDSURGEON, QUICK, Row, Workshop, rows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -37,7 +36,7 @@ HEADINGS = ("work", *COLUMNS, "target", "met")
 
 def arguments() -> argparse.Namespace:
     names = list(rows(FULL))
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], epilog=f"Rows: {', '.join(names)}")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rows", metavar="NAME,...", help="only these rows")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="models a tenth of the size, no ResNet50")
@@ -58,14 +57,6 @@ def say(text: str) -> None:
     """Prints the progress on one line of the terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def measure_row(name: str, shop: Workshop, args: argparse.Namespace) -> Row:
-    """Returns a row with measurements. Raises Failed if a model cannot be made."""
-    row = shop.ready(rows(QUICK if args.quick else FULL)[name], args.before)
-    row = row._replace(contenders=[each for each in row.contenders if not (each.slow and args.no_peers)])
-    compare(shop.runner, row.contenders, args.repeat, lambda text: say(f"{name}, {text}"))
-    return row
 
 
 def megabytes(size: int) -> str:
@@ -92,36 +83,17 @@ def figures(each: Contender, base: Contender | None, floor: int) -> str:
 def cells(row: Row, floor: int) -> list[str]:
     """Returns the cells of a row; `floor` is the smallest measurable peak of memory, in bytes."""
     contenders = row.contenders
-    is_growth = row.target.endswith("linear")
     base = next((each for each in contenders if each.label == CP and each.samples), contenders[0])
     columns = []
     for column in COLUMNS:
         texts = [
-            (each.note, figures(each, base if base.samples and not is_growth else None, floor))
+            (each.note, figures(each, base if base.samples else None, floor))
             for each in contenders
             if each.column == column
         ]
         columns.append("; ".join(f"{note}: {text}" if note else text for note, text in texts if text))
     verdict = {True: "yes", False: "NO", None: "?"}[met(row.target, contenders)] if row.target else ""
-    if is_growth:
-        slopes = [f"{found:.2f}" for some in (contenders[:3], contenders[3:6]) if (found := slope(some)) is not None]
-        verdict += f": {' (cp '.join(slopes)}{')' * (len(slopes) - 1)} x linear" if slopes else ": not measurable"
     return [row.work, *columns, row.target, verdict]
-
-
-def row_json(name: str, row: Row) -> dict[str, Any]:
-    contenders = [
-        {
-            **asdict(each),
-            "median_seconds": each.seconds if each.samples else None,
-            "peak_rss_bytes": each.rss if each.samples else None,
-            "times_first_contender": each.compared(row.contenders[0]),
-            "samples": [{"round": turn, **sample._asdict()} for turn, sample in each.samples.items()],
-        }
-        for each in row.contenders
-    ]
-    is_met = met(row.target, row.contenders) if row.target else None
-    return {"name": name, "work": row.work, "target": row.target, "met": is_met, "contenders": contenders}
 
 
 def run(args: argparse.Namespace, folder: str) -> int:
@@ -136,8 +108,11 @@ def run(args: argparse.Namespace, folder: str) -> int:
     failures = []
     for name in args.rows:
         try:
-            measured[name] = measure_row(name, shop, args)
-            failures += [f"{name}, {c.label}: {c.failure}" for c in measured[name].contenders if c.failure]
+            row = shop.ready(rows(QUICK if args.quick else FULL)[name], args.before)
+            contenders = [each for each in row.contenders if not (each.slow and args.no_peers)]
+            compare(runner, contenders, args.repeat, lambda text, name=name: say(f"{name}, {text}"))  # type: ignore[misc]
+            measured[name] = row._replace(contenders=contenders)
+            failures += [f"{name}, {each.label}: {each.failure}" for each in contenders if each.failure]
         except Failed as fault:
             failures.append(f"{name}: {fault}")
     say("")
@@ -152,7 +127,9 @@ def run(args: argparse.Namespace, folder: str) -> int:
     )
     print("\n".join(["", summary, *(f"Not measured: {text}" for text in failures)]))
     if args.json:
-        found = {"quick": args.quick, "machine": machine, "rows": [row_json(*item) for item in measured.items()]}
+        # samples: by round the seconds, the seconds of the CPU, and the peak of memory
+        rows_by_name = {name: [asdict(each) for each in row.contenders] for name, row in measured.items()}
+        found = {"quick": args.quick, "machine": machine, "rows": rows_by_name}
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
     own = [each for row in measured.values() for each in row.contenders if each.column == GDSURGEON]

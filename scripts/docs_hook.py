@@ -105,18 +105,15 @@ def tables(options: Iterable[click.Option], context: click.Context) -> Iterator[
 
 
 def step_reference(step: Step) -> Iterator[str]:
-    """Yields all that STEP declares, under a heading of its name."""
+    """Yields all that a step declares, below a heading with its name."""
     yield f"### {step.name}"
     yield f"<p><code>{escape(step.usage)}</code></p>"
-    yield f"<p>{escape(step.summary)}</p>"
-    if step.explanation:
-        yield f"<p>{escape(step.explanation)}</p>"
+    yield from (f"<p>{escape(text)}</p>" for text in (step.summary, step.explanation) if text)
     rows = []
     for parameter in step.parameters:
-        said = f"{parameter.help} ({parameter.kind.says})"
-        if not parameter.is_required and parameter.default is not None:
-            said += f" [default: {spelt(parameter.default)}]"
-        rows.append((code(parameter.name), escape(said)))
+        has_default = not parameter.is_required and parameter.default is not None
+        default = f" [default: {spelt(parameter.default)}]" if has_default else ""
+        rows.append((code(parameter.name), escape(f"{parameter.help} ({parameter.kind.says}){default}")))
     if rows:
         yield table(rows)
     yield f"<p>Example: <code>{escape(step.example)}</code></p>"

@@ -175,41 +175,11 @@ def insertion(node: Node, model: Model, op: str) -> list[str]:
     return ["--at", node.name, model.part(op, node.output.dtype)]
 
 
-def control_upstream(model: Model) -> list[str]:
-    """Returns a control edge from a node upstream of the first output."""
-    output = model.outputs[0]
-    found = middle([node for node in model.upstream(output) if model.runs_once(node) and node is not output])
-    return ["--add", f"{output.name}=^{found.name}"]
-
-
-def control_elsewhere(model: Model) -> list[str]:
-    """Returns a control edge that makes no cycle."""
-    late, early = model.floats[-1], model.floats[0]
-    return ["--add", f"{some([late] if late not in model.upstream(early) else [])[0].name}=^{early.name}"]
-
-
-def control_removed(model: Model) -> list[str]:
-    """Returns the removal of all control edges of a node."""
-    waiting = some(node for node in model.floats + model.outputs if node.controls and node.op not in PLACEHOLDERS)
-    return ["--remove", f"{waiting[0].name}=^*"]
-
-
 def remove_identities(model: Model) -> list[str]:
     """Returns the removal of each Identity that is not an output."""
     some(node for node in model.with_op("Identity") if node not in model.outputs)
     outputs = (node.name for node in model.outputs if node.op == "Identity")
     return ["--op", "Identity", "--bypass", *(word for name in outputs for word in ("--exclude", f"^{name}$"))]
-
-
-def remove_dead(model: Model) -> list[str]:
-    """Returns all nodes that no output needs."""
-    return ["--nodes", model.written("dead.txt", "\n".join(some(model.dead))), "--allow-outputs"]
-
-
-def without_shapes(model: Model) -> list[str]:
-    """Returns the removal of the recorded shapes, if a node has them."""
-    some(node for node in model.graph.nodes() if node.has_attr("_output_shapes"))
-    return ["--select", ".", "--unset", "_output_shapes"]
 
 
 def default_stated(model: Model) -> list[str]:
@@ -229,15 +199,6 @@ def exchanged(model: Model, ops: frozenset[str]) -> list[str]:
     return ["--node", node.name, f"op={EXCHANGED[node.op]}"]
 
 
-def fuse_between(model: Model) -> list[str]:
-    """Returns an output, and the inputs upstream of it."""
-    for output in model.outputs:
-        upstream = model.upstream(output)
-        if fed := [node.name for node in model.inputs if node in upstream]:
-            return ["--between", f"{','.join(fed)}={output.name}", "--with-consts", "--name", "fused"]
-    raise IndexError
-
-
 def extract_tail(model: Model) -> list[str]:
     """Returns the nodes downstream of the middle."""
     node = middle(model.floats)
@@ -248,13 +209,6 @@ def extract_tail(model: Model) -> list[str]:
 def imported(node: Node, model: Model, op: str, prefix: str) -> list[str]:
     """Returns a part that reads a node."""
     return [model.part(op, node.output.dtype), "--prefix", prefix, "--map", f"{node.name}=x"]
-
-
-def clone_sharing(model: Model) -> list[str]:
-    """Returns a copy of the largest scope that shares a constant."""
-    scope = next(iter(model.scopes()), "")
-    shared = some(node.name for node in model.constants if node.name.startswith(f"{scope}/"))
-    return [scope, "clone", "--share", f"^{shared[0]}$"]
 
 
 def gradients(model: Model, *options: str) -> list[str]:
@@ -316,20 +270,35 @@ CHOICES: dict[str, dict[str, Callable[[Model], list[str]]]] = {
         "Identity in a loop or branch": lambda m: insertion(middle(m.inside), m, "Identity"),
     },
     "control-edges": {
-        "a control edge to an output from a node upstream": control_upstream,
-        "from a node elsewhere": control_elsewhere,
-        "all control edges of a node removed": control_removed,
+        "a control edge to an output from a node upstream": lambda m: [
+            "--add",
+            f"{(out := m.outputs[0]).name}=^"
+            f"{middle([node for node in m.upstream(out) if m.runs_once(node) and node != out]).name}",
+        ],
+        "from a node elsewhere": lambda m: [
+            *some(["--add"] if m.floats[-1] not in m.upstream(m.floats[0]) else []),
+            f"{m.floats[-1].name}=^{m.floats[0].name}",
+        ],
+        "all control edges of a node removed": lambda m: some(
+            ["--remove", f"{node.name}=^*"]
+            for node in m.floats + m.outputs
+            if node.controls and node.op not in PLACEHOLDERS
+        )[0],
     },
     "remove": {
         "Identity, bypassed": remove_identities,
-        "all nodes that no output needs": remove_dead,
+        "all nodes that no output needs": lambda m: (
+            ["--nodes", m.written("dead.txt", "\n".join(some(m.dead))), "--allow-outputs"]
+        ),
         "a node in the middle, replaced by a placeholder": lambda m: (
             f"--node {middle(m.floats).name} --dangling placeholder".split()
         ),
     },
     "set-attr": {
         "a new attribute on all nodes": lambda _: ["--select", ".", "_note:string=edited"],
-        "no recorded shapes": without_shapes,
+        "no recorded shapes": lambda m: some(
+            ["--select", ".", "--unset", "_output_shapes"] for n in m.graph.nodes() if n.has_attr("_output_shapes")
+        )[0],
         "an explicit default": default_stated,
         "Identity to StopGradient": lambda m: ["--op", some(m.with_op("Identity"))[0].op, "op=StopGradient"],
         "an activation": lambda m: exchanged(m, UNARY),
@@ -345,7 +314,11 @@ CHOICES: dict[str, dict[str, Callable[[Model], list[str]]]] = {
     "fuse-ops": {
         "a node in the middle": lambda m: ["--node", middle(m.floats).name, "--name", "fused"],
         "the largest scope": lambda m: ["--scope", m.scopes()[0], "--name", "fused"],
-        "all between inputs and an output": fuse_between,
+        "all between inputs and an output": lambda m: some(
+            ["--between", f"{','.join(fed)}={output.name}", "--with-consts", "--name", "fused"]
+            for output, upstream in ((output, m.upstream(output)) for output in m.outputs)
+            if (fed := [node.name for node in m.inputs if node in upstream])
+        )[0],
     },
     "inline": {
         "all calls": calling,
@@ -367,7 +340,12 @@ CHOICES: dict[str, dict[str, Callable[[Model], list[str]]]] = {
     "clone-scope": {
         "the largest scope": lambda m: [m.scopes()[0], "clone"],
         "the smallest scope": lambda m: [m.scopes()[-1], "clone"],
-        "the largest scope, a constant shared": clone_sharing,
+        "the largest scope, a constant shared": lambda m: some(
+            [scope, "clone", "--share", f"^{node.name}$"]
+            for scope in m.scopes()[:1]
+            for node in m.constants
+            if node.name.startswith(f"{scope}/")
+        )[0],
     },
     "add-gradients": {
         "of an output by an input": gradients,

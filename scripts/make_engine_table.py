@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Asks engines which ops of TensorFlow they take, and keeps that in gdsurgeon/data/engines.txt.
+"""Tests which ops of TensorFlow other engines accept, and writes gdsurgeon/data/engines.txt.
 
     pip download --no-deps --only-binary :all: -d wheels opencv-python-headless openvino tensorflowjs
-    python scripts/make_engine_table.py wheels/*.whl     these engines
-    python scripts/make_engine_table.py --tflite         TFLite, of the TensorFlow that is installed (ten minutes)
-    python scripts/make_engine_table.py --list           says what the table holds
+    python scripts/make_engine_table.py wheels/*.whl     update the engines in these wheels
+    python scripts/make_engine_table.py --tflite         update TFLite from the installed TensorFlow (ten minutes)
+    python scripts/make_engine_table.py --list           print the versions and the number of ops
 
 The source is the released engine itself. A wheel is unpacked into a temporary folder, and a separate Python process
 imports the engine from there and loads graphs into it (`ask_opencv`, `ask_openvino`, `scripts/ask_tflite.py`). The
-converter to TensorFlow.js checks ops against lists in its wheel, so the script reads these lists. The ops are all ops
-of all releases of TensorFlow (`gdsurgeon/data/releases.z`). Entries of other engines are kept.
+converter to TensorFlow.js checks ops against lists in its wheel, so the script reads these lists. All ops of all
+releases of TensorFlow are tested (`gdsurgeon/data/releases.z`). Entries of other engines are kept.
 
-The table is text: ``>``, the engine, a tab and its version; then an op a line, with a tab and ``select`` where TFLite
-takes it as an op of TensorFlow that is linked into the program.
+The table is text. Each engine has a line ``>``, name, tab, version; then follows a line for each op that it accepts.
+An op ends in a tab and ``select`` if TFLite accepts it only as an op of TensorFlow that is linked into the program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parent.parent
 LOOP = ROOT / "fixtures" / "while_v1.pb"
 """A graph of ops that engines support only together."""
 Table = dict[str, tuple[str, dict[str, str]]]
-"""By engine its version, and for each op that it takes '' or ``select``."""
+"""By engine: the version, and '' or ``select`` by op."""
 
 OF_WHEEL = {"opencv": r"opencv_(contrib_)?python(_headless)?-", "openvino": r"openvino-", "tfjs": r"tensorflowjs-"}
 IF_IT_CRASHES = {"opencv": "yes", "openvino": "yes", "tflite": "no"}
@@ -47,11 +47,10 @@ MOST_CRASHES = 4
 
 
 def main() -> int:
-    """Carries out the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("wheels", nargs="*", type=Path, help="of OpenCV, OpenVINO, tensorflowjs")
-    parser.add_argument("--tflite", action="store_true", help="ask the TensorFlow that is installed, too")
-    parser.add_argument("--list", action="store_true", help="say what the table holds, and change nothing")
+    parser.add_argument("wheels", nargs="*", type=Path, help="wheels of OpenCV, OpenVINO, tensorflowjs")
+    parser.add_argument("--tflite", action="store_true", help="also test the installed TensorFlow")
+    parser.add_argument("--list", action="store_true", help="print the content of the table, and change nothing")
     parser.add_argument("--ask", choices=("opencv", "openvino"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.ask:
@@ -63,63 +62,54 @@ def main() -> int:
         for wheel in arguments.wheels:
             engine = next((key for key, name in OF_WHEEL.items() if re.match(name, wheel.name)), None)
             if engine is None:
-                parser.error(f"{wheel.name} is of no engine that is known here")
+                parser.error(f"{wheel.name} is not a wheel of a known engine")
             table[engine] = of_wheel(engine, wheel)
         if arguments.tflite:
             table["tflite"] = answers("tflite", [])
         TABLE.write_text(written(table))
     for key, (version, ops) in sorted(table.items()):
-        print(f"{key} {version}: {len(ops)} ops, {sum(map(bool, ops.values()))} of them of TensorFlow")
+        print(f"{key} {version}: {len(ops)} ops, {sum(map(bool, ops.values()))} of them linked from TensorFlow")
     print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes")
     return 0
 
 
 def of_wheel(engine: str, wheel: Path) -> tuple[str, dict[str, str]]:
-    """The version of an engine, and what it takes."""
-    if engine == "tfjs":
-        with zipfile.ZipFile(wheel) as archive:
+    """Returns the entry of the engine in a wheel."""
+    with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
+        if engine == "tfjs":
             lists = [json.loads(archive.read(n)) for n in archive.namelist() if re.search(r"/op_list/\w+\.json$", n)]
-        return wheel.name.split("-")[1], {op["tfOpName"]: "" for ops in lists for op in ops}
-    with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
+            return wheel.name.split("-")[1], {op["tfOpName"]: "" for ops in lists for op in ops}
+        archive.extractall(folder)
         return answers(engine, [folder])
 
 
 def answers(engine: str, path: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The version of an engine that Python finds on PATH, and what it says of each op."""
+    """Returns the entry of an engine; `path` are the folders where Python finds it.
+
+    A process tests the ops in turn. If it crashes, a new process continues with the next op.
+    """
     rest = sorted({op for _, rows in read_releases(RELEASES.read_bytes()).values() for op in rows})
-    version, out = "", {}
-    while rest:
-        said = asked(engine, path, rest)
-        version = next(said, version)
-        count = 0
-        for line in said:
-            op, _, answer = line.partition("\t")
-            out[op] = answer
-            count += 1
-        rest = rest[count:]
-        if rest:  # it has crashed
-            op, _, times = rest[0].partition("#")
-            out[op] = IF_IT_CRASHES[engine]
-            again = f"{op}#{int(times or 0) + 1}"
-            rest = [again, *rest[1:]] if engine == "tflite" and times != str(MOST_CRASHES) else rest[1:]
-        print(f"{engine}: {len(rest)} ops to be asked for", file=sys.stderr)
-    if not version:
-        raise SystemExit(f"{engine} cannot be asked")
-    return version, {op: "select" if answer == "select" else "" for op, answer in out.items() if answer != "no"}
-
-
-def asked(engine: str, path: Sequence[str], ops: Sequence[str]) -> Iterator[str]:
-    """The lines that an engine answers with."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
     own = ["ask_tflite.py"] if engine == "tflite" else ["make_engine_table.py", "--ask", engine]
     program = [sys.executable, str(Path(__file__).parent / own[0]), *own[1:]]
-    done = subprocess.run(
-        program, input="\n".join(ops).encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        check=False,
-    )  # fmt: skip
-    return iter(done.stdout.decode().splitlines())
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
+    version, out = "", {}
+    while rest:
+        found = subprocess.run(
+            program, input="\n".join(rest), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, check=False,
+        ).stdout.splitlines()  # fmt: skip
+        version = found[0] if found else version
+        out |= dict(line.split("\t") for line in found[1:])
+        rest = rest[len(found[1:]) :]
+        if rest:  # the process crashed
+            op, _, attempt = rest[0].partition("#")
+            out[op] = IF_IT_CRASHES[engine]
+            again = [f"{op}#{int(attempt or 0) + 1}"] if engine == "tflite" and attempt != str(MOST_CRASHES) else []
+            rest = again + rest[1:]
+        print(f"{engine}: {len(rest)} ops to be tested", file=sys.stderr)
+    if not version:
+        raise SystemExit(f"{engine} does not start")
+    return version, {op: answer.replace("yes", "") for op, answer in out.items() if answer != "no"}
 
 
 def graph_of(op: str) -> bytes:
@@ -194,25 +184,19 @@ def ask_openvino(ops: Sequence[str]) -> Iterator[str]:
 
 
 def written(table: Table) -> str:
-    """The text of a table."""
+    """Returns the text of a table."""
     lines = []
     for key, (version, ops) in sorted(table.items()):
-        lines.append(f">{key}\t{version}")
-        lines += [f"{op}\t{kind}" if kind else op for op, kind in sorted(ops.items())]
-    return "\n".join(lines) + "\n"
+        lines += [f">{key}\t{version}", *(f"{op}\t{kind}".rstrip() for op, kind in sorted(ops.items()))]
+    return "\n".join([*lines, ""])
 
 
 def read(text: str) -> Table:
-    """The table of a text."""
+    """Returns the table of a text."""
     out: Table = {}
-    ops: dict[str, str] = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition("\t")
-        if name.startswith(">"):
-            ops = {}
-            out[name[1:]] = rest, ops
-        else:
-            ops[name] = rest
+    for part in text.split(">")[1:]:
+        (name, version), *ops = (line.partition("\t")[::2] for line in part.splitlines())
+        out[name] = version, dict(ops)
     return out
 
 

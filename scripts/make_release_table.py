@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Adds releases of TensorFlow to gdsurgeon/data/releases.z: what ops each has, from its wheel.
+"""Adds the ops of releases of TensorFlow to gdsurgeon/data/releases.z, from their wheels.
 
     pip download --no-deps --only-binary :all: --implementation cp --python-version 310 \\
         --platform manylinux2010_x86_64 -d wheels tensorflow_cpu==2.8.0
-    python scripts/make_release_table.py wheels/*.whl     adds these releases, and the TensorFlow that is installed
-    python scripts/make_release_table.py --list           says what the table holds
+    python scripts/make_release_table.py wheels/*.whl     add these releases, and the installed TensorFlow
+    python scripts/make_release_table.py --list           print the content of the table
 
-A wheel is not installed: its libraries are unpacked into a temporary folder and loaded by a Python of their own, which
-asks TensorFlow's C API for the ops (TF_GetAllOpList). That works for every wheel for Linux from 1.4 on; those of 1.x
-want a data symbol of an older Python, which a library of two lines has (cc must be there). Entries of
-other releases are kept, so only the wheel of a new release is needed; MINOR.PATCH of one release replaces another.
+A wheel is not installed. Its libraries are unpacked into a temporary folder, and a separate Python process loads them
+and calls TF_GetAllOpList of TensorFlow's C API. This works for every wheel for Linux from 1.4 on. The libraries of 1.x
+need two symbols of an older Python, so the script compiles a library with these symbols with cc. Entries of other
+releases are kept, and so only the wheel of a new release is needed. A new PATCH of a release replaces the old one.
 
 The table is zlib-compressed text:
   "#" and JSON: [release, version of GraphDefs, the last DataType] for each release, oldest first;
-  one op a line, sorted: the name, a tab, and JSON: [[first, last, row], ...], the places of the first and the last of
-  the releases that have it so. A row has the keys of ops.txt (see make_tensorflow_tables.py); keys that are as in the
-  row before it are left out, removed keys are null. A default that JSON cannot say is {"x": HEX}, of the
-  serialised AttrValue.
+  one op a line, sorted: the name, a tab, and JSON: [[first, last, row], ...]. The row is valid from release number
+  `first` to `last`. It has the keys of ops.txt (see make_tensorflow_tables.py), without the keys that are as in the
+  previous row; removed keys are null. A default that JSON cannot express is {"x": HEX}, the serialised AttrValue.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ os._exit(0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Add releases of TensorFlow to the table of what ops each has.")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("wheels", nargs="*", type=Path, help="wheels of releases, for Linux")
-    parser.add_argument("--list", action="store_true", help="say what the table holds, and change nothing")
+    parser.add_argument("--list", action="store_true", help="print the content of the table, and change nothing")
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     known = read(TABLE.read_bytes()) if TABLE.exists() else {}
@@ -112,7 +111,7 @@ def of_wheel(wheel: Path) -> tuple[str, Release]:
 
 
 def of_installed() -> tuple[str, Release]:
-    """The same of the TensorFlow that is installed."""
+    """Returns the same for the installed TensorFlow."""
     import tensorflow as tf
     from tensorflow.core.framework import types_pb2
 
@@ -121,7 +120,7 @@ def of_installed() -> tuple[str, Release]:
 
 
 def minor(version: str) -> str:
-    """``2.8`` for ``2.8.0``."""
+    """Returns ``2.8`` for ``2.8.0``."""
     return ".".join(version.split(".")[:2])
 
 
@@ -135,15 +134,16 @@ def rows_of(ops: Iterable[Any]) -> Rows:
 
 
 def default(value: Any) -> Any:
-    """A default in JSON, all of it."""
+    """Returns a default as JSON, without loss."""
     plain = plain_value(value)
     return plain if plain is not None else {"x": value.SerializeToString(deterministic=True).hex()}
 
 
 def written(known: dict[str, Release]) -> bytes:
-    """The bytes of the table."""
+    """Returns the bytes of the table."""
     names = sorted(known, key=lambda name: [int(part) for part in name.split(".")])
     head = [[name, *known[name][0]] for name in names]
+    dumped = json.JSONEncoder(separators=(",", ":")).encode
     lines = [f"#{dumped(head)}"]
     for op in sorted({op for _, rows in known.values() for op in rows}):
         eras: list[list[Any]] = []
@@ -155,19 +155,15 @@ def written(known: dict[str, Release]) -> bytes:
             if eras and row == before and eras[-1][1] == place - 1:
                 eras[-1][1] = place
                 continue
-            gone = {key: None for key in before if key not in row}
-            eras.append([place, place, {k: v for k, v in row.items() if k not in before or before[k] != v} | gone])
+            changed = {key: row.get(key) for key in before | row if row.get(key) != before.get(key)}
+            eras.append([place, place, changed])
             before = row
         lines.append(f"{op}\t{dumped(eras)}")
     return zlib.compress(("\n".join(lines) + "\n").encode(), 9)
 
 
-def dumped(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
 def read(data: bytes) -> dict[str, Release]:
-    """The releases in the bytes of a table."""
+    """Returns the releases in the bytes of a table."""
     head, *lines = zlib.decompress(data).decode().splitlines()
     out: dict[str, Release] = {name: ((version, last), {}) for name, version, last in json.loads(head[1:])}
     names = list(out)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Makes tests/steps/goldens.npz: results of Pillow, OpenCV, Keras and tf.image that steps must reproduce.
+"""Writes tests/steps/goldens.npz: results of Pillow, OpenCV, torchvision, Keras and tf.image that steps must reproduce.
 
-    make_step_goldens.py            make what the libraries that are installed here give, keep what others gave
-    make_step_goldens.py --check    make it, write nothing, exit 1 where it is not what is kept
+The script updates the results of the installed libraries, and keeps the results of others.
 
 The archive has an index (JSON: key, dtype, shape of each array) and the bytes of all arrays. Keys are `LIBRARY SOURCE
 STEPS`: the result of the steps for the value SOURCE is compared with the result of the library. The file also contains
@@ -11,14 +10,12 @@ the sources by name. Pillow, OpenCV, torchvision: pip install pillow opencv-pyth
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import io
 import json
 import math
 import os
 import struct
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,15 +25,15 @@ import numpy as np
 GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "steps" / "goldens.npz"
 SIDES = (13, 11)
 SIZES = ((7, 6), (17, 14), (13, 5))
-"""Of the results: smaller than the image, larger, and smaller in one direction alone."""
+"""Sizes of resized images: smaller than the image, larger, and smaller only in width."""
 
 Array = np.ndarray[Any, Any]
 Golden = tuple[str, str, Array]
-"""The name of a source, steps, and what the library gives."""
+"""The name of a source, the steps, and the result of the library."""
 
 
 def image() -> Array:
-    """Waves, edges and a little noise, in three channels."""
+    """Returns an image of waves, edges and a little noise, in three channels."""
     y, x = np.mgrid[0 : SIDES[0], 0 : SIDES[1]]
     waves = [
         127 + 110 * np.sin(x / 2.0) * np.cos(y / 5.0),
@@ -48,24 +45,24 @@ def image() -> Array:
 
 
 def sources() -> dict[str, Array]:
-    """What every library can be given, by name."""
+    """Returns the inputs by name."""
     return images() | {"sound": sound()}
 
 
 def images() -> dict[str, Array]:
-    """The image as bytes, and as floats."""
+    """Returns the image as bytes, and as floats."""
     return {"bytes": image(), "floats": image().astype(np.float32)}
 
 
 def sound() -> Array:
-    """A tone that rises, and noise: 900 samples."""
+    """Returns 900 samples of a rising tone with noise."""
     at = np.arange(900) / 8000
     noise = np.random.RandomState(0).randn(900) * 0.05
     return (0.4 * np.sin(2 * np.pi * (300 + 4000 * at) * at) + noise).astype(np.float32)
 
 
 def sizes(source: str, method: str = "") -> tuple[tuple[int, int], ...]:
-    """The sizes of the results: all of them of bytes by the kernels that are used most."""
+    """Returns the sizes of the results: all of `SIZES` for bytes with the most frequent methods, else the first."""
     return SIZES if source == "bytes" and method in ("bilinear", "bicubic", "linear", "nearest") else SIZES[:1]
 
 
@@ -99,7 +96,7 @@ def pillow() -> Iterator[Golden]:
 
 
 def pictures() -> dict[str, Array]:
-    """The image in files of all kinds, as Pillow writes them."""
+    """Returns the image in the file formats that Pillow writes."""
     from PIL import Image
 
     picture = Image.fromarray(image())
@@ -123,7 +120,7 @@ def pictures() -> dict[str, Array]:
 
 
 def oriented_pictures() -> dict[str, Array]:
-    """The image in JPEGs with an EXIF header of each orientation, in both orders of bytes, and in files without any."""
+    """Returns JPEGs with an EXIF header of each orientation, in both byte orders, and files without such a header."""
     plain = pictures()
     jpeg = plain["jpeg"].tobytes()
     out = {"jpeg": jpeg, "png": plain["png"].tobytes(), "gif": plain["gif"].tobytes()}
@@ -142,7 +139,7 @@ def oriented_pictures() -> dict[str, Array]:
 
 
 def tiff(orientation: int, order: str, *, start: int = 8, says: int | None = None, entries: int = 2) -> bytes:
-    """A TIFF header with a directory of two ENTRIES at START, which SAYS that it is elsewhere."""
+    """Returns a TIFF header with a directory of two entries at `start`; states `says` and `entries` instead."""
     end = "<" if order == "II" else ">"
     maker = struct.pack(end + "HHII", 0x010F, 2, 6, start + 2 + 2 * 12 + 4)
     entry = struct.pack(end + "HHIHH", 0x0112, 3, 1, orientation, 0)
@@ -151,7 +148,7 @@ def tiff(orientation: int, order: str, *, start: int = 8, says: int | None = Non
 
 
 def with_exif(jpeg: bytes, header: bytes) -> bytes:
-    """JPEG with an APP1 segment that holds HEADER."""
+    """Returns a JPEG with an APP1 segment that contains `header`."""
     content = b"Exif\0\0" + header
     return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(content) + 2) + content + jpeg[2:]
 
@@ -176,7 +173,7 @@ def opencv() -> Iterator[Golden]:
 
 
 def deep_picture() -> dict[str, Array]:
-    """The image as a PNG of 16 bits, as OpenCV writes it."""
+    """Returns the image as a PNG of 16 bits that OpenCV writes."""
     import cv2
 
     encoded = cv2.imencode(".png", image()[..., ::-1].astype(np.uint16) * 257)[1]
@@ -184,7 +181,7 @@ def deep_picture() -> dict[str, Array]:
 
 
 def _letterbox(height: int, width: int) -> Array:
-    """What YOLOv5 feeds its detector."""
+    """Returns the image as YOLOv5 prepares it for its detector."""
     import cv2
 
     factor = min(height / SIDES[0], width / SIDES[1])
@@ -196,7 +193,7 @@ def _letterbox(height: int, width: int) -> Array:
 
 
 def torchvision() -> Iterator[Golden]:
-    """What models of torchvision are trained with: transforms of Pillow's pictures, and of tensors, channels first."""
+    """Yields the transforms of torchvision's models, on images of Pillow and on tensors with channels first."""
     import torch
     from PIL import Image
     from torchvision import transforms
@@ -283,11 +280,11 @@ LIBRARIES: dict[str, tuple[str, Callable[[], Iterator[Golden]]]] = {
     "pillow": ("PIL", pillow), "opencv": ("cv2", opencv), "torchvision": ("torchvision", torchvision),
     "keras": ("keras", keras), "tensorflow": ("tensorflow", tensorflow),
 }  # fmt: skip
-"""By name: the module of a library, and what makes its goldens."""
+"""By name: the module of a library, and the function that yields its results."""
 
 
 def is_installed(library: str) -> bool:
-    """Whether a library is there; it is not imported."""
+    """Returns whether a library is installed, without an import."""
     return importlib.util.find_spec(LIBRARIES[library][0]) is not None
 
 
@@ -314,29 +311,21 @@ def load() -> dict[str, Array]:
 
 
 def save(goldens: Mapping[str, Array]) -> None:
-    """Keeps GOLDENS."""
+    """Writes the results by key."""
     arrays = {key: np.ascontiguousarray(goldens[key]) for key in sorted(goldens)}
     index = json.dumps([[key, str(array.dtype), array.shape] for key, array in arrays.items()])
     data = np.frombuffer(b"".join(array.tobytes() for array in arrays.values()), np.uint8)
     np.savez_compressed(GOLDENS, index=np.array(index), data=data)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 where something differs")
-    check = parser.parse_args().check
+def main() -> None:
     kept, found = load(), sources()
     made = [library for library in LIBRARIES if is_installed(library)]
     for library in made:
         found |= goldens_of(library)
-    if check:
-        differing = [key for key, value in found.items() if key not in kept or not np.array_equal(kept[key], value)]
-        print("\n".join(differing))
-        return int(bool(differing))
     save({key: value for key, value in kept.items() if key.partition(" ")[0] not in made} | found)
     print(f"{GOLDENS}: {len(found)} made with {', '.join(made)}, {GOLDENS.stat().st_size:,} bytes")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

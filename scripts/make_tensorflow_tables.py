@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Makes gdsurgeon/data/ from the TensorFlow that is installed: the message descriptors and the op signatures.
+"""Writes gdsurgeon/data/ from the installed TensorFlow: the message descriptors and the op signatures.
 
     python scripts/make_tensorflow_tables.py            write gdsurgeon/data/
-    python scripts/make_tensorflow_tables.py --check    exit 1 where what is there differs
+    python scripts/make_tensorflow_tables.py --check    write nothing; exit 1 if a file differs
 
-Editing never imports TensorFlow, so what it has to know of TensorFlow is kept as package data:
+Editing never imports TensorFlow, so the package contains these facts about TensorFlow:
 
-graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and what they import, without source info,
-               and of three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeLinks`)
-               by which many nodes are cut apart or parsed in one call.
-models.fds     the same of what stands around a graph: MetaGraphDef, SavedModel, the collections' messages, and the
+graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and their imports, without source info. It also has
+               three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeLinks`), with
+               which one call splits or parses many nodes.
+models.fds     the same for the messages around a graph: MetaGraphDef, SavedModel, the messages of collections, and the
                index of a checkpoint; without the files of graphdef.fds.
 ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
-                 i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
+                 i, o  input and output args: [name, type, number_attr, is_ref], without the empty items at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
-                 a     attrs: [name, type, default]; no third item: no default; null: a default not kept here
-                 t     for attrs that allow some DataTypes or texts only, these
-                 m     for attrs that have one, the least number, or the least length of a list
-                 d     the version of GraphDefs from which on the op is not to be had
-                 s     1 where the op is stateful
-               The first line is "#", the TensorFlow version and its version of GraphDefs, with tabs between.
+                 a     attrs: [name, type, default]; no third item: no default; null: a default that is not recorded
+                 t     allowed DataTypes or texts, by attr
+                 m     the smallest number, or the smallest length of a list, by attr
+                 d     the version of GraphDefs that removed the op
+                 s     1 if the op is stateful
+               The first line is "#", the TensorFlow version and its version of GraphDefs, separated by tabs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ DATA = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data"
 
 
 def graph_descriptors() -> list[Any]:
-    """The files of GraphDefs as FileDescriptorProtos, in an order in which each follows what it imports."""
+    """Returns the files of GraphDefs as FileDescriptorProtos; each file follows its imports."""
     from tensorflow.core.framework import graph_pb2, step_stats_pb2
 
     return [*files([graph_pb2.DESCRIPTOR, step_stats_pb2.DESCRIPTOR]), flattened_views()]
 
 
 def model_descriptors() -> list[Any]:
-    """The files of what stands around a graph, without those of GraphDefs; see `graph_descriptors`."""
+    """Returns the files of the messages around a graph, without those of `graph_descriptors`."""
     from tensorflow.core.example import example_pb2
     from tensorflow.core.framework import variable_pb2
     from tensorflow.core.protobuf import (
@@ -80,15 +80,8 @@ def files(wanted: list[Any], known: dict[str, Any] | None = None) -> list[Any]:
     return list(out.values())
 
 
-def descriptor_set(wanted: list[Any]) -> bytes:
-    """A serialised FileDescriptorSet."""
-    from google.protobuf import descriptor_pb2
-
-    return descriptor_pb2.FileDescriptorSet(file=wanted).SerializeToString(deterministic=True)
-
-
 def flattened_views() -> Any:
-    """Messages whose fields gather the same field of many concatenated NodeDefs."""
+    """Returns messages whose fields collect the same field of many concatenated NodeDefs."""
     from google.protobuf import descriptor_pb2
 
     field = descriptor_pb2.FieldDescriptorProto
@@ -127,7 +120,11 @@ def op_row(op: Any, default: Callable[[Any], Any]) -> dict[str, Any]:
         "i": [arg_row(arg) for arg in op.input_arg],
         "o": [arg_row(arg) for arg in op.output_arg],
         "a": [[a.name, a.type, *([default(a.default_value)] if a.HasField("default_value") else [])] for a in op.attr],
-        "t": {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")},
+        "t": {
+            attr.name: [text.decode() for text in attr.allowed_values.list.s] or list(attr.allowed_values.list.type)
+            for attr in op.attr
+            if attr.HasField("allowed_values")
+        },
         "m": {attr.name: attr.minimum for attr in op.attr if attr.has_minimum},
         "d": op.deprecation.version if op.HasField("deprecation") else None,
         "s": int(op.is_stateful),
@@ -143,13 +140,8 @@ def arg_row(arg: Any) -> list[Any]:
     return row
 
 
-def allowed_values(attr: Any) -> list[Any]:
-    values = attr.allowed_values.list
-    return [text.decode() for text in values.s] or list(values.type)
-
-
 def plain_value(value: Any) -> Any:
-    """A JSON form of a default, or None where there is no simple one (tensors, shapes, functions, bytes)."""
+    """Returns a default as JSON; None for a tensor, shape, function, or bytes."""
     which = value.WhichOneof("value")
     if which in ("i", "b", "type"):
         return getattr(value, which)
@@ -166,28 +158,27 @@ def plain_value(value: Any) -> Any:
     return None
 
 
+def is_up_to_date(path: Path, content: bytes, check: bool) -> bool:
+    """Returns whether a file has this content, and prints it; without `check`, writes a file that differs."""
+    is_same = path.exists() and path.read_bytes() == content
+    if not is_same and not check:
+        path.write_bytes(content)
+    print(f"{path.name}: {len(content):,} bytes, {'up to date' if is_same else 'differs' if check else 'written'}")
+    return is_same
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Make gdsurgeon/data/ from the installed TensorFlow.")
-    parser.add_argument("--check", action="store_true", help="compare only; exit 1 where something differs")
-    arguments = parser.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file differs")
+    check = parser.parse_args().check
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    DATA.mkdir(exist_ok=True)
-    differs = False
-    made = {
-        "graphdef.fds": descriptor_set(graph_descriptors()),
-        "models.fds": descriptor_set(model_descriptors()),
-        "ops.txt": op_table(),
-    }
-    for name, content in made.items():
-        path = DATA / name
-        if arguments.check:
-            same = path.exists() and path.read_bytes() == content
-            differs |= not same
-            print(f"{name}: {'up to date' if same else 'differs'}")
-        else:
-            path.write_bytes(content)
-            print(f"{name}: {len(content)} bytes")
-    return int(differs)
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    made = {"ops.txt": op_table()}
+    for name, descriptors in {"graphdef.fds": graph_descriptors(), "models.fds": model_descriptors()}.items():
+        made[name] = FileDescriptorSet(file=descriptors).SerializeToString(deterministic=True)
+    same = [is_up_to_date(DATA / name, content, check) for name, content in made.items()]
+    return int(check and not all(same))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, NamedTuple
@@ -112,42 +112,28 @@ def answer(source: Source, *arguments: str) -> Answer:
 
 
 def validated(source: Source) -> Iterator[Result]:
-    """Validates a model, and a copy whose first input and output are renamed."""
-    alone = source.run("validate", "--json")
-    graphs = alone.report.get("graphs") or ()
-    cells = {"nodes:": f"{graphs[0]['nodes']:,}" if graphs else "", "executed": "no", "compared": "no"}
-    remarks = alone.error[:2]
-    if alone.code == DONE:
-        proof = alone.report["proof"]
+    """Validates a model, and remarks on NaN, empty outputs, and outputs that did not run."""
+    done = source.run("validate", "--json")
+    graphs, proof, remarks = done.report.get("graphs") or (), done.report.get("proof"), done.error[:2]
+    executed = "no"
+    if done.code == DONE:
         outputs = sum(not output["inner"] for output in proof["outputs"])
-        cells["executed"] = f"{counted(outputs, 'output')}, {counted(proof['samples'], 'sample')}"
-        for name, found in alone.report["statistics"].items():
+        executed = f"{counted(outputs, 'output')}, {counted(proof['samples'], 'sample')}"
+        for name, found in done.report["statistics"].items():
             remarks += [f"{name}: {found['nan']:,} of {found['count']:,} NaN"] if found["nan"] else []
             remarks += [] if found["count"] else [f"{name}: no elements"]
         remarks += [f"{skipped['output']}: {skipped['reason']}" for skipped in proof["skipped"]]
-        remarks += alone.report["warnings"]
-        renamed, _ = source.edit("rename", *CHOICES["rename"]["the first input and output"](model_of(source)))
-        remarks = renamed.error[:2] + remarks
-        if renamed.code == DONE:
-            proof = renamed.report["proof"]
-            inner = sum(output["inner"] and output["compared"] for output in proof["outputs"])
-            how = "bit-identical" if not proof["largest_difference"] else f"up to {proof['largest_difference']:.3g}"
-            compared = counted(proof["compared"], "output") + (
-                f" and {counted(inner, 'inner tensor')}" if inner else ""
-            )
-            cells["compared"] = f"{compared}, {how}"
-            skipped = [f"{o['original']}: {o['reason']}" for o in proof["outputs"] if not o["compared"]]
-            remarks = skipped + remarks
-    cells["remarks"] = "; ".join(dict.fromkeys(remarks)).replace("|", "\\|")
-    yield from (Result(source.name, column, DONE, text) for column, text in cells.items())
+        remarks += done.report["warnings"]
+    yield Result(source.name, "nodes:", DONE, f"{graphs[0]['nodes']:,}" if graphs else "")
+    yield Result(source.name, "executed", DONE, executed)
+    yield Result(source.name, "remarks", DONE, "; ".join(dict.fromkeys(remarks)).replace("|", "\\|"))
 
 
 def validated_body(results: Sequence[Result]) -> Iterator[str]:
     """Yields the table of `validated`."""
     yield from grid(results)
-    ran, compared = (sum(r.column == column and r.text != "no" for r in results) for column in ("executed", "compared"))
-    files = len({r.model for r in results})
-    yield from ("", f"{files} files: {ran} executed, {compared} compared, none with an option.")
+    ran = [r.text != "no" for r in results if r.column == "executed"]
+    yield from ("", f"{len(ran)} files: {sum(ran)} executed, none with an option.")
 
 
 def simplified(source: Source) -> Iterator[Result]:
@@ -156,7 +142,9 @@ def simplified(source: Source) -> Iterator[Result]:
     after = out if done.code == DONE else source.path
     facts = *map(node_count, (source.path, after)), *map(size, (source.path, after))
     is_larger = done.code == DONE and facts[3] > facts[2]
-    yield Result(source.name, "", 1 if is_larger else done.code, "it is larger" if is_larger else first(done), facts)
+    yield Result(
+        source.name, "", 1 if is_larger else done.code, "it is larger" if is_larger else "".join(done.error[:1]), facts
+    )
 
 
 def simplified_body(results: Sequence[Result]) -> Iterator[str]:
@@ -232,7 +220,7 @@ def downgraded(source: Source) -> Iterator[Result]:
             same = "= " if done.report["nothing_to_do"] else ""
             text = same + ((found[2] or "0") if found else "loads it")
         elif code == REFUSED:
-            error = "; ".join(line.partition(": ")[0] for line in done.error[1:]) or first(done)
+            error = "; ".join(line.partition(": ")[0] for line in done.error[1:]) or "".join(done.error[:1])
             there = error_in_release(source.path, place)
             code = REFUSED if there else 1
         elif code == FAILED and source.name in KNOWN:
@@ -340,7 +328,7 @@ def edited_body(results: Sequence[Result]) -> Iterator[str]:
     yield from ("", f"{len(ran):,} edits: {proven:,} proven, {refused:,} refused.")
     yield from section("Requests", ["command", "requests"], [[edit, "; ".join(CHOICES[edit])] for edit in CHOICES])
     for title, codes in (("Refused edits", {REFUSED}), ("Other results", {r.code for r in ran} - {DONE, REFUSED})):
-        rows = [[f"`{r.model}`", f"`{escaped(r.facts[1])}`", escaped(r.facts[2])] for r in ran if r.code in codes]
+        rows = [[f"`{r.model}`", f"`{r.facts[1]}`", plain(r.facts[2], 500)] for r in ran if r.code in codes]
         yield from section(title, ["model", "command", "message"], rows)
 
 
@@ -380,11 +368,6 @@ def runs(source: Source) -> bool:
 def model_of(source: Source) -> Model:
     """Returns the facts of a model, for the choices of edits."""
     return Model(source.path, source.folder)
-
-
-def first(done: Answer) -> str:
-    """Returns the error without details; '' without an error."""
-    return "".join(done.error[:1])
 
 
 def node_count(path: Path) -> int:
@@ -427,24 +410,11 @@ def plain(text: str, most: int = 160) -> str:
     return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
 
 
-def escaped(text: str) -> str:
-    """Returns `text` for a cell of a table."""
-    return text.replace("|", "\\|").replace("<", "&lt;")
-
-
 def measured() -> str:
     """Returns a sentence with the date, the versions of gdsurgeon and TensorFlow, and the processor."""
-    try:
-        tensorflow = version("tensorflow")
-    except PackageNotFoundError:
-        tensorflow = version("tensorflow-cpu")
-    try:
-        found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    versions = f"gdsurgeon {gdsurgeon.__version__} and TensorFlow {tensorflow}"
-    machine = f"{found[1] if found else platform.machine()}, {os.cpu_count()} cores"
-    return f"Measured on {datetime.date.today().isoformat()} with {versions} ({machine})."
+    versions = f"gdsurgeon {gdsurgeon.__version__} and TensorFlow {version('tensorflow')}"
+    today = datetime.date.today().isoformat()
+    return f"Measured on {today} with {versions} ({platform.machine()}, {os.cpu_count()} cores)."
 
 
 def results_of(page: Page, options: argparse.Namespace) -> Iterator[Result]:

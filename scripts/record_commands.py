@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run every command on every model of a folder and record the results, or compare two records.
+"""Runs every command on every model of a folder and records the results, or compares two records.
 
     python scripts/record_commands.py MODELS --tree DIR -o OLD.json                   choose the arguments, then run
     python scripts/record_commands.py MODELS --tree DIR -o NEW.json --like OLD.json   run the command lines of OLD.json
@@ -7,9 +7,8 @@
 
 The commands run as processes, with the package in the folder DIR. A record has one line of JSON for each run, and keeps
 the arguments and the files that the arguments name. The lines of a model are written when its last command has ended;
-a second call with the same -o runs only the missing models. `--like` repeats the command lines on a different tree. If
-this tree has a new spelling for a word of the command line, give `--rename OLD=NEW`, or `--rename COMMAND:OLD=NEW` for
-one command. The record leaves out durations, memory, versions and the paths of folders.
+a second call with the same -o runs only the missing models. `--like` repeats the command lines on a different tree.
+The record leaves out durations, memory, versions and the paths of folders.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fnmatch import fnmatch
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +118,7 @@ RULES = {
 
 
 def models_in(folder: Path) -> dict[str, Path]:
-    """The models of a folder by relative path: files, SavedModels, and MetaGraphs in folders of their own."""
+    """Returns the models of a folder by relative path: files, SavedModels, and MetaGraphs in folders of their own."""
     entries = [path for path in sorted(folder.iterdir()) if path.suffix != ".md"]
     paths = [meta for path in entries for meta in sorted(path.glob("*.meta")) or [path]]
     return {str(path.relative_to(folder)): path for path in paths}
@@ -135,13 +133,6 @@ def call(model: str, line: str, words: dict[str, str], *more: str, **files: byte
     arguments = [re.sub(r"\{(\w+)\}", lambda found: words.get(found[1], found[0]), word) for word in arguments]
     packed = {name: base64.b64encode(zlib.compress(content, 9)).decode() for name, content in files.items()}
     return {"model": model, "arguments": arguments, "files": packed}
-
-
-def applicable(choices: Mapping[str, Callable[[Any], list[str]]], model: Any) -> Iterator[list[str]]:
-    """Yields the arguments of the choices that apply to a model: it has the nodes, and feeds were saved."""
-    for choice in choices.values():
-        with suppress(FileNotFoundError, IndexError):
-            yield choice(model)
 
 
 def calls_for(name: str, path: Path | None, choices: int) -> Iterator[Run]:
@@ -179,18 +170,22 @@ def calls_for(name: str, path: Path | None, choices: int) -> Iterator[Run]:
         for command in (*CHOICES, *BARE):
             line = f"{command} {{model}} => out{{suffix}}"
             yield call(name, line, words)
-            for i, more in enumerate(islice(applicable(CHOICES.get(command, {}), graph), choices)):
+            found = []
+            for choice in CHOICES.get(command, {}).values():
+                with suppress(FileNotFoundError, IndexError):  # the model lacks such nodes, or feeds
+                    found.append(choice(graph))
+            for i, more in enumerate(found[:choices]):
                 files = {f"{i}-{Path(word).name}": Path(word).read_bytes() for word in more if made in word}
                 more = [word.replace(f"{made}/", f"{{here}}/{i}-").replace(str(path), model) for word in more]
                 yield call(name, line, words, *more, **files)
 
 
-def ran(call: Run, words: Sequence[str], tree: Path, places: dict[str, str], timeout: float) -> Run:
-    """A run of a call in a tree. `words` is the command line, and `places` are the folders in braces."""
+def ran(call: Run, tree: Path, places: dict[str, str], timeout: float) -> Run:
+    """Returns the run of a call in a tree; `places` are the folders in braces."""
     here = Path(places["{here}"])
     for name, content in call["files"].items():
         (here / name).write_bytes(zlib.decompress(base64.b64decode(content)))
-    words = [re.sub(r"\{(models|here)\}", lambda found: places[found[0]], word) for word in words]
+    words = [re.sub(r"\{(models|here)\}", lambda found: places[found[0]], word) for word in call["arguments"]]
     outputs = [Path(words[i + 1]) for i, word in enumerate(words) if word == "-o" and words[i + 1] != "-"]
     report = here / "report.json"
     for path in (report, *outputs):
@@ -227,7 +222,7 @@ def ran(call: Run, words: Sequence[str], tree: Path, places: dict[str, str], tim
 
 
 def normalised(value: Any, folders: dict[str, str]) -> Any:
-    """A report without unstable keys, durations and paths; `folders` maps each folder to its name in braces."""
+    """Returns a report without unstable keys, durations and paths; `folders` maps each folder to its name in braces."""
     if isinstance(value, dict):
         return {normalised(key, folders): normalised(value[key], folders) for key in value if key not in UNSTABLE}
     if isinstance(value, list):
@@ -241,25 +236,15 @@ def normalised(value: Any, folders: dict[str, str]) -> Any:
 
 
 def digest(path: Path) -> str:
-    """The digest of a file, or of the files in a folder."""
+    """Returns the digest of a file, or of the files in a folder."""
     made = hashlib.sha256()
     for file in sorted(file for file in (path, *path.rglob("*")) if file.is_file()):
         made.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
     return made.hexdigest()[:16]
 
 
-def renamed(words: Sequence[str], renames: Sequence[str]) -> list[str]:
-    """A command line with the new spelling of words; a rename is ``OLD=NEW`` or ``COMMAND:OLD=NEW``."""
-    command, words = words[0], list(words)
-    for rename in renames:
-        scope, _, pair = rename.rpartition(":")
-        old, _, new = pair.partition("=")
-        words = [new if word == old and scope in ("", command) else word for word in words]
-    return words
-
-
 def record(options: argparse.Namespace) -> None:
-    """Run the commands on the models that the record does not have yet."""
+    """Runs the commands on the models that the record does not have yet."""
     folder, tree = options.folder.resolve(), options.tree.resolve()
     paths = {name: path for name, path in models_in(folder).items() if fnmatch(name, options.models)}
     known = read(options.like).values() if options.like else None
@@ -272,7 +257,7 @@ def record(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as made:
             (Path(made) / "temporary").mkdir()
             places = {"{models}": str(folder), "{here}": made}
-            runs = [ran(c, renamed(c["arguments"], options.rename), tree, places, options.timeout) for c in calls]
+            runs = [ran(each, tree, places, options.timeout) for each in calls]
         file.write("".join(f"{json.dumps(run, ensure_ascii=False)}\n" for run in runs))
         file.flush()
         print(f"{len(runs)} runs {name}", file=sys.stderr, flush=True)
@@ -286,7 +271,7 @@ def record(options: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> dict[tuple[str, str], Run]:
-    """The runs of a record, by model and command line; `path` may be compressed with xz."""
+    """Returns the runs of a record by model and command line; `path` may be compressed with xz."""
     data = path.read_bytes()
     text = (lzma.decompress(data) if path.suffix == ".xz" else data).decode()
     runs = (json.loads(line) for line in text.splitlines())
@@ -297,7 +282,7 @@ def read(path: Path) -> dict[tuple[str, str], Run]:
 
 
 def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ignored: Sequence[str] = ()) -> list[str]:
-    """The differences of two records as lines, a summary first. No lines if the records agree.
+    """Returns the differences of two records as lines, a summary first. No lines if the records agree.
 
     A field that one of the runs does not have is not compared: `scripts/records` has records without reports.
 
@@ -316,7 +301,10 @@ def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ig
         fields = [field for field in FIELDS if all(run is None or field in run for run in runs)]
         sides = [run and {field: run[field] for field in fields} for run in runs]
         found = [
-            (".".join(path[:3]) or "run", f"{'.'.join(path) or 'run'}: {shortened(before)} -> {shortened(after)}")
+            (
+                ".".join(path[:3]) or "run",
+                f"{'.'.join(path) or 'run'}: {json.dumps(before)[:200]} -> {json.dumps(after)[:200]}",
+            )
             for path, before, after in changes(*sides)
             if not any(fnmatch(".".join(path), pattern) for pattern in ignored)
             and not (key[0] in random and path[-1:] == ("value",))
@@ -329,7 +317,7 @@ def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ig
 
 
 def changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The values that differ, each with its path; None stands for a missing value."""
+    """Yields the path and both values of each difference; None stands for a missing value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
             yield from changes(old.get(key), new.get(key), (*path, key))
@@ -343,7 +331,7 @@ def changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 
 def agree(old: str, new: str) -> bool:
-    """Whether two texts differ at most in the rounding of decimal fractions."""
+    """Returns whether two texts differ at most in the rounding of decimal fractions."""
     pairs = list(zip(NUMBER.findall(old), NUMBER.findall(new), strict=False))
     close = (
         a == b or ("." in a + b and math.isclose(float(a), float(b), rel_tol=1e-3, abs_tol=1e-6)) for a, b in pairs
@@ -351,26 +339,19 @@ def agree(old: str, new: str) -> bool:
     return NUMBER.split(old) == NUMBER.split(new) and all(close)
 
 
-def shortened(value: Any) -> str:
-    """At most 200 characters of a value."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:200]}…"
-
-
 def counted(runs: dict[tuple[str, str], Run]) -> str:
-    """``4 runs: 3 proven, 1 refused``."""
+    """Returns a text such as ``4 runs: 3 proven, 1 refused``."""
     verdicts = Counter(run["verdict"] for run in runs.values())
     return f"{len(runs):,} runs: {', '.join(f'{count:,} {verdict}' for verdict, count in verdicts.most_common())}"
 
 
 def main() -> int:
-    """Record, or compare; 1 if two records differ."""
+    """Records or compares; returns 1 if two records differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, nargs="?", metavar="MODELS")
     parser.add_argument("--tree", type=Path, metavar="DIR", default=Path(__file__).parents[1])
     parser.add_argument("-o", dest="out", type=Path, metavar="RECORD")
     parser.add_argument("--like", type=Path, metavar="RECORD", help="Run the command lines of this record.")
-    parser.add_argument("--rename", action="append", default=[], metavar="[COMMAND:]OLD=NEW", help="With --like.")
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--choices", type=int, default=1, metavar="N", help="Sets of arguments for an edit, at most.")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="For each call.")

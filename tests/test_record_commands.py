@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-from record_commands import FIELDS, compare, normalised, ran, renamed
+from record_commands import FIELDS, compare, normalised, ran
 
 CALL = ("model.pb", "rename {models}/model.pb")
 
@@ -82,12 +82,6 @@ def test_a_missing_run_is_a_difference() -> None:
     assert compare({}, run())[0] == "1 runs differ in run"
 
 
-def test_words_are_renamed_in_one_command_or_all() -> None:
-    words = ["repair", "a.pb", "--list", "--json"]
-    assert renamed(words, ["--list=--check", "quantize:--json=-j"]) == ["repair", "a.pb", "--check", "--json"]
-    assert renamed(words, ["repair:--json=-j"]) == ["repair", "a.pb", "--list", "-j"]
-
-
 def test_a_run_has_the_result_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     tree, fixtures = Path(__file__).parents[1], Path(__file__).parents[1] / "fixtures"
@@ -95,7 +89,7 @@ def test_a_run_has_the_result_of_the_command(tmp_path: Path) -> None:
 
     def done(*words: str) -> dict[str, Any]:
         call = {"model": "classifier.pb", "arguments": words, "files": {}}
-        return ran(call, words, tree, places, timeout=300)
+        return ran(call, tree, places, timeout=300)
 
     edit = ["rename", "{models}/classifier.pb", "--regex", "^=all/", "--validate", "none"]
     first, second = (done(*edit, "-o", "{here}/out.pb", "--report", "{here}/report.json") for _ in range(2))

@@ -67,11 +67,6 @@ def floats(*values: float) -> bytes:
     return array("f", values).tobytes()
 
 
-def integer(name: str, value: int) -> Node:
-    """Returns a vector of one int32."""
-    return constant(name, array("i", [value]).tobytes(), [1], INT32)
-
-
 def weights(total: int, layers: int) -> Iterator[Node]:
     """Yields a Const for each layer: random floats between -0.1 and 0.1, from one block with a different start."""
     generator, count = random.Random(1), total // layers // 4
@@ -161,11 +156,11 @@ def tanh(steps: int) -> Iterator[Node]:
 def consumers(count: int) -> Iterator[Node]:
     """Short slices of one tensor, each squared and summed; the gradient of each has the size of the tensor."""
     yield placeholder("x", SLICED)
-    yield integer("axis", 0)
-    yield integer("size", SLICED // count)
+    yield constant("axis", bytes(4), [1], INT32)
+    yield constant("size", array("i", [SLICED // count]).tobytes(), [1], INT32)
     for i in range(count):
         part = f"part_{i}"
-        yield integer(f"{part}/begin", i * (SLICED // count))
+        yield constant(f"{part}/begin", array("i", [i * (SLICED // count)]).tobytes(), [1], INT32)
         yield node(f"{part}/slice", "Slice", "x", f"{part}/begin", "size", Index=INT32)
         yield node(f"{part}/square", "Square", f"{part}/slice")
         yield node(f"{part}/sum", "Sum", f"{part}/square", "axis", Tidx=INT32)

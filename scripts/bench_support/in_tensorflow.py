@@ -1,7 +1,8 @@
 """The work of TensorFlow for the bench: models, peers of gdsurgeon, and runs of graphs.
 
 in_tensorflow.py keras APPLICATION PATH              a frozen Keras application, with seeded random weights
-in_tensorflow.py saved tf1|tf2|keras BYTES FOLDER    a SavedModel: a product of ten matrices, or MobileNetV2
+in_tensorflow.py saved-tf1|saved-tf2 BYTES FOLDER    a SavedModel with a product of ten matrices
+in_tensorflow.py saved-keras FOLDER                  MobileNetV2 as a SavedModel
 in_tensorflow.py parse MODEL OUT OLD NEW             parse the GraphDef, rename the node and its consumers, write
 in_tensorflow.py gtt MODEL OUT OLD NEW               the Graph Transform Tool inside the TensorFlow package
 in_tensorflow.py freeze-tf1|freeze-tf2 MODEL OUT     freeze a SavedModel whose output is y
@@ -55,14 +56,14 @@ def keras(name: str, path: str) -> None:
     write(path, frozen.SerializeToString(deterministic=True))
 
 
-def saved(kind: str, size: str, folder: str) -> None:
+def side_of(size: str) -> int:
+    """Returns the side of ten matrices that have this number of bytes together; seeds their values."""
     tf.keras.utils.set_random_seed(1)
-    side = int((int(size) / MATRICES / 4) ** 0.5)
-    {"tf1": saved_by_tensorflow_1, "tf2": saved_by_tensorflow_2, "keras": saved_by_keras}[kind](side, folder)
+    return int((int(size) / MATRICES / 4) ** 0.5)
 
 
-def saved_by_tensorflow_2(side: int, folder: str) -> None:
-    module = tf.Module()
+def saved_by_tensorflow_2(size: str, folder: str) -> None:
+    module, side = tf.Module(), side_of(size)
     module.weights = [tf.Variable(tf.random.normal([side, side]), name=f"layer_{n}/kernel") for n in range(MATRICES)]
 
     @tf.function(input_signature=[tf.TensorSpec([None, side], tf.float32, name="x")])
@@ -75,7 +76,8 @@ def saved_by_tensorflow_2(side: int, folder: str) -> None:
     tf.saved_model.save(module, folder, signatures=serve)
 
 
-def saved_by_tensorflow_1(side: int, folder: str) -> None:
+def saved_by_tensorflow_1(size: str, folder: str) -> None:
+    side = side_of(size)
     with tf.Graph().as_default(), v1.Session() as session:
         x = given = v1.placeholder(tf.float32, [None, side], name="x")
         for n in range(MATRICES):
@@ -83,10 +85,6 @@ def saved_by_tensorflow_1(side: int, folder: str) -> None:
             x = tf.tanh(x @ v1.get_variable(f"layer_{n}/kernel", initializer=start, use_resource=False))
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, folder, {"x": given}, {"y": tf.identity(x, name="y")})
-
-
-def saved_by_keras(_side: int, folder: str) -> None:
-    tf.keras.applications.MobileNetV2(weights=None).export(folder, verbose=False)
 
 
 # -- peers ------------------------------------------------------------------------------------------------------------
@@ -201,7 +199,10 @@ def time_graph(path: str, figures: str, feed: str, fetch: str, how: str) -> None
 def make_gradients(path: str, out: str, y: str, *sources: str) -> None:
     """Writes the graph with the gradients of tf.compat.v1.gradients under gradients/of/."""
     graph_def, graph = imported(path)
-    names = sources[1:] if sources[0] == "--xs" else [node.name for node in graph_def.node if is_weight(node, graph)]
+    names = sources[1:]
+    if sources[0] == "--weights":
+        constants = [graph.get_tensor_by_name(f"{node.name}:0") for node in graph_def.node if node.op == "Const"]
+        names = [c.op.name for c in constants if c.dtype.is_floating and c.shape.num_elements() > 1]
     with graph.as_default():
         xs = [graph.get_tensor_by_name(f"{name}:0") for name in names]
         found = v1.gradients(graph.get_tensor_by_name(f"{y}:0"), xs, name=SCOPE)
@@ -209,13 +210,6 @@ def make_gradients(path: str, out: str, y: str, *sources: str) -> None:
             if gradient is not None:
                 tf.identity(gradient, name=f"{SCOPE}/of/{name}")
     write(out, graph.as_graph_def())
-
-
-def is_weight(node: Any, graph: Any) -> bool:
-    if node.op != "Const":
-        return False
-    tensor = graph.get_tensor_by_name(f"{node.name}:0")
-    return bool(tensor.dtype.is_floating and tensor.shape.num_elements() > 1)
 
 
 def time_gradients(path: str, figures: str, feed: str) -> None:
@@ -250,7 +244,9 @@ def peak(metadata: Any) -> int:
 
 WORKS: dict[str, Callable[..., None]] = {
     "keras": keras,
-    "saved": saved,
+    "saved-tf1": saved_by_tensorflow_1,
+    "saved-tf2": saved_by_tensorflow_2,
+    "saved-keras": lambda folder: tf.keras.applications.MobileNetV2(weights=None).export(folder, verbose=False),
     "parse": lambda model, out, old, new: write(out, renamed(model, old, new)),
     "gtt": rename_by_graph_transform_tool,
     "freeze-tf1": freeze_tensorflow_1,

@@ -26,8 +26,6 @@ TIMEOUT = 600
 """Seconds after which a command is stopped."""
 SLOW_ROUNDS = 2
 """Maximum number of rounds for slow peers."""
-NOISE = 0.02
-"""Seconds below which a difference between two sizes has no meaning."""
 UNITS = {"s": 1.0, "ms": 1e-3, "MB": float(MB)}
 
 
@@ -57,7 +55,6 @@ class Contender:
         model: a file; the output must have about the same size.
         slow: the command runs only in the first rounds, and not with --no-peers.
         status: the expected exit status.
-        units: the nodes or bytes of the model, for the bound "x linear".
         tree: a second checkout whose gdsurgeon the command runs.
         failure: the reason if the command failed; then it has no samples.
     """
@@ -68,7 +65,6 @@ class Contender:
     model: str = ""
     slow: bool = False
     status: int = 0
-    units: int = 0
     tree: str = ""
     samples: dict[int, Sample] = field(default_factory=dict)
     failure: str = ""
@@ -100,9 +96,9 @@ class Contender:
 def met(target: str, contenders: Sequence[Contender]) -> bool | None:
     """Returns whether the first contender meets every bound of `target`; None if this is unknown.
 
-    Bounds are `<= 40 MB`, `<= 0.2 s`, `<= 1.3 x PEER`, `<= PEER + 80 ms`, `>= 15 x less memory than PEER` and
-    `<= 1.3 x linear`, separated by commas. `PEER` is the label of a contender, or the beginning of several labels: then
-    the slowest of these contenders counts.
+    Bounds are `<= 40 MB`, `<= 0.2 s`, `<= 1.3 x PEER`, `<= PEER + 80 ms` and `>= 15 x less memory than PEER`,
+    separated by commas. `PEER` is the label of a contender, or the beginning of several labels: then the slowest such
+    contender counts.
     """
     if not contenders[0].samples:
         return None
@@ -113,9 +109,6 @@ def met(target: str, contenders: Sequence[Contender]) -> bool | None:
 def is_met(bound: str, contenders: Sequence[Contender]) -> bool | None:
     """Returns whether one bound of `met` holds; None if this is unknown."""
     subject = contenders[0]
-    if found := re.fullmatch(r"<= (\S+) x linear", bound):
-        own, copy = (slope(some) for some in (contenders[:3], contenders[3:6]))
-        return None if own is None else own <= float(found[1]) * max(1.0, copy or 1.0)
     if found := re.fullmatch(r"<= (\S+) (s|ms|MB)", bound):
         return (subject.rss if found[2] == "MB" else subject.seconds) <= float(found[1]) * UNITS[found[2]]
     if found := re.fullmatch(r">= (\S+) x less memory than (.+)", bound):
@@ -135,20 +128,6 @@ def named(contenders: Iterable[Contender], label: str) -> Contender:
     """Returns the contender with this label, or else the slowest contender whose label begins with it."""
     found = [each for each in contenders if each.label.startswith(label)]
     return max(found, key=lambda each: (each.label == label, each.seconds if each.samples else 0.0))
-
-
-def slope(contenders: Sequence[Contender]) -> float | None:
-    """Returns the cost of a further node (or byte) in the large model, relative to its cost in the middle model.
-
-    The contenders do the same work on a tiny, a middle and a large model. Returns None if the cost is not measurable.
-    """
-    if len(contenders) < 3 or not all(each.samples for each in contenders):
-        return None
-    tiny, middle, large = (each.seconds for each in contenders)
-    if middle - tiny < NOISE:
-        return None
-    first = (middle - tiny) / (contenders[1].units - contenders[0].units)
-    return (large - middle) / (contenders[2].units - contenders[1].units) / first
 
 
 def duration(seconds: float) -> str:

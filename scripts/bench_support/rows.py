@@ -28,9 +28,9 @@ RECIPES = {
     "MobileNetV2": "{in_tensorflow} keras MobileNetV2 {path}",
     "ResNet50": "{in_tensorflow} keras ResNet50 {path}",
     "DenseNet169": "{in_tensorflow} keras DenseNet169 {path}",
-    "saved-tf1": "{in_tensorflow} saved tf1 {size} {path}",
-    "saved-tf2": "{in_tensorflow} saved tf2 {size} {path}",
-    "saved-keras": "{in_tensorflow} saved keras 0 {path}",
+    "saved-tf1": "{in_tensorflow} saved-tf1 {size} {path}",
+    "saved-tf2": "{in_tensorflow} saved-tf2 {size} {path}",
+    "saved-keras": "{in_tensorflow} saved-keras {path}",
     "simplified": "{gdsurgeon} simplify {MobileNetV2} -o {path}",
     "simplified-resnet": "{gdsurgeon} simplify {ResNet50} -o {path}",
     "folded": "{gdsurgeon} simplify {MobileNetV2} --fold-bn -o {path}",
@@ -245,16 +245,6 @@ def optimised(result: str, original: str, how: str, note: str = "simplify", fact
     return Row(f"TensorFlow runs {original}{threads}", f"<= {factor} x TensorFlow as it is", contenders)
 
 
-def growth(middle: str, large: str, is_copied: bool) -> Row:
-    """Returns the edit without proof on three sizes; optionally also cp on these sizes."""
-    sizes = {"tiny": "{tiny}", "middle": middle, "large": large}
-    contenders = [rename(path, "none", note) for note, path in sizes.items()]
-    contenders += [copy(path, note) for note, path in sizes.items() if is_copied]
-    for each in contenders:
-        each.units = int(each.model.strip("{}").partition(":")[2] or 0)
-    return Row(f"growth from {spoken(middle)} to {spoken(large)}", "<= 1.3 x linear", contenders)
-
-
 def freeze(kind: str, size: int, peer: str) -> Row:
     """Returns variables to constants, compared with a copy of the variables and TensorFlow's own tool."""
     folder = f"{{saved-{kind}:{size}}}"
@@ -398,6 +388,4 @@ def rows(sizes: dict[str, int]) -> dict[str, Row]:
             "<= gdsurgeon without checkpoints + 5 s",
             [own(f"{planned} --checkpoints memory --shape x=1000000"), own(planned, "without checkpoints")],
         ),
-        "growth-nodes": growth(short, chain, False),
-        "growth-bytes": growth(medium, big, True),
     }
