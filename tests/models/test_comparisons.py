@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
+from support.mutations import unnamed
 from support.published import EXECUTABLE, FOLDER, needs_models
-from support.small_changes import unnamed
 
 import gdsurgeon as gds
 from gdsurgeon.compare.match import match

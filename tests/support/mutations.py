@@ -1,443 +1,304 @@
-"""Wrong variants of an edited graph: each is one thing done behind the back of the edit's intent.
+"""Variants of a GraphDef with one small change each.
 
-`mutations` finds them: every node and function of the graph after an edit is looked at, and every kind of mutation that
-fits it is given. Nothing here knows the edits.
+The changes do not depend on any edit. A comparison of the graphs, or the audit of an edit, must report every variant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.graph.attrs import functions_in, string_value
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import FLOAT32, INT32, INT64, base_dtype
-from support.graphs import attr, body_node, tensor
-
-ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
-"""The effect of the edit on a node: added; listed in `Intent.changed`; renamed or rewired, or next to such a node."""
-
-CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-A_LITTLE = 1 + 2**-20
-
-_TWO_SIDED = {"Sub": 0, "MatMul": 0, "ConcatV2": 0, "Less": 0, "Assert": 1, "StringJoin": 0, **dict.fromkeys(CALLS, 0)}
-"""Ops whose inputs must not change places, and the first of the two that do."""
-
-_OTHER_OP = {
-    "Sub": "AddV2",
-    "Mul": "AddV2",
-    "Neg": "Abs",
-    "Relu": "Elu",
-    "Less": "Greater",
-    "ArgMax": "ArgMin",
-    "PartitionedCall": "StatefulPartitionedCall",
-}
-_NOTE = "_note"
-_OTHER_ATTR: dict[str, tuple[str, Any]] = {
-    "Conv2D": ("padding", "VALID"),
-    "MatMul": ("transpose_b", True),
-    "Assert": ("summarize", 7),
-    "Enter": ("parallel_iterations", 1),
-    "HashTableV2": ("use_node_name_sharing", True),
-    "VariableV2": ("container", "elsewhere"),
-    "TensorArrayV3": ("clear_after_read", True),
-    "PartitionedCall": ("executor_type", "SINGLE_THREADED_EXECUTOR"),
-    "StatefulPartitionedCall": ("executor_type", "SINGLE_THREADED_EXECUTOR"),
-    "Identity": (_NOTE, True),
-    "Sub": (_NOTE, True),
-    "Const": (_NOTE, True),
-    "Placeholder": (_NOTE, True),
-}
-_CPU = "/device:CPU:0"
-_XLA = "_XlaMustCompile"
+from gdsurgeon.compare.comparison import compare_files
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.differences import listed_differences
+from gdsurgeon.wire.protos import GraphDef
+from support.graphs import define, node, typed
 
 
 class Mutation(NamedTuple):
-    """A wrong variant: `kind` of `target`, to which the edit has done `where`; SPOIL does it."""
+    """A graph with a change.
+
+    Attributes:
+        kind: the kind of the change.
+        where: the function that contains the node, or ''.
+        node: the name of the node; the name of a function, or '', if no node is changed.
+        data: the graph.
+    """
 
     kind: str
-    target: str
     where: str
-    spoil: Callable[[Graph], None]
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}, {self.where}: {self.target}"
+    node: str
+    data: bytes
 
 
-def mutations(graph: Graph, result: EditResult) -> Iterator[Mutation]:
-    """All mutations of GRAPH, which an edit with RESULT has changed. They are for another such graph."""
-    said, touched = set(result.intent.changed), set(graph.touched())
+OTHER_OP = {
+    "Relu": "Relu6", "Relu6": "Relu", "Less": "LessEqual", "LessEqual": "Less", "Greater": "GreaterEqual",
+    "GreaterEqual": "Greater", "Minimum": "Maximum", "Maximum": "Minimum", "Sub": "SquaredDifference", "Max": "Min",
+    "Sum": "Mean", "Mean": "Sum", "Sigmoid": "Tanh", "Tanh": "Sigmoid", "Floor": "Round", "MaxPool": "AvgPool",
+    "Exp": "Expm1", "Log": "Log1p", "Elu": "Selu", "LogicalAnd": "LogicalOr", "All": "Any", "Mul": "AddV2",
+    "Neg": "Abs", "ArgMax": "ArgMin", "PartitionedCall": "StatefulPartitionedCall",
+}  # fmt: skip
 
-    def where(node: Node) -> str:
-        if node.base_name is None:
-            return ADDED
-        return SAID if node.name in said else TOUCHED if node in touched else UNTOUCHED
-
-    for node in graph.nodes():
-        for kind, spoil in _of_node(graph, node):
-            yield Mutation(kind, node.name, where(node), partial(_on_node, node.name, spoil))
-    for a, b in _exchangeable(graph):
-        yield Mutation("names exchanged", f"{a.name} and {b.name}", where(a), partial(_exchange_names, a.name, b.name))
-    yield from _too_many(graph, result)
-    yield from _of_functions(graph, result)
+Nodes = dict[str, Any]
+"""The nodes of a graph or a function, by name."""
 
 
-def _on_node(name: str, spoil: Change, graph: Graph) -> None:
-    spoil(graph, graph[name])
+def _swap(items: Any, a: int, b: int) -> None:
+    items[a], items[b] = items[b], items[a]
 
 
-Change = Callable[[Graph, Node], object]
+def _op(node: Any, _: Nodes) -> None:
+    node.op = OTHER_OP[node.op]
 
 
-def _of_node(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
-    yield from _of_edges(graph, node)
-    yield from _of_names(graph, node)
-    if node.op == "Const" and node.output.dtype == FLOAT32:
-        yield "weight scaled", partial(_scale, 2.0)
-        yield "weight scaled by a little", partial(_scale, A_LITTLE)
-        yield "another dtype", _as_double
-    if node.op == "Const" and len(set(_integers(node))) > 1:
-        yield "vector turned round", _turn_round
-    if node.op in _OTHER_OP:
-        yield "another op", lambda g, n: g.set_op(n, _OTHER_OP[n.op])
-    if node.has_attr(_XLA):
-        yield "XLA taken away", lambda g, n: g.set_attr(n, _XLA, None)
-    if node.op in _OTHER_ATTR:
-        yield "another attr", _another_attr
-    yield "another device", lambda g, n: g.set_device(n, "" if n.device else _CPU)
-    if node.op == "Placeholder":
-        yield "another shape", _wider
-        if len(node.attr("shape").shape.dim) < 4:  # as a picture TensorFlow takes no scalar, and crashes
-            yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", attr(None))
-        yield "another dtype", lambda g, n: g.set_attr(n, "dtype", attr("float64"))
-    if node.op == "Cast":
-        yield "another dtype", lambda g, n: g.set_attr(n, "DstT", attr("float64"))
-    if not graph.users(node) and not graph.colocated_with(node):
-        yield "node lost", lambda g, n: g.remove([n])
-    yield "name that nobody knows", lambda g, n: g.rename({n: n.name + "_nobody"})
+def _device(node: Any, _: Nodes) -> None:
+    node.device = "" if node.device else "/device:CPU:0"
 
 
-def _of_edges(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
-    first = _TWO_SIDED.get(node.op)
-    if first is not None and len(node.inputs) > first + 1:
-        a, b = node.inputs[first : first + 2]
-        if a != b and base_dtype(a.dtype) == base_dtype(b.dtype):
-            yield "inputs swapped", partial(_read, {first: b.name, first + 1: a.name})
-    for control in node.controls:
-        yield "control edge dropped", partial(_drop_control, control.name)
-    yield "control edge added", lambda g, n: g.set_controls(n, [*n.controls, g["nothing"]])
-    for slot, read in enumerate(node.inputs):
-        count = read.node.output_count or 1
-        if count > 1 and read.node.op != "Merge":
-            yield "next output", partial(_read, {slot: Output(read.node, (read.index + 1) % count).name})
-    for slot, read in enumerate(node.inputs):
-        original = _original(graph, read.node) if node.base_name is None else None
-        if original is not None:
-            yield "original read", partial(_read, {slot: Output(original, read.index).name})
-    floats = [slot for slot, read in enumerate(node.inputs) if read.dtype == FLOAT32]
-    if floats and node.op != "Merge":
-        yield "another tensor read", partial(_read, {floats[0]: "nothing"})
+def _note(node: Any, _: Nodes) -> None:
+    node.attr["_note"].b = True
 
 
-def _of_names(graph: Graph, node: Node) -> Iterator[tuple[str, Change]]:
-    if node.colocated:
-        yield "colocation dropped", lambda g, n: g.set_colocated(n, ())
+def _attr(node: Any, kind: str) -> None:
+    """Changes the first attribute that has a value of the kind."""
+    key = min(key for key, value in node.attr.items() if value.WhichOneof("value") == kind and key != "_note")
+    value = node.attr[key]
+    if kind == "b":
+        value.b = not value.b
+    elif kind == "i":
+        value.i += 1
+    elif kind == "f":
+        value.f = value.f * 1.01 + 0.5
+    elif kind == "s":
+        value.s = {b"SAME": b"VALID", b"VALID": b"SAME"}.get(value.s, value.s + b"_other")
+    elif kind == "type":
+        value.type = 1 if value.type != 1 else 2
+    elif kind == "shape":
+        sizes = [-1 if dim.size >= 0 else 1 for dim in value.shape.dim]
+        for dim, size in zip(value.shape.dim, sizes, strict=True):
+            dim.size = size
+    elif kind == "func":
+        value.func.name = "no_such_function"
+
+
+def _branches(node: Any, _: Nodes) -> None:
+    if "then_branch" in node.attr:
+        _names_swapped(node.attr["then_branch"].func, node.attr["else_branch"].func)
+
+
+def _colocation(node: Any, nodes: Nodes) -> None:
+    if "_class" in node.attr:
+        del node.attr["_class"]
     else:
-        yield "colocation added", lambda g, n: g.set_colocated(n, [g["nothing"]])
-    if node.op == "Enter":
-        for frame in _other_texts(graph, node, "frame_name"):
-            yield "frame of another loop", partial(_set_frame, frame)
-            yield "one Enter in the frame of another loop", partial(_set_text, "frame_name", frame)
-    if node.has_attr("shared_name"):
-        for name in _other_texts(graph, node, "shared_name"):
-            yield "shared name of another", partial(_set_text, "shared_name", name)
+        other = min(name for name in nodes if name != node.name)
+        node.attr["_class"].list.s.append(b"loc:@" + other.encode())
 
 
-def _original(graph: Graph, copy: Node) -> Node | None:
-    """Returns the original of a copy in the model, found by its name."""
-    name = "t/" + copy.name[2:] if copy.name.startswith("u/") else copy.name.removesuffix("_1")
-    found = graph.find(name) if copy.base_name is None and name != copy.name else None
-    return found if found is not None and found.op == copy.op else None
+def _text_of_another(node: Any, nodes: Nodes) -> None:
+    """Uses the frame, or the shared name, of a different node with the same op."""
+    key = next(key for key in ("frame_name", "shared_name") if key in node.attr)
+    node.attr[key].s = min({n.attr[key].s for n in nodes.values() if n.op == node.op} - {node.attr[key].s})
 
 
-def _text(node: Node, key: str) -> str:
-    value = node.plain_attr(key)
-    return value.decode() if isinstance(value, bytes) else ""
+def _values(node: Any) -> tuple[Any, list[bytes] | Any]:
+    """Returns the tensor of a constant, and its elements: as bytes, or as the list of a field."""
+    if node.op != "Const":
+        raise LookupError
+    tensor = node.attr["value"].tensor
+    content, size = tensor.tensor_content, {1: 4, 2: 8, 3: 4, 9: 8, 10: 1, 19: 2, 14: 2}.get(tensor.dtype, 1)
+    if content:
+        return tensor, [content[at : at + size] for at in range(0, len(content), size)]
+    return tensor, next(value for field, value in tensor.ListFields() if field.name.endswith("_val"))
 
 
-def _other_texts(graph: Graph, node: Node, key: str) -> list[str]:
-    """Returns the other values of a text in nodes with the op of `node`."""
-    return sorted({_text(n, key) for n in graph.nodes() if n.op == node.op} - {_text(node, key)})
+def _element(node: Any, change: Callable[[bytes], bytes]) -> None:
+    """Changes the bytes of the middle element, or replaces it in its field."""
+    tensor, items = _values(node)
+    at = len(items) // 2
+    if tensor.tensor_content:
+        items[at] = change(items[at])
+        tensor.tensor_content = b"".join(items)
+    else:
+        items[at] = items[at] + b"!" if isinstance(items[at], bytes) else not items[at] if tensor.dtype == 10 else (
+            -items[at] - 1 if change is _sign else items[at] + 1
+        )  # fmt: skip
 
 
-# -- changes of a node -------------------------------------------------------------------------------------------------
+def _last_bit(element: bytes) -> bytes:
+    return bytes([element[0] ^ 1]) + element[1:]
 
 
-def _read(tensors: Mapping[int, str], graph: Graph, node: Node) -> None:
-    graph.set_slots({node: {slot: graph.tensor(name) for slot, name in tensors.items()}})
+def _sign(element: bytes) -> bytes:
+    return element[:-1] + bytes([element[-1] ^ 0x80])
 
 
-def _drop_control(name: str, graph: Graph, node: Node) -> None:
-    kept = [control for control in node.controls if control.name != name]
-    assert len(kept) < len(node.controls)
-    graph.set_controls(node, kept)
+def _elements_swapped(node: Any, _: Nodes) -> None:
+    tensor, items = _values(node)
+    _swap(items, 0, next(at for at, item in enumerate(items) if item != items[0]))
+    if tensor.tensor_content:
+        tensor.tensor_content = b"".join(items)
 
 
-def _floats(proto: Any) -> Any:
-    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    if proto.tensor_content:
-        return np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
-    return np.array(proto.float_val, np.float32).reshape(shape)
+def _tensors(node: Any) -> list[str]:
+    return [text for text in node.input if not text.startswith("^")]
 
 
-def _scale(factor: float, graph: Graph, node: Node) -> None:
-    values: Any = _floats(node.attr("value").tensor)
-    scaled: Any = (values * np.float32(factor)).astype(np.float32)
-    assert not np.array_equal(values, scaled)
-    graph.set_attr(node, "value", tensor(scaled, "float32"))
+def _inputs_swapped(node: Any, _: Nodes) -> None:
+    if len(_tensors(node)) > 1:
+        _swap(node.input, 0, 1)
 
 
-def _integers(node: Node) -> list[int]:
-    proto = node.attr("value").tensor
-    if len(proto.tensor_shape.dim) != 1 or proto.dtype not in (INT32, INT64):
-        return []
-    return [int(v) for v in np.frombuffer(proto.tensor_content, np.int32 if proto.dtype == INT32 else np.int64)]
+def _output(node: Any, _: Nodes) -> None:
+    at = [text.rpartition(":")[2] for text in node.input].index("1")
+    node.input[at] = node.input[at].removesuffix("1") + "0"
 
 
-def _turn_round(graph: Graph, node: Node) -> None:
-    graph.set_attr(node, "value", tensor(_integers(node)[::-1], "int32" if node.output.dtype == INT32 else "int64"))
+def _dtype(node: Any) -> int:
+    return next((node.attr[key].type for key in ("T", "dtype") if key in node.attr), 0)
 
 
-def _as_double(graph: Graph, node: Node) -> None:
-    graph.set_attr(node, "value", tensor(_floats(node.attr("value").tensor), "float64"))
-    graph.set_attr(node, "dtype", attr("float64"))
+def _another_tensor(node: Any, nodes: Nodes) -> None:
+    """Reads a constant with the same dtype instead of the first input."""
+    kind = _dtype(nodes[_tensors(node)[0].partition(":")[0]])
+    read = {text: nodes.get(text.partition(":")[0]) for other in nodes.values() for text in _tensors(other)}
+    sources = {text: n.ByteSize() for text, n in read.items() if n and n.op == "Const" and _dtype(n) == kind}
+    node.input[0] = min(sources.keys() - {*node.input}, key=lambda text: (sources[text], text))  # a scalar, if possible
 
 
-def _another_attr(graph: Graph, node: Node) -> None:
-    key, new = _OTHER_ATTR[node.op]
-    if node.attr_bytes(key) == attr(new):
-        new = not new if isinstance(new, bool) else "SAME" if key == "padding" else new * 2
-    graph.set_attr(node, key, attr(new))
+def _original(node: Any, nodes: Nodes) -> None:
+    """Reads the original of a copy, found by its name."""
+    for at, text in enumerate(node.input):
+        name, colon, port = text.partition(":")
+        original = "t/" + name[2:] if name.startswith("u/") else name.removesuffix("_1")
+        if original != name and original in nodes and nodes[original].op == nodes[name].op:
+            node.input[at] = original + colon + port
+            return
 
 
-def _wider(graph: Graph, node: Node) -> None:
-    """Makes all dims unknown: inputs that fitted before fit now."""
-    shape = node.attr("shape")
-    for dim in shape.shape.dim:
-        dim.size = -1 if dim.size >= 0 else 1
-    graph.set_attr(node, "shape", shape.SerializeToString())
+def _control_dropped(node: Any, _: Nodes) -> None:
+    node.input.remove(next(text for text in reversed(node.input) if text.startswith("^")))
 
 
-def _set_text(key: str, text: str, graph: Graph, node: Node) -> None:
-    graph.set_attr(node, key, string_value(text).SerializeToString())
+def _control_added(node: Any, nodes: Nodes) -> None:
+    node.input.append("^" + min(n for n in nodes if n != node.name and f"^{n}" not in node.input))
 
 
-def _set_frame(frame: str, graph: Graph, node: Node) -> None:
-    """Moves the whole loop of a node into a frame."""
-    own = _text(node, "frame_name")
-    for other in list(graph.nodes()):
-        if other.op == "Enter" and _text(other, "frame_name") == own:
-            _set_text("frame_name", frame, graph, other)
+NODES: dict[str, Callable[[Any, Nodes], None]] = {
+    "op": _op, "device": _device, "attr added": _note, "branches": _branches, "colocation": _colocation,
+    "text of another": _text_of_another, "last bit": lambda node, _: _element(node, _last_bit),
+    "sign": lambda node, _: _element(node, _sign), "elements swapped": _elements_swapped,
+    "inputs swapped": _inputs_swapped, "output": _output, "another tensor": _another_tensor, "original": _original,
+    "control dropped": _control_dropped, "control added": _control_added,
+    **{f"attr {kind}": lambda node, _, kind=kind: _attr(node, kind) for kind in "b i f s type shape func".split()},
+}  # fmt: skip
+"""Functions that change a node, by kind. LookupError, StopIteration or ValueError: the kind does not fit the node."""
 
 
-# -- names, and nodes that are too many ------------------------------------------------------------------------
-
-
-def _exchangeable(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """Unused nodes, each with the next one of the same op and dtypes."""
-    last: dict[tuple[Any, ...], Node] = {}
-    for node in graph.nodes():
-        if not graph.users(node) and node.output_dtypes:
-            key = tuple(node.output_dtypes)
-            if key in last:
-                yield last[key], node
-                yield node, last[key]
-            last[key] = node
-
-
-def _exchange_names(a: str, b: str, graph: Graph) -> None:
-    one, other = graph[a], graph[b]
-    graph.rename({one: b, other: a})
-
-
-def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
-    value = {"dtype": attr("float32"), "value": tensor(1.0, "float32")}
-
-    def constant(name: str, g: Graph) -> None:
-        g.add(name, "Const", attrs=value)
-
-    def placeholder(g: Graph) -> None:
-        g.add("extra", "Placeholder", attrs={"dtype": attr("float32")})
-
-    def output(g: Graph) -> None:
-        g.add("extra", "Neg", [g["nothing"].output], attrs={"T": attr("float32")})
-
-    def check(g: Graph) -> None:
-        inputs = [g["true"].output, g["nothing"].output]
-        g.add("extra", "Assert", inputs, attrs={"T": attr(["float32"])})
-
-    def between(name: str, slot: int, g: Graph) -> None:
-        node = g[name]
-        attrs = {"T": attr("float32")}
-        added = g.add(name + "_between", "Identity", [node.inputs[slot]], attrs=attrs)
-        g.set_slots({node: {slot: added.output}})
-
-    yield Mutation("node too many", "an unread constant", ADDED, partial(constant, "extra"))
-    yield Mutation("node too many", "an input", ADDED, placeholder)
-    yield Mutation("node too many", "an output", ADDED, output)
-    if "true" in graph:
-        yield Mutation("node too many", "an Assert", ADDED, check)
-    for name in sorted(set(result.intent.removed)):
-        if name not in graph:
-            yield Mutation("another node in the place of one that went", name, ADDED, partial(constant, name))
-    touched = set(graph.touched())
-    for node in graph.nodes():
-        for slot, read in enumerate(node.inputs[:2]):
-            if read.dtype == FLOAT32 and node.op in ("Sub", "Mul", "MatMul", "Neg", *CALLS):
-                where = ADDED if node.base_name is None else TOUCHED if node in touched else UNTOUCHED
-                what = f"in front of input {slot} of {node.name}"
-                yield Mutation("node too many", what, where, partial(between, node.name, slot))
-
-
-# -- functions -------------------------------------------------------------------------------------------------
-
-
-def _of_functions(graph: Graph, result: EditResult) -> Iterator[Mutation]:
-    known = {function.signature.name for function in graph.pristine().functions}
-    for function in graph.functions:
+def _all_changes(graph: Any) -> Iterator[tuple[str, str, Callable[[Any], object]]]:
+    """Yields the kind, the name of a node or function, and the function of each change of a whole graph."""
+    read = {text.removeprefix("^").partition(":")[0] for n in graph.node for text in n.input}
+    for at, found in enumerate(graph.node):
+        if found.name not in read:
+            yield "node lost", found.name, lambda g, at=at: g.node.pop(at)
+            yield "name", found.name, lambda g, at=at: setattr(g.node[at], "name", g.node[at].name + "_other")
+        if _dtype(found) == 1 and found.input[:1] and not found.input[0].startswith("^"):
+            yield "Identity before an input", found.name, lambda g, at=at: _before_input(g, at)
+    unread = [n for n, found in enumerate(graph.node) if found.name not in read and _dtype(found) == 1]
+    for a, b in pairwise(unread):
+        yield "names swapped", graph.node[a].name, lambda g, a=a, b=b: _names_swapped(g.node[a], g.node[b])
+    for record in (node("extra", "NoOp"), node("extra", "Placeholder", dtype="float32"),
+                   typed("Neg", "extra", graph.node[0].name)):  # fmt: skip
+        yield "node added", "extra", lambda g, record=record: g.MergeFromString(record)
+    calls = {value.func.name for nodes in (graph.node, *(f.node_def for f in graph.library.function)) for n in nodes
+             for value in n.attr.values()}  # fmt: skip
+    for at, function in enumerate(graph.library.function):
         name = function.signature.name
-        where = UNTOUCHED if name in known else ADDED
-        for kind, change in _of_body(function):
-            yield Mutation(kind, name, where, partial(_replace, name, change))
-        yield Mutation("another device in a function", name, where, partial(_replace, name, _device_in_body))
-    called = {func.name for node in graph.nodes() for key in node.attr_keys for func in functions_in(node.attr(key))}
-    for node in graph.nodes():
-        for key in node.attr_keys:
-            if "func" in str(node.attr(key).WhichOneof("value")):
-                for other in _alike(graph, node.attr(key).func.name):
-                    where = ADDED if node.base_name is None else UNTOUCHED
-                    yield Mutation(
-                        "another function called",
-                        f"{key} of {node.name}: {other}",
-                        where,
-                        partial(_call, node.name, key, other),
-                    )
-    for name in sorted(known - called):
-        if name in graph.functions and not any(_calls(f, name) for f in graph.functions):
-            yield Mutation("function lost", name, UNTOUCHED, partial(_remove_function, name))
-    yield Mutation("function too many", "an uncalled one", ADDED, _add_function)
+        if name not in calls:
+            yield "function lost", name, lambda g, at=at: g.library.function.pop(at)
+        for kind, change in FUNCTIONS.items():
+            yield kind, name, lambda g, at=at, change=change: change(g.library.function[at])
+    spare = define("extra_function", {}, {"out": ("float32", "one:output:0")}, *_ONE)
+    yield "function added", "extra_function", lambda g: g.library.function.append(spare)
 
 
-def _calls(function: Any, name: str) -> bool:
-    return any(value.func.name == name for node in function.node_def for value in node.attr.values())
+_ONE = (node("one", "Const", dtype="float32"),)
 
 
-def _of_body(function: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
-    signature, nodes = function.signature, function.node_def
-    if any(node.op == "Sub" for node in nodes):
-        yield "inputs swapped in a function", lambda f: _exchange(_first(f, "Sub").input)
-        yield "another op in a function", lambda f: setattr(_first(f, "Sub"), "op", "AddV2")
-    if any(node.op == "Const" and node.attr["dtype"].type == FLOAT32 for node in nodes):
-        yield "weight of another sign in a function", partial(_scale_in_body, -1.0)
-        yield "weight scaled by a little in a function", partial(_scale_in_body, A_LITTLE)
-    if len(signature.output_arg) > 1:
-        yield "results of a function exchanged", _exchange_results
-    args = [arg.type for arg in signature.input_arg]
-    if len(args) > 1 and args[0] == args[-1]:
-        yield "arguments of a function exchanged", _exchange_arguments
-    yield "attr of a function", _another_function_attr
-    if any(inner.startswith("^") for node in nodes for inner in node.input):
-        yield "control edge dropped in a function", _drop_in_body
-    if function.control_ret:
-        yield "control result of a function dropped", lambda f: f.control_ret.clear()
+def _before_input(graph: Any, at: int) -> None:
+    reader = graph.node[at]
+    name = reader.name + "_between"
+    graph.MergeFromString(typed("Identity", name, reader.input[0]))
+    reader.input[0] = name
 
 
-def _replace(name: str, change: Callable[[Any], None], graph: Graph) -> None:
-    copy = type(graph.functions.get(name))()
-    copy.CopyFrom(graph.functions.get(name))
-    change(copy)
-    assert copy != graph.functions.get(name)
-    graph.functions.replace(copy)
+def _names_swapped(a: Any, b: Any) -> None:
+    a.name, b.name = b.name, a.name
 
 
-def _first(function: Any, op: str) -> Any:
-    """Returns the first node with an op; a Const must have floats."""
-    return next(n for n in function.node_def if n.op == op and (op != "Const" or n.attr["dtype"].type == FLOAT32))
+def _arguments(function: Any) -> None:
+    first, last = (next(iter(function.signature.input_arg[at:])) for at in (0, -1))
+    if first.type == last.type:
+        first.name, last.name = last.name, first.name
 
 
-def _exchange(inputs: Any) -> None:
-    inputs[0], inputs[1] = inputs[1], inputs[0]
-
-
-def _device_in_body(function: Any) -> None:
-    node = function.node_def[0]
-    node.device = "" if node.device else _CPU
-
-
-def _scale_in_body(factor: float, function: Any) -> None:
-    node = _first(function, "Const")
-    scaled = (_floats(node.attr["value"].tensor) * np.float32(factor)).astype(np.float32)
-    node.attr["value"].ParseFromString(tensor(scaled, "float32"))
-
-
-def _exchange_results(function: Any) -> None:
-    first, last = (function.signature.output_arg[i].name for i in (0, -1))
+def _results(function: Any) -> None:
+    first, last = (function.signature.output_arg[at].name for at in (0, -1))
     function.ret[first], function.ret[last] = function.ret[last], function.ret[first]
 
 
-def _exchange_arguments(function: Any) -> None:
-    args = function.signature.input_arg
-    args[0].name, args[-1].name = args[-1].name, args[0].name
+def _noinline(function: Any) -> None:
+    function.attr["_noinline"].b = not function.attr["_noinline"].b
 
 
-def _another_function_attr(function: Any) -> None:
-    if "_noinline" in function.attr:
-        del function.attr["_noinline"]
-    else:
-        function.attr["_noinline"].b = True
+FUNCTIONS: dict[str, Callable[[Any], None]] = {
+    "arguments swapped": _arguments, "results swapped": _results, "attr of a function": _noinline,
+    "control results dropped": lambda function: function.control_ret.clear(),
+}  # fmt: skip
 
 
-def _drop_in_body(function: Any) -> None:
-    node = next(node for node in function.node_def if any(inner.startswith("^") for inner in node.input))
-    kept = [inner for inner in node.input if not inner.startswith("^")]
-    del node.input[:]
-    node.input.extend(kept)
+def mutations(data: bytes, *, each: int | None = None, whole: bool = True) -> Iterator[Mutation]:
+    """Yields the variants of a graph.
+
+    Args:
+        data: the graph.
+        each: the number of variants per kind, of random nodes; None for all.
+        whole: whether to yield also changes of the graph and of functions, in addition to changes of nodes.
+    """
+    graph, kept = GraphDef.FromString(data), GraphDef.FromString(data)
+    bodies = [("", graph.node, kept.node)]
+    for function, its in zip(graph.library.function, kept.library.function, strict=True):
+        bodies.append((its.signature.name, function.node_def, its.node_def))
+    places = [(where, {n.name: n for n in its}, *pair)
+              for where, found, its in bodies for pair in zip(found, its, strict=True)]  # fmt: skip
+    chance = random.Random(0)
+    for kind, change in NODES.items():
+        done = 0
+        for where, nodes, found, was in chance.sample(places, len(places)) if each else places:
+            if done == each:
+                break
+            with suppress(LookupError, StopIteration, ValueError):
+                change(found, nodes)
+                if found != was:
+                    done += 1
+                    yield Mutation(kind, where, was.name, graph.SerializeToString(deterministic=True))
+            found.CopyFrom(was)
+    for kind, name, alter in _all_changes(kept) if whole else ():
+        changed = GraphDef.FromString(data)
+        with suppress(LookupError, StopIteration):
+            alter(changed)
+            if changed != kept:
+                yield Mutation(kind, "", name, changed.SerializeToString(deterministic=True))
 
 
-def _alike(graph: Graph, name: str) -> list[str]:
-    """Other functions with the same types."""
-    own = graph.functions.get(name)
-
-    def types(function: Any) -> tuple[list[int], list[int]]:
-        signature = function.signature
-        return [arg.type for arg in signature.input_arg], [arg.type for arg in signature.output_arg]
-
-    if own is None:
-        return []
-    names = [f.signature.name for f in graph.functions if f.signature.name != name and types(f) == types(own)]
-    return sorted(names)[:1]
-
-
-def _call(name: str, key: str, function: str, graph: Graph) -> None:
-    value = graph[name].attr(key)
-    value.func.name = function
-    graph.set_attr(graph[name], key, value.SerializeToString())
-
-
-def _remove_function(name: str, graph: Graph) -> None:
-    graph.functions.remove([name])
-
-
-def _add_function(graph: Graph) -> None:
-    copy = type(next(iter(graph.functions)))()
-    copy.signature.name = "extra_function"
-    copy.signature.output_arg.add(name="out", type=FLOAT32)
-    body_node(copy, "one", "Const", dtype="float32", value=tensor(1.0, "float32"))
-    copy.ret["out"] = "one:output:0"
-    graph.functions.add(copy)
+def unnamed(data: bytes, each: int) -> list[Mutation]:
+    """Returns the variants whose changed node the comparison of graphs does not name."""
+    before = from_bytes(GraphDef.FromString(data).SerializeToString(deterministic=True), "a.pb")
+    out = []
+    for changed in mutations(data, each=each, whole=False):
+        found = listed_differences(compare_files(before, from_bytes(changed.data, "b.pb")))
+        if (changed.where, changed.node) not in {(item.where, item.name) for item in found}:
+            out.append(changed)
+    return out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.desk import check_error
 from support.graphs import Builder, const, define, func, library, node, placeholder, typed
-from support.small_changes import unnamed
+from support.mutations import unnamed
 
 import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_files
