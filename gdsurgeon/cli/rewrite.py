@@ -64,7 +64,7 @@ def command(
     """
     from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
     from gdsurgeon.patterns.catalog import rules_in
-    from gdsurgeon.patterns.check import rule_of
+    from gdsurgeon.patterns.parse import rule_of
 
     if rule is None and not sources:
         raise MissingArgument("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")

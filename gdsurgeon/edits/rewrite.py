@@ -26,7 +26,7 @@ from gdsurgeon.edits.rewriting.rounds import (
 )
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.text import Entry, and_more, first_lines, named, nearest, suggestion
 from gdsurgeon.values import Tolerance

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gdsurgeon.errors import InputError, UsageError, printable, quoted, reason
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import HANDING_ON, Dim, Maker, Match, Rule
 from gdsurgeon.text import nearest, suggestion
 

@@ -1,14 +1,20 @@
-"""Parses rules: ``Mul($x, Sigmoid($x)) -> Swish($x)``; the page of rewrite describes the language."""
+"""Parses and checks rules: ``Mul($x, Sigmoid($x)) -> Swish($x)``; the page of rewrite describes the language.
+
+Names must be bound before they are used, and each result must be found from earlier ones.
+"""
 
 from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.parser import Parser, where
 from gdsurgeon.patterns.terms import (
     Anything,
@@ -20,10 +26,12 @@ from gdsurgeon.patterns.terms import (
     InputOf,
     Op,
     Ref,
+    Rule,
     Scalar,
     Term,
     Value,
     Variable,
+    walk,
 )
 from gdsurgeon.text import near_miss
 
@@ -32,6 +40,7 @@ DEEPEST = 60
 MOST_TERMS = 500
 DTYPES = {**NUMBERS, "float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
 KINDS = ("const", "scalar")
+TRUTHS = ("false", "true")
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_>]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -41,41 +50,52 @@ _TEXT = re.compile(r"""b'(?:[^'\\]|\\.)*'|b"(?:[^"\\]|\\.)*\"""", re.ASCII)
 _LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)  # longer ones are of no type of integers
 _INDEX = re.compile(r"\d{1,6}(?![\w.])", re.ASCII)
-_RELATIONS = ("!=", "<=", ">=", "=", "<", ">")
+_RELATION = re.compile("!=|<=|>=|=|<|>")
+_PLACE = "replacement, column "
 
 
-class Sides(NamedTuple):
-    """A parsed rule: the terms of the pattern's results, and of the replacement, if there is one."""
+class Bound(NamedTuple):
+    """The names that each match binds: variables, attr variables, and labels."""
 
-    pattern: tuple[Term, ...]
-    replacement: tuple[Term, ...] | None
+    tensors: frozenset[str]
+    attrs: frozenset[str]
+    labels: frozenset[str]
 
 
-def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False) -> Sides:
-    """Returns the rule in `text`.
+def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: bool = False) -> Rule:
+    """Returns the checked rule of a text.
 
     Args:
         text: ``PATTERN -> REPLACEMENT``.
+        name: the name of the rule.
         place: the text before the column in errors.
         only_pattern: whether a pattern without replacement is allowed.
 
     Raises:
-        UsageError: the text is not a rule; the message gives the column.
+        UsageError: the text is not a rule, or uses an unbound name; the message gives the column.
     """
-    return _RuleParser(text, place).rule(only_pattern)
+    parser = _RuleParser(text, place)
+    pattern = parser.pattern()
+    if only_pattern and parser.is_end():
+        return Rule(name, pattern, None, text, place)
+    if not parser.skip("->"):
+        raise parser.error("'->' must separate the pattern from its replacement")
+    return Rule(name, pattern, parser.replacement(pattern), text, place)
 
 
-def parse_replacement(text: str, labels: Iterable[str], place: str = "replacement, column ") -> tuple[Term, ...]:
-    """Returns the terms of a replacement for a pattern with `labels`. Raises UsageError; see `parse_rule`.
+@lru_cache(1 << 8)
+def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
+    """Returns the terms of a replacement for the pattern of `rule`. Raises UsageError; see `rule_of`.
 
     Literals of bytes, as Python writes them, are constants of texts.
     """
-    parser = _RuleParser(text, place)
-    parser.labels.update(labels)
-    parser.allows_texts = True
-    out = parser.side()
-    parser.end()
-    return out
+    labels = (term.label for root in rule.pattern for term in walk(root) if isinstance(term, Op))
+    return _RuleParser(text, _PLACE, labels).replacement(rule.pattern)
+
+
+def parse_replacement(text: str, labels: Iterable[str]) -> tuple[Term, ...]:
+    """Returns the terms of a replacement that may use any variable, and nodes with `labels`; see `replacement_of`."""
+    return _RuleParser(text, _PLACE, labels).replacement(())
 
 
 def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
@@ -84,141 +104,235 @@ def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
     return UsageError(message, code="bad-rule", facts={"column": column})
 
 
+def bound_by(pattern: Sequence[Term]) -> Bound:
+    """Returns the names that each match of `pattern` binds; of an optional node, only the first input counts."""
+    tensors, attrs, labels = set[str](), set[str](), set[str]()
+    pending = list(pattern)
+    while pending:
+        term = pending.pop()
+        if isinstance(term, Variable):
+            tensors.add(term.name)
+        elif isinstance(term, Op) and term.optional:
+            pending += term.inputs[:1] if term.inputs else ()
+        elif isinstance(term, Op):
+            attrs.update(test.value.name for test in term.attrs if isinstance(test.value, AttrVariable))
+            labels.update([term.label] if term.label else [])
+            pending += term.inputs or ()
+    return Bound(frozenset(tensors), frozenset(attrs), frozenset(labels))
+
+
 class _RuleParser(Parser):
-    """Parses a rule, or one of its sides."""
+    """Parses a rule, or one of its sides.
 
-    def __init__(self, text: str, place: str) -> None:
+    Args:
+        text: the rule, or the side.
+        place: the text before the column in errors.
+        labels: of the nodes of the pattern, if the text is only a replacement, which may have constants of texts.
+    """
+
+    def __init__(self, text: str, place: str, labels: Iterable[str] | None = None) -> None:
         super().__init__(text)
-        self.place = place
-        self.terms = 0
-        self.labels: set[str] = set()
-        self.allows_texts = False
+        self._place, self._allows_texts, self._terms = place, labels is not None, 0
+        self._labels = {*(labels or ())}
+        self._is_pattern = False
+        self._bound: Bound | None = None
+        self._results, self._optional, self._made = frozenset[str](), frozenset[str](), set[str]()
 
-    # -- the rule ------------------------------------------------------------------------------------------
+    def error(self, what: str, place: int | None = None) -> UsageError:
+        """Returns an error at an index, by default the current one."""
+        return wrong_at(self._place, self.text, (self.at if place is None else place) + 1, what)
 
-    def rule(self, only_pattern: bool) -> Sides:
-        pattern = self.side()
-        if only_pattern and self.is_end():
-            return Sides(pattern, None)
-        if not self.skip("->"):
-            raise self.error("'->' must separate the pattern from its replacement")
-        replacement = self.side()
-        self.end()
-        return Sides(pattern, replacement)
+    def _check(self, is_right: object, term: Term | AttrTest, what: str) -> None:
+        """Raises UsageError for a term unless it `is_right`."""
+        if not is_right:
+            raise wrong_at(self._place, self.text, term.column, what)
 
-    def side(self) -> tuple[Term, ...]:
+    # -- sides ---------------------------------------------------------------------------------------------
+
+    def pattern(self) -> tuple[Op | Ref, ...]:
+        """Parses the pattern of a rule."""
+        self._is_pattern = True
+        out, known = list[Op | Ref](), set[str]()
+        for root in self._side():
+            is_node = isinstance(root, Ref) or (isinstance(root, Op) and not root.optional)
+            self._check(is_node, root, "a result of a pattern must be an existing node")
+            assert isinstance(root, Op | Ref)
+            is_listed = root.label and any((each.label, each.port) == (root.label, root.port) for each in out)
+            self._check(not is_listed, root, "this result is listed twice")
+            terms = [*walk(root)]
+            names = {f"${term.name}" for term in terms if isinstance(term, Variable)}
+            names |= {term.label for term in terms if isinstance(term, Op | Ref) and term.label}
+            what = "this result has no $name or node in common with the earlier ones"
+            self._check(not known or names & known, root, what)
+            known |= names
+            out.append(root)
+        if not out:
+            raise wrong_at(self._place, self.text, 1, "a pattern is missing")
+        named = (term for root in out for term in walk(root) if isinstance(term, Op) and not term.optional and term.ops)
+        self._check(isinstance(out[0], Op) and any(True for _ in named), out[0], "a pattern must name at least one op")
+        self._is_pattern = False
+        return tuple(out)
+
+    def replacement(self, pattern: Sequence[Op | Ref]) -> tuple[Term, ...]:
+        """Parses the replacement of a pattern, until the end; without a pattern, variables are not checked."""
+        self._bound = bound_by(pattern) if pattern else None
+        self._results, self._made = frozenset(root.label for root in pattern), set()
+        self._optional = frozenset(self._labels.difference(bound_by(pattern).labels))
+        out = self._side()
+        if not self.is_end():
+            raise self.error("the rule should end here")
+        if pattern and len(out) != len(pattern):
+            what = f"the pattern has {len(pattern)} results, but the replacement has {len(out)}"
+            raise wrong_at(self._place, self.text, out[0].column if out else 1, what)
+        return out
+
+    def _side(self) -> tuple[Term, ...]:
         """Parses a term, or several in parentheses."""
         if not self.skip("("):
             return (self._term(0),)
         return tuple(self._term(0) for _ in self.until(")"))
-
-    def end(self) -> None:
-        """Raises UsageError unless the text ends here."""
-        if not self.is_end():
-            raise self.error("the rule should end here")
 
     # -- terms ---------------------------------------------------------------------------------------------
 
     def _term(self, depth: int) -> Term:
         self.space()
         start, column = self.at, self.at + 1
-        self.terms += 1
-        if depth > DEEPEST or self.terms > MOST_TERMS:
+        self._terms += 1
+        if depth > DEEPEST or self._terms > MOST_TERMS:
             raise self.error(f"a rule has at most {MOST_TERMS} terms, nested at most {DEEPEST} deep")
-        here = self.text[start : start + 1]
-        if here == "$":
+        if self.text.startswith("$", start):
             return self._variable(column)
-        if here == "[" or _NUMBER.match(self.text, start):
+        if self.text.startswith("[", start) or _NUMBER.match(self.text, start):
             shape, values = self._numbers()
-            return Value(shape, tuple(values), column)
-        text = self.match(_TEXT) if self.allows_texts else ""
+            value = Value(shape, tuple(values), column)
+            self._check(self._is_pattern or values or len(shape) == 1, value, "an empty list cannot contain lists")
+            return value
+        text = self.match(_TEXT) if self._allows_texts else ""
         if text:
             return Value((), (literal_eval(text),), column)
-        for word in ("true", "false"):
-            if self._skip_word(word):
-                return Value((), (word == "true",), column)
-        if self._skip_word("_"):
+        word = self._word_of((*TRUTHS, "_"))
+        if word == "_":
+            self._check(self._is_pattern, Anything(column), "'_' is allowed only in patterns: give it a name there")
             return Anything(column)
+        if word:
+            return Value((), (word == "true",), column)
         label, ops = "", self._ops()
         if self.skip("=", but=("=>",)):
             if len(ops) != 1 or not _LABEL.fullmatch(ops[0]):
                 raise self.error("the name of a node must begin with a lower-case letter", start)
+            if ops[0] in self._labels:
+                raise self.error(f"{quoted(ops[0])} already names a node", start)
             label, ops = ops[0], self._ops()
-            self.labels.add(label)
-        return self._node(label, ops, column, depth)
+            self._labels.add(label)
+        out = self._node(label, ops, column, depth)
+        self._made |= {label}
+        return out
 
     def _node(self, label: str, ops: tuple[str, ...], column: int, depth: int) -> Term:
-        if not label and len(ops) == 1 and ops[0] in self.labels and self.text.startswith(".", self.at):
-            return self._input_of(ops[0], column)
-        optional = self.skip("?")
-        attrs, like, has_attrs = self._attrs()
-        inputs, rest = self._inputs(depth) if self.skip("(") else (None, False)
-        port = self._port()
-        if len(ops) == 1 and ops[0] in self.labels and ops[0] != label:
-            if not (label or optional or has_attrs or inputs is not None):
-                return Ref(ops[0], port, column)
-            return Op((), label, attrs, like, ops[0], inputs, rest, optional, port, column)
-        return Op(() if ops == ("*",) else ops, label, attrs, like, "", inputs, rest, optional, port, column)
+        named = ops[0] if len(ops) == 1 and ops[0] in self._labels and ops[0] != label else ""
+        if named and not label and self.text.startswith(".", self.at):
+            return self._input_of(named, column)
+        optional, like, has_rest = self.skip("?"), "", False
+        attrs: list[AttrTest] = []
+        inputs: list[Term] | None = None
+        if has_attrs := self.skip("{"):
+            for _ in self.until("}"):
+                if self.skip("="):
+                    like = self._must(_LABEL, "the name of a node must follow '='")
+                else:
+                    attrs.append(self._attr())
+        if self.skip("("):
+            inputs = []
+            for _ in self.until(")"):
+                if has_rest := self.skip("..."):
+                    if not self.skip(")"):
+                        raise self.error("'...' must come last")
+                    break
+                inputs.append(self._term(depth + 1))
+        port = int(self._must(_INDEX, "the index of an output must follow ':'")) if self.skip(":") else 0
+        if named and not (label or optional or has_attrs or inputs is not None):
+            ref = Ref(named, port, column)
+            what = f"{quoted(named)} is a result, so its replacement cannot read it"
+            self._check(named not in self._results, ref, what)
+            self._known(ref, named, lambda bound: bound.labels | self._made)
+            return ref
+        own = () if named or ops == ("*",) else ops
+        given = None if inputs is None else tuple(inputs)
+        out = Op(own, label, tuple(attrs), like, named, given, has_rest, optional, port, column)
+        self._check_op(out)
+        return out
+
+    def _check_op(self, term: Op) -> None:
+        if self._is_pattern:
+            what = f"{quoted(term.same)} names a node: in a pattern no term may follow it"
+            self._check(not term.same, term, what)
+            for op in term.ops:
+                what = f"{op} is part of loops or conditions, which rules do not support"
+                self._check(op not in CONTROL_FLOW, term, what)
+                self._check(op not in PLACEHOLDERS, term, f"{op} is an input, which rules do not support")
+            self._check(term.inputs or not term.optional, term, "an optional node must have an input that replaces it")
+            self._check(not term.like, term, f"'={term.like}' is allowed only in replacements")
+            return
+        self._check(not (term.optional or term.rest), term, "'?' and '...' are allowed only in patterns")
+        self._check(term.same or len(term.ops) == 1, term, "a replacement must name exactly one op")
+        for label in filter(None, (term.same, term.like)):
+            self._known(term, label, lambda bound: bound.labels)
+
+    def _known(self, term: Term | AttrTest, name: str, known: Callable[[Bound], Iterable[str]], mark: str = "") -> None:
+        """Raises UsageError for a name in a replacement that is not one of the `known` names of each match."""
+        names = {*known(self._bound)} if self._bound is not None else {name}
+        if name in names:
+            return
+        near = near_miss(f"{mark}{name}", [f"{mark}{each}" for each in sorted(names)])
+        what = f"the pattern does not bind {quoted(mark + name)} in every match.{near}"
+        if not mark and name in self._optional:
+            what = f"{quoted(name)} is optional and may be missing from a match"
+        self._check(False, term, what)
 
     def _input_of(self, label: str, column: int) -> InputOf:
         self.skip(".")
         first = self.match(_INDEX)
-        rest = self.skip("*")
-        if not (first or rest):
+        out = InputOf(label, int(first or 0), self.skip("*"), column)
+        if not (first or out.rest):
             raise self.error("the index of an input or * must follow '.'")
-        return InputOf(label, int(first or 0), rest, column)
-
-    def _inputs(self, depth: int) -> tuple[tuple[Term, ...], bool]:
-        found: list[Term] = []
-        for _ in self.until(")"):
-            if self.skip("..."):
-                if not self.skip(")"):
-                    raise self.error("'...' must come last")
-                return tuple(found), True
-            found.append(self._term(depth + 1))
-        return tuple(found), False
-
-    def _port(self) -> int:
-        if not self.skip(":"):
-            return 0
-        found = self.match(_INDEX)
-        if not found:
-            raise self.error("the index of an output must follow ':'")
-        return int(found)
+        self._check(not self._is_pattern, out, "inputs of a node are allowed only in replacements")
+        self._known(out, label, lambda bound: bound.labels)
+        return out
 
     def _ops(self) -> tuple[str, ...]:
         if self.skip("*"):
             return ("*",)
         out: list[str] = []
-        while True:
-            word = self.match(_WORD)
-            if not word:
-                raise self.error(
-                    "an op is missing" if out or self.is_end() else "a term must be an op, $name, _ or a value"
-                )
-            out.append(word)
-            if not self.skip("|"):
-                return tuple(out)
+        while not out or self.skip("|"):
+            what = "an op is missing" if out or self.is_end() else "a term must be an op, $name, _ or a value"
+            out.append(self._must(_WORD, what))
+        return tuple(out)
 
     def _variable(self, column: int) -> Variable:
-        name = self._dollar()
-        if not self.skip(":"):
-            return Variable(name, "", None, None, column)
+        out = Variable(self._dollar(), "", None, None, column)
+        if self.skip(":"):
+            self._check(self._is_pattern, out, "conditions on a variable are allowed only in the pattern")
+            return self._conditions(out)
+        self._known(out, out.name, lambda bound: bound.tensors, "$")
+        return out
+
+    def _conditions(self, variable: Variable) -> Variable:
         start = self.at
         if self.skip("["):
-            dims = tuple(self._dim() for _ in self.until("]"))
-            return Variable(name, "const", None, dims, column)
+            what = "a dimension must be a number or ?"
+            dims = tuple(-1 if self.skip("?") else int(self._must(_INDEX, what)) for _ in self.until("]"))
+            return replace(variable, kind="const", dims=dims)
         low = self.match(_LOW)
         if low:
             high = self.match(_LOW) if self.skip("..") else ""
             if not high or float(low) > float(high):
                 raise self.error("bounds must be LOW..HIGH", start)
-            return Variable(name, "const", (float(low), float(high)), None, column)
+            return replace(variable, kind="const", bounds=(float(low), float(high)))
         kind = self.match(_WORD)
         if kind not in KINDS:
             known = ", ".join(KINDS)
             raise self.error(f"after ':' {known}, a shape or bounds must follow.{near_miss(kind, KINDS)}", start)
-        return Variable(name, kind, None, None, column)
+        return replace(variable, kind=kind)
 
     def _dollar(self) -> str:
         self.skip("$")
@@ -227,14 +341,6 @@ class _RuleParser(Parser):
             raise self.error("a name must follow '$'")
         self.at = found.end()
         return found[0]
-
-    def _dim(self) -> int:
-        if self.skip("?"):
-            return -1
-        found = self.match(_INDEX)
-        if not found:
-            raise self.error("a dimension must be a number or ?")
-        return int(found)
 
     # -- values --------------------------------------------------------------------------------------------
 
@@ -252,60 +358,34 @@ class _RuleParser(Parser):
         return (len(items), *inner), [value for _, values in items for value in values]
 
     def _number(self) -> float | int | bool:
-        for word in ("true", "false"):
-            if self._skip_word(word):
-                return word == "true"
-        found = self.match(_NUMBER)
-        if not found:
-            raise self.error("a number is missing")
-        return int(found) if _WHOLE.fullmatch(found) else float(found)
+        word = self._word_of(TRUTHS)
+        found = word or self._must(_NUMBER, "a number is missing")
+        return word == "true" if word else int(found) if _WHOLE.fullmatch(found) else float(found)
 
-    def _attrs(self) -> tuple[tuple[AttrTest, ...], str, bool]:
-        """Parses the content of braces: attrs, and the label of a node whose attrs are copied."""
-        if not self.skip("{"):
-            return (), "", False
-        like = ""
-        out: list[AttrTest] = []
-        for _ in self.until("}"):
-            each = self._attr()
-            if isinstance(each, str):
-                like = each
-            else:
-                out.append(each)
-        return tuple(out), like, True
-
-    def _attr(self) -> AttrTest | str:
-        if self.skip("="):
-            label = self.match(_LABEL)
-            if not label:
-                raise self.error("the name of a node must follow '='")
-            return label
+    def _attr(self) -> AttrTest:
         self.space()
         column = self.at + 1
-        key = self.match(_NAME)
-        if not key:
-            raise self.error("an attr is missing")
-        relation = next((each for each in _RELATIONS if self.skip(each)), "")
-        if not relation:
-            raise self.error("after an attr, = and its value must follow")
-        return AttrTest(key, relation, self._attr_value(), column)
+        key = self._must(_NAME, "an attr is missing")
+        relation = self._must(_RELATION, "after an attr, = and its value must follow")
+        out = AttrTest(key, relation, self._attr_value(), column)
+        self._check(relation == "=" or self._is_pattern, out, "in a replacement, set an attr with =")
+        if isinstance(out.value, AttrOf):
+            self._check(not self._is_pattern, out, "an attr of a different node is allowed only in replacements")
+            self._known(out, out.value.label, lambda bound: bound.labels)
+        if isinstance(out.value, AttrVariable):
+            self._known(out, out.value.name, lambda bound: bound.attrs | bound.tensors, "$")
+        return out
 
     def _attr_value(self) -> AttrTerm:
         self.space()
-        if self.text.startswith("$", self.at):
+        start = self.at
+        if self.text.startswith("$", start):
             return AttrVariable(self._dollar())
         if self.skip("["):
             return [self._scalar() for _ in self.until("]")]
-        return self._scalar_or_attr()
-
-    def _scalar_or_attr(self) -> AttrTerm:
-        start = self.at
         word = self.match(_LABEL)
         if word and self.skip("."):
-            key = self.match(_NAME)
-            if not key:
-                raise self.error("an attr must follow '.'")
-            return AttrOf(word, key)
+            return AttrOf(word, self._must(_NAME, "an attr must follow '.'"))
         self.at = start
         return self._scalar()
 
@@ -321,7 +401,7 @@ class _RuleParser(Parser):
         if _NUMBER.match(self.text, start):
             return self._number()
         word = self.match(_WORD)
-        if word in ("true", "false"):
+        if word in TRUTHS:
             return word == "true"
         if word in DTYPES:
             return DTypeName(int(DTYPES[word]))
@@ -332,15 +412,18 @@ class _RuleParser(Parser):
 
     # -- characters ----------------------------------------------------------------------------------------
 
-    def _skip_word(self, word: str) -> bool:
+    def _must(self, pattern: re.Pattern[str], what: str) -> str:
+        """Returns the next text that matches `pattern`. Raises UsageError with the text `what` if nothing matches."""
+        found = self.match(pattern)
+        if not found:
+            raise self.error(what)
+        return found
+
+    def _word_of(self, words: Container[str]) -> str:
+        """Skips and returns the next word if it is one of `words`, and not an op or the label of one."""
         self.space()
         found = _WORD.match(self.text, self.at)
-        if found is None or found[0] != word or self.text.startswith(("(", "{", "="), found.end()):
-            return False
+        if found is None or found[0] not in words or self.text.startswith(("(", "{", "="), found.end()):
+            return ""
         self.at = found.end()
-        return True
-
-    def error(self, what: str, place: int | None = None) -> UsageError:
-        """Returns an error at an index, by default the current one."""
-        at = self.at if place is None else place
-        return wrong_at(self.place, self.text, at + 1, what)
+        return found[0]

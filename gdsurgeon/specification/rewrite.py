@@ -24,7 +24,7 @@ from gdsurgeon.ops.dtypes import FLOAT16, REF, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
-from gdsurgeon.patterns.check import replacement_of, rule_of
+from gdsurgeon.patterns.parse import replacement_of, rule_of
 from gdsurgeon.patterns.terms import (
     HANDING_ON,
     MOST_EQUAL,

@@ -38,7 +38,7 @@ from gdsurgeon.edits.rewrite import MOST_ROUNDS, listed, matches, rewrite
 from gdsurgeon.edits.rewriting.rounds import look
 from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import Match
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.proof import DiffersError

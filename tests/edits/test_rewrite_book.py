@@ -13,7 +13,7 @@ from support.rewriting import binary, rewritten
 import gdsurgeon as gds
 from gdsurgeon.edits.rewrite import listed, rewrite
 from gdsurgeon.patterns.catalog import BOOK, in_book
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import Rule
 from gdsurgeon.proof.accounting import check_accounted
 

@@ -21,7 +21,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import MOST_EQUAL, Anything, Op, Ref, Rule, Term, Value, Variable
 from gdsurgeon.specification.rewrite import are_near
 

@@ -8,7 +8,7 @@ import pytest
 
 from gdsurgeon.errors import InputError, UsageError
 from gdsurgeon.patterns.catalog import BOOK, in_book, rules_in, rules_in_text
-from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, DTypeName, Op, Ref, Value, Variable
 
 

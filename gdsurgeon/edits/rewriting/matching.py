@@ -15,7 +15,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT16, STRING
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.patterns.check import bound_by
+from gdsurgeon.patterns.parse import bound_by
 from gdsurgeon.patterns.terms import (
     HANDING_ON,
     MOST_EQUAL,

@@ -17,8 +17,7 @@ from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
-from gdsurgeon.patterns.check import bound_by, replacement_of
-from gdsurgeon.patterns.parse import wrong_at
+from gdsurgeon.patterns.parse import bound_by, replacement_of, wrong_at
 from gdsurgeon.patterns.terms import (
     AttrOf,
     AttrTest,

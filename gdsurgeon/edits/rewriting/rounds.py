@@ -23,7 +23,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.patterns.attrs import same_value
-from gdsurgeon.patterns.check import replacement_of
+from gdsurgeon.patterns.parse import replacement_of
 from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Replaced, Rule, walk
 
 STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
