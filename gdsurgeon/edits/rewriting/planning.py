@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
-from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
+from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import bound_by, replacement_of, wrong_at
 from gdsurgeon.patterns.terms import (
@@ -169,10 +169,8 @@ class Planner:
     def _node(self, term: Op) -> New:
         like = self._match.nodes.get(term.same or term.like)
         op = like.op if term.same and like is not None else term.ops[0]
-        definition = self._graph.op_def(op)
-        if definition is None:
-            raise self._wrong(term, *_no_such_op(op))
-        given = {test.key: self._attr(term, test, definition) for test in term.attrs}
+        definition = self.definition(term, op)
+        given = {test.key: self._attr(test, definition.attrs[test.key]) for test in term.attrs}
         copied = {} if like is None else {k: like.attr_bytes(k) for k in like.attr_keys if k in definition.attrs}
         attrs = {key: data for key, data in copied.items() if data is not None}
         inputs = self._inputs(term, definition, attrs | given)
@@ -187,13 +185,10 @@ class Planner:
         terms: list[Term | Output] = []
         for given in term.inputs or ():
             terms += self._read(given) if isinstance(given, InputOf) else (given,)
-        slots = _slots(definition, len(terms))
-        has_lists = len([arg for arg in definition.inputs if arg.number_attr or arg.list_attr]) > 1
-        if slots is None and has_lists and not any(isinstance(each, Value) and not each.is_text for each in terms):
-            slots = []  # the attrs give the lengths of the lists
-        if slots is None:
-            what = f"{definition.name} does not accept {len(terms)} inputs"
-            raise self._wrong(term, "wrong-count", what, op=definition.name, found=len(terms))
+        lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+        has_numbers = any(isinstance(each, Value) and not each.is_text for each in terms)
+        # The attrs give the lengths of several lists.
+        slots = self.slots(term, definition, len(terms)) if has_numbers or len(lists) < 2 else []
         found = {
             at: each if isinstance(each, Output) else self._tensor(each)
             for at, each in enumerate(terms)
@@ -236,10 +231,28 @@ class Planner:
         self._out.nodes.append(new)
         return NewOutput(new, 0)
 
-    def _attr(self, term: Op, test: AttrTest, definition: OpDef) -> bytes:
-        attr = definition.attrs.get(test.key)
-        if attr is None:
-            raise self._wrong(test, *_no_such_attr(definition, test.key))
+    def definition(self, term: Op, op: str) -> OpDef:
+        """Returns the signature of the op of a new node. Raises EditError if the op or an attr is unknown."""
+        definition = self._graph.op_def(op)
+        if definition is None:
+            raise self._wrong(term, "no-such-op", f"{quoted(op)} is not a known op.{near_miss(op, op_names())}")
+        for test in term.attrs:
+            if test.key not in definition.attrs:
+                what = f"{op} has no attr {test.key}.{near_miss(test.key, definition.attrs)}"
+                raise self._wrong(test, "no-such-attr", what)
+        return definition
+
+    def slots(self, term: Op, definition: OpDef, count: int) -> list[Arg]:
+        """Returns the argument of each of `count` inputs. Raises EditError if the op does not accept so many."""
+        several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+        left = count - (len(definition.inputs) - len(several))
+        if left < 0 or (left and not several) or (several and left % len(several)):
+            what = f"{definition.name} does not accept {counted(count, 'input')}"
+            raise self._wrong(term, "wrong-count", what, op=definition.name, found=count)
+        each = left // len(several) if several else 0
+        return [arg for arg in definition.inputs for _ in range(each if arg in several else 1)]
+
+    def _attr(self, test: AttrTest, attr: AttrDef) -> bytes:
         if isinstance(test.value, AttrOf):
             node = self._match.nodes[test.value.label]
             value = node.attr(test.value.key)
@@ -285,59 +298,33 @@ class Planner:
 
 def check_pattern(graph: Graph, rule: Rule) -> None:
     """Raises EditError if a pattern has an attr that its ops lack, or a word that is neither an op nor a function."""
+    topology = topology_of(graph)
     for term in (term for root in rule.pattern for term in walk(root) if isinstance(term, Op)):
         for item in term.inputs or ():
             word = item.ops[0] if isinstance(item, Op) and len(item.ops) == 1 and item.inputs is None else ""
-            if word[:1].islower() and graph.op_def(word) is None and not topology_of(graph).with_ops([word]):
+            if word[:1].islower() and graph.op_def(word) is None and not topology.with_ops([word]):
                 what = f"there is no op {printable(word)}: a variable is written ${printable(word)}"
                 raise _misfit(rule.place, rule.text, item, "no-such-op", what, op=word, near=f"${word}")
-        for test in term.attrs:
-            lacking = _lacking_attr(graph, term.ops, test.key)
-            if lacking is not None:
-                raise _misfit(rule.place, rule.text, test, lacking.code, lacking, **lacking.facts)
-
-
-def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> Remark | None:
-    """Returns the reason if no op has an attr; None if one has it, or if an op is unknown."""
-    definitions = [graph.op_def(op) for op in ops]
-    keys = dict.fromkeys(key for each in definitions if each is not None for key in each.attrs)
-    if not ops or None in definitions or key in keys or key.startswith("_"):
-        return None
-    topology = topology_of(graph)
-    if any(topology.node(number).has_attr(key) for number in topology.with_ops(ops)):
-        return None  # of a later TensorFlow
-    what = f"{ops[0]} has no attr {key}" if len(ops) == 1 else f"{' and '.join(ops)} have no attr {key}"
-    near = nearest(key, keys)
-    return Remark(f"{what}.{suggestion(near)}", "no-such-attr", ops=list(ops), attr=key, near=near)
+        definitions = [graph.op_def(op) for op in term.ops]
+        keys = dict.fromkeys(key for each in definitions if each is not None for key in each.attrs)
+        for test in term.attrs if definitions and None not in definitions else ():
+            of_later = (topology.node(number).has_attr(test.key) for number in topology.with_ops(term.ops))
+            if test.key not in keys and not test.key.startswith("_") and not any(of_later):
+                near, have = nearest(test.key, keys), "has" if len(term.ops) == 1 else "have"
+                what = f"{' and '.join(term.ops)} {have} no attr {test.key}.{suggestion(near)}"
+                facts: dict[str, Json] = {"ops": list(term.ops), "attr": test.key, "near": near}
+                raise _misfit(rule.place, rule.text, test, "no-such-attr", what, **facts)
 
 
 def check_terms(graph: Graph, rule: Rule) -> None:
     """Raises EditError if a rule is not valid for any graph with these functions."""
     check_pattern(graph, rule)
-    for root in rule.replacement or ():
-        for term in walk(root):
-            if not isinstance(term, Op) or not term.ops:
-                continue
-            op = term.ops[0]
-            definition = graph.op_def(op)
-            if definition is None:
-                raise _misfit(rule.place, rule.text, term, *_no_such_op(op))
-            count = len(term.inputs or ())
-            is_fixed = not any(isinstance(each, InputOf) for each in term.inputs or ())
-            if is_fixed and _slots(definition, count) is None:
-                what = f"{op} does not accept {counted(count, 'input')}"
-                raise _misfit(rule.place, rule.text, term, "wrong-count", what, op=op, found=count)
-            for test in term.attrs:
-                if test.key not in definition.attrs:
-                    raise _misfit(rule.place, rule.text, test, *_no_such_attr(definition, test.key))
-
-
-def _no_such_op(op: str) -> tuple[str, str]:
-    return "no-such-op", f"{quoted(op)} is not a known op.{near_miss(op, op_names())}"
-
-
-def _no_such_attr(definition: OpDef, key: str) -> tuple[str, str]:
-    return "no-such-attr", f"{definition.name} has no attr {key}.{near_miss(key, definition.attrs)}"
+    planner = Planner(graph, rule.text, rule.place)
+    for term in (term for root in rule.replacement or () for term in walk(root)):
+        if isinstance(term, Op) and term.ops:
+            definition, inputs = planner.definition(term, term.ops[0]), term.inputs or ()
+            if not any(isinstance(each, InputOf) for each in inputs):
+                planner.slots(term, definition, len(inputs))
 
 
 def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
@@ -348,16 +335,6 @@ def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str
 
 def _shown(term: Value) -> str:
     return str(term.values[0] if not term.shape else list(term.values))
-
-
-def _slots(definition: OpDef, count: int) -> list[Arg] | None:
-    """Returns the argument of each of `count` inputs; None if the op does not accept so many."""
-    several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-    left = count - (len(definition.inputs) - len(several))
-    if left < 0 or (left and not several) or (several and left % len(several)):
-        return None
-    each = left // len(several) if several else 0
-    return [arg for arg in definition.inputs for _ in range(each if arg in several else 1)]
 
 
 STEM = "rewritten"
