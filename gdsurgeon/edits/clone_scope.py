@@ -135,7 +135,6 @@ def clone_scope(
         outputs=tuple((output.name, copied.output(output).name) for output in served),
         statement=f"{after[:-1]}(x) == {before[:-1]}(x)",
         copies={old.name: new.name for old, new in copied.nodes.items()},
-        fetched=tuple(output.name for output in served),
         as_graphs=True,
     )
     notes = [

@@ -413,7 +413,7 @@ class _Validation:
             self.executor.load_source(key, graph, device=device, optimize=optimize)
         self.executor.progress(Event("proving"))
         for key, graph in self._graphs():
-            await_loaded(self.executor, key, f"TensorFlow does not load {printable(graph.source_name)}")
+            await_loaded(self.executor, key, printable(graph.source_name))
         self.verdict.loaded = self.executor.version()
 
     def _graphs(self) -> list[tuple[str, Graph]]:

@@ -193,7 +193,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     executor.called[ORIGINAL] = graph.source_name
     executor.load_source(ORIGINAL, graph)
     try:
-        await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
+        await_loaded(executor, ORIGINAL, name)
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
         plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_sampled=[])

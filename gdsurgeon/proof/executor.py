@@ -297,8 +297,8 @@ class Executor(Closing):
             raise for_user(error, self.settings.op_libraries) from error
 
 
-def await_loaded(executor: Executor, key: str, what: str) -> None:
-    """Waits until the graph `key` is loaded; `what` is the message if it does not load.
+def await_loaded(executor: Executor, key: str, called: str) -> None:
+    """Waits until the graph `key` is loaded; `called` is its name in messages.
 
     Raises:
         ValidationError: TensorFlow refuses the graph.
@@ -315,5 +315,7 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
             ) from refused
         # Of a result that does not load there is nothing to be had by not looking.
         raise ValidationError(
-            f"{what}: {printable(refused.text)}", code="does-not-load", advice=() if key == EDITED else DO_WITHOUT
+            f"TensorFlow does not load {called}: {printable(refused.text)}",
+            code="does-not-load",
+            advice=() if key == EDITED else DO_WITHOUT,
         ) from refused

@@ -94,7 +94,7 @@ def _placed(context: ProofContext, sites: Sequence[Site]) -> tuple[Trial, Subjec
         for site, read in zip(sites, reads, strict=True)
         if read and places.keys() >= {*read}
     ]
-    trial = Trial(executor, "", [], [], context.both_load(), samples=executor.settings.samples, shown=False)
+    trial = Trial(executor, "", [], [], samples=executor.settings.samples, shown=False)
     return trial, source, [(site, read) for site, read in found if site.outputs]
 
 
@@ -224,8 +224,7 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)
                 pairs.append(ComparedPair(kept, kept, *ends, reason=reasons.get(kept, "")))
-    loads = {EDITED: f"{context.change.called} does not load"}
-    trial = Trial(executor, claim.statement, runs if pairs else [], pairs, loads, lead=restored_name, shown=False)
+    trial = Trial(executor, claim.statement, runs if pairs else [], pairs, restored_name, shown=False)
     trial.message = "the copy and the original share variables"
     return trial.run()
 
@@ -283,7 +282,6 @@ def prove_like_reference(context: ProofContext, claim: LikeReference) -> Trial:
             ComparedPair(f"{file}: {name}", name, recorded(name, [s[name] for s in samples], file), Fetch(key, name))
             for name in results
         ],
-        {key: f"TensorFlow does not load {called}"},
         lead=key,
         samples=len(samples),
         tolerance=claim.tolerance,

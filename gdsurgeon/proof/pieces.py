@@ -185,7 +185,7 @@ def _relation(step: Step) -> Relation | None:
             same, also = claim, {output.name: False for node in nodes for output in node.outputs}
             out.tensors = also | out.tensors
         elif isinstance(claim, SameGiven):
-            if claim.copies or claim.fetched or claim.as_written or not claim.tolerance.is_exact:
+            if claim.copies or claim.as_written or not claim.tolerance.is_exact:
                 return None
             out.given |= claim.given
             out.parts += claim.parts

@@ -59,7 +59,7 @@ from gdsurgeon.proof.isolated import (
 )
 from gdsurgeon.proof.proof import SAME, Deployed, DiffersError, Proof, merged, worse
 from gdsurgeon.proof.row_by_row import prove_row_by_row
-from gdsurgeon.proof.same_outputs import prove_same_outputs, prove_same_shapes, prove_unchanged
+from gdsurgeon.proof.same_outputs import AS_WRITTEN, load_with, prove_same_outputs, prove_same_shapes, prove_unchanged
 from gdsurgeon.proof.substituted import prove_same_given, prove_same_part, prove_same_tensors
 from gdsurgeon.proof.trial import (
     EDITED,
@@ -98,7 +98,7 @@ def prove_loads(executor: Executor) -> Proof:
     """
     started = time.monotonic()
     device = executor.check_device()
-    await_loaded(executor, EDITED, "the result does not load")
+    await_loaded(executor, EDITED, "the result")
     return Proof("load", device=device, runtime=executor.version(), seconds=time.monotonic() - started)
 
 
@@ -157,13 +157,20 @@ def finish(proof: Proof, executor: Executor, device: str, started: float) -> Non
 def _proven(context: ProofContext, claim: Claim) -> Trial:
     """Proves a claim; returns the trial that ran."""
     try:
-        return _PROVE[type(claim)](context, claim)
+        return _tested(context, claim)
     except NotValidatedError as error:
         return _shown_by_graphs(context, claim, error)
     except DiffersError as differs:
         if not is_deployed(claim):
             raise
         return _without_onednn(context, claim, differs)
+
+
+def _tested(context: ProofContext, claim: Claim) -> Trial:
+    """Calls the function that proves `claim`, with graphs in which calls run as the claim requires."""
+    if isinstance(claim, SameOutputs | SameGiven) and claim.as_written:
+        load_with(context, [AS_WRITTEN])
+    return _PROVE[type(claim)](context, claim)
 
 
 def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedError) -> Trial:
@@ -178,7 +185,7 @@ def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedErr
     if plan.random:
         raise error
     statement = claim.statement if isinstance(claim, SameGiven) else SAME
-    trial = Trial(context.executor, statement, [], [], context.both_load()).run()
+    trial = Trial(context.executor, statement, [], []).run()
     trial.proof.as_graphs, trial.proof.skipped = {statement: error.message}, plan.reasons
     trial.proof.unproven = plan.unproven
     return trial
@@ -204,7 +211,7 @@ def _without_onednn(context: ProofContext, claim: Claim, differs: DiffersError) 
         other.progress = context.executor.progress
         other.load_source(ORIGINAL, change.before)
         other.load_graph(EDITED, change.after)
-        trial = _PROVE[type(claim)](context._replace(executor=other), claim)
+        trial = _tested(context._replace(executor=other), claim)
     trial.proof.onednn_difference = proof.largest_difference
     return trial
 
@@ -264,7 +271,6 @@ def _compared(
     is_both = ORIGINAL in optimized
     again = optimized_again(trial)
     again.executor, again.runs, again.pairs, again.samples = context.executor, runs, pairs, 1
-    again.loads = {KEYS[key]: what for key, what in context.both_load().items() if key in optimized}
     again.varying_run, again.meanwhile = trial.varying_run if is_both else None, meanwhile
     try:
         proof = again.run().proof

@@ -94,7 +94,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
                           inside=node_of(name) in inside) for name in plan.fetches]  # fmt: skip
     statement = f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)"
     samples = executor.settings.samples
-    trial = Trial(executor, statement, runs, pairs, context.both_load(), first.name, samples, TOLERANCE)
+    trial = Trial(executor, statement, runs, pairs, first.name, samples, TOLERANCE)
     trial.skipped, trial.shown, trial.stops = plan.reasons, False, True
     try:
         for _ in trial.each_sample():

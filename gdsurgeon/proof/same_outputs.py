@@ -60,9 +60,6 @@ def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
     If the original does not run, `even_alone` proves only that the edited graph runs. If outputs depend on random ops
     in functions, both graphs run again with one seed for all random ops.
     """
-    others = [as_written()] if claim.as_written else []
-    if others:
-        load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
     trial = side_by_side(context, plan, claim, inside)
     if not claim.judged:
@@ -82,7 +79,7 @@ def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
     if not seeds:
         return prove_alone(context, why)
     # Random ops in functions cannot be fed. Graphs that differ may have sampled in a different order.
-    load_with(context, [*others, *seeds])
+    load_with(context, [*([AS_WRITTEN] if claim.as_written else []), *seeds])
     plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), sampled=[], random_nodes=[], enclosed=[])
@@ -136,7 +133,7 @@ def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
 def prove_alone(context: ProofContext, why: str) -> Trial:
     """Proves that the edited graph runs, because the original does not run here, for the reason `why`."""
     trial = _unchanged(context, is_measured=False)
-    trial.runs, trial.loads = [replace(trial.runs[-1], fed={})], {EDITED: "the result does not load"}
+    trial.runs = [replace(trial.runs[-1], fed={})]
     trial.warnings = [f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"]
     for pair in trial.pairs:
         pair.reason = "the original does not run here"
@@ -169,7 +166,8 @@ def same_outputs_plan(context: ProofContext, claim: SameOutputs) -> tuple[FetchP
         not_sampled=frozenset(intent.removed),
         idle=frozenset(claim.idle),
     )
-    barred = barred_counterparts(context, plan) | {
+    adds_dependencies = intent.added or intent.changed or intent.functions.added or intent.functions.changed
+    barred = (context.barred(plan.fetches) if adds_dependencies else {}) | {
         name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
     }
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
@@ -186,13 +184,6 @@ def same_outputs_plan(context: ProofContext, claim: SameOutputs) -> tuple[FetchP
 
     kept = {name for name in plan.fetches if name not in barred and is_paired(name)}
     return plan.only(kept), {name for name in inside if name not in served}
-
-
-def barred_counterparts(context: ProofContext, plan: FetchPlan) -> dict[str, str]:
-    """Returns the counterparts that must not run, if the edit may have added dependencies on ops."""
-    intent = context.change.intent
-    is_safe = not (intent.added or intent.changed or intent.functions.added or intent.functions.changed)
-    return {} if is_safe else context.barred(plan.fetches)
 
 
 def side_by_side(context: ProofContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = ()) -> Trial:
@@ -222,7 +213,6 @@ def side_by_side(context: ProofContext, plan: FetchPlan, claim: SameOutputs, ins
             TrialRun(edited, fed, edited_name=change.called, alongside=ORIGINAL),
         ],
         pairs,
-        context.both_load(),
         samples=original.needed_samples,
         tolerance=claim.tolerance,
         skipped=plan.reasons,
@@ -352,7 +342,7 @@ def _unchanged(context: ProofContext, *, is_measured: bool) -> Trial:
         run.fed = {n: SameFeed(ORIGINAL, n) for n in original.feedable if node_of(n) not in changed}
         runs = [TrialRun(original), run]
     statement = "outputs not downstream of the edit == original(x)"
-    trial = Trial(context.executor, statement, runs, pairs, context.both_load(), EDITED, edited.needed_samples)
+    trial = Trial(context.executor, statement, runs, pairs, EDITED, edited.needed_samples)
     trial.skipped = plan.reasons
     return trial
 
@@ -421,13 +411,12 @@ Attrs = tuple[Collection[str], Mapping[str, AttrValue]]
 """New values of some attributes of all nodes with certain ops, also in functions."""
 
 
-def as_written() -> Attrs:
-    """Returns the attributes of function calls that are not optimized separately.
+AS_WRITTEN: Attrs = CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}
+"""The attributes of function calls that are not optimized separately.
 
-    By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
-    then rounded differently from the same nodes outside a function.
-    """
-    return CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}
+By default, a call optimizes its function in its first run, even if the session does not optimize. The results are then
+rounded differently from the same nodes outside a function.
+"""
 
 
 def _with_one_seed(graph: Graph) -> list[Attrs]:
@@ -448,12 +437,12 @@ def load_with(context: ProofContext, others: Sequence[Attrs]) -> None:
         ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.
     """
     change, executor = context.change, context.executor
-    for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
+    for key, graph, called in ((ORIGINAL, change.before, change.name), (EDITED, change.after, change.called)):
         plain = from_bytes(read_chunks(graph.chunks()), graph.source_name)
         for ops, values in others:
             _set_attrs(plain, ops, values)
         if plain.is_edited or plain.functions.is_changed:
-            await_loaded(executor, key, context.both_load()[key])
+            await_loaded(executor, key, called)
             executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
 
 

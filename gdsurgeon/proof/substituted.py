@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.deciding import deciding_nodes
@@ -22,7 +23,7 @@ from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import depending_on, members, topology_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors
+from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.edits.reroute import check_acyclic
 from gdsurgeon.errors import (
@@ -50,13 +51,9 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import Proof, stated
+from gdsurgeon.proof.proof import SAME, Proof, stated
 from gdsurgeon.proof.same_outputs import (
-    as_written,
-    barred_counterparts,
-    load_with,
     only_downstream,
-    side_by_side,
     something_compared,
 )
 from gdsurgeon.proof.subject import Subject
@@ -86,39 +83,60 @@ class _Reference(NamedTuple):
     Attributes:
         key: its name in the executor.
         graph: the graph as it is in its file.
-        claim: the replaced tensors and the compared tensors.
+        given: tensors of the graph, each with the tensor of the edited graph whose value it gets.
+        pairs: tensors of the graph, each with the tensor of the edited graph that must be equal.
+        copies: nodes of the graph and nodes of the edited graph that get the same feeds.
         deciding: further pairs, which are compared if possible: tensors by which outputs are decided, and inputs of
             sampled random ops.
+        sites: tensors among `pairs` that are inner tensors at which the edit changed the computation.
         part: the claim about the added graph; None for the original.
     """
 
     key: str
     graph: Graph
-    claim: SameGiven
+    given: Mapping[str, str]
+    pairs: Sequence[tuple[str, str]]
+    copies: Mapping[str, str]
     deciding: Sequence[tuple[str, str]] = ()
+    sites: Sequence[str] = ()
     part: SamePart | None = None
 
 
 def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
     """Proves that the edited graph returns the values of the original with replaced values of some tensors."""
-    change = context.change
-    before, intent = change.before, change.intent
-    if claim.as_written:
-        load_with(context, [as_written()])
+    change, pairs = context.change, [*claim.outputs]
+    before, renamed, removed = change.before, change.intent.renamed, {*change.intent.removed}
     for name, value in claim.constants.items():
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
             text = f"the result differs: {quoted(name)} does not have its new value"
             raise ValidationError(text, code="differs", node=name)
+
+    def unlisted(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+        """Returns the outputs of `nodes` that are neither compared nor replaced, as pairs."""
+        listed = {tensor for tensor, _ in pairs} | claim.given.keys()
+        names = [output.name for node in nodes for output in node.outputs]
+        return [(name, context.after(name)) for name in names if name not in listed]
+
     deciding: list[tuple[str, str]] = []
-    whole = replace(claim, copies={**intent.renamed, **claim.copies})
     if not claim.copies:
-        removed = {*intent.removed}
-        kept = [node for node in output_nodes(before) if node.name not in removed]
-        whole = replace(whole, outputs=(*claim.outputs, *_unlisted(context, whole, kept)))
-        nodes = deciding_nodes(before[node_of(tensor)] for tensor, _ in whole.outputs)
-        deciding = [pair for pair in _unlisted(context, whole, nodes) if node_of(pair[1]) in change.after]
-    trial = _trial(context, whole, deciding)
+        pairs += unlisted(node for node in output_nodes(before) if node.name not in removed)
+        nodes = deciding_nodes(before[node_of(tensor)] for tensor, _ in pairs)
+        deciding = [pair for pair in unlisted(nodes) if node_of(pair[1]) in change.after]
+    original = _Reference(
+        ORIGINAL, before, claim.given, pairs, {**renamed, **claim.copies}, deciding=deciding, sites=claim.sites
+    )
+    added = [_of_part(context, part, f"{PART} {number}") for number, part in enumerate(claim.parts)]
+    # The originals of copies run together with the copies.
+    fetched = [tensor for tensor, _ in claim.outputs] if claim.copies else []
+    trial = _trial(
+        context,
+        claim.statement,
+        [original, *added],
+        constants=claim.constants,
+        fetched=fetched,
+        parts_stated=claim.parts_stated,
+    )
     trial.tolerance = claim.tolerance
     only_downstream(context, trial)
     for pair in trial.pairs:
@@ -130,13 +148,6 @@ def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
         if part.role:
             _check_part_compared(before, claim.given, part, trial.proof)
     return trial
-
-
-def _unlisted(context: ProofContext, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Returns the outputs of `nodes` that the claim does not list, with their names in the edited graph."""
-    listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
-    names = [output.name for node in nodes for output in node.outputs]
-    return [(name, context.after(name)) for name in names if name not in listed]
 
 
 def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart, proof: Proof) -> None:
@@ -159,14 +170,11 @@ def prove_same_tensors(context: ProofContext, claim: SameTensors) -> Trial:
 
     The proof of the tensors that depend on these covers them.
     """
-    if claim.given:
-        pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
-        trial = _trial(context, SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed))
-    else:
-        plan = context.plan(ORIGINAL, nodes_of(claim.tensors))
-        plan = replace(plan.only({*claim.tensors} - barred_counterparts(context, plan).keys()), skipped=[])
-        trial = side_by_side(context, plan, SameOutputs())
-    trial.runs = trial.runs if trial.pairs else []
+    change = context.change
+    pairs = [(tensor, context.after(tensor)) for tensor in claim.tensors]
+    original = _Reference(ORIGINAL, change.before, claim.given, pairs, change.intent.renamed)
+    trial = _trial(context, "" if claim.given else SAME, [original])
+    trial.skipped, trial.runs = [], trial.runs if trial.pairs else []
     return trial.run()
 
 
@@ -176,23 +184,23 @@ def prove_same_tensors(context: ProofContext, claim: SameTensors) -> Trial:
 def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
     """Proves that an added graph computes the same in the edited graph as in isolation."""
     if not claim.outputs:
-        return Trial(context.executor, "", [], [], context.both_load()).run()
-    whole = SameGiven({}, (), "", parts=(claim,))
+        return Trial(context.executor, "", [], []).run()
     warnings: list[str] = []
-    if not claim.inputs or claim.in_place:
-        trial = _trial(context, whole, with_original=False)
-        something_compared(trial.run().proof)
-        if claim.role:
-            _check_part_compared(claim.part, {}, claim, trial.proof)
-        return trial
-    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(context, whole).places().keys():
-        trial = _trial(context, whole, with_original=False)
-        trial.runs[0].on_refusal = lambda refused: NotValidatedError(refused.text, code="does-not-run")
+    tensors = [*claim.inputs.values(), *(after for _, after in claim.outputs)]
+    must_be_in_place = not claim.inputs or claim.in_place
+    if must_be_in_place or {*tensors} <= {*context.plan(EDITED, nodes_of(tensors)).fetches}:
+        trial = _trial(context, "", [_of_part(context, claim, PART)])
         try:
-            context.executor.loaded(EDITED)
+            if not must_be_in_place:
+                trial.runs[0].on_refusal = lambda refused: NotValidatedError(refused.text, code="does-not-run")
+                context.executor.loaded(EDITED)
             something_compared(trial.run().proof)
+            if claim.role:
+                _check_part_compared(claim.part, {}, claim, trial.proof)
             return trial
         except (Refused, NotValidatedError) as error:
+            if must_be_in_place:
+                raise
             names, name = ", ".join(map(quoted, claim.inputs.values())), _file_name(claim.part)
             text = f"{name} cannot run on the values of {names} from these feeds ({printable(trial.reason(error))})"
             warnings = [f"{text}, so it was run separately"]
@@ -207,7 +215,7 @@ def _file_name(graph: Graph) -> str:
 
 
 def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
-    """Returns the added graph of `claim`, as `key` in the executor, on the values of the edited graph.
+    """Begins to load the added graph of `claim` as `key`; returns it as a reference.
 
     Raises:
         NotValidatedError: the results of preprocessing or postprocessing are random.
@@ -223,13 +231,8 @@ def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
             text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
             raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
         outputs = tuple(pair for pair in outputs if not is_random(pair[0]))
-    return _Reference(key, claim.part, SameGiven(claim.inputs, outputs, "", copies=claim.copies), part=claim)
-
-
-def _load_part(context: ProofContext, key: str, part: Graph) -> dict[str, str]:
-    """Begins to load an added graph; returns the message for a graph that does not load."""
-    context.executor.load_source(key, part)
-    return {key: f"TensorFlow does not load {printable(part.source_name)}"}
+    context.executor.load_source(key, claim.part)
+    return _Reference(key, claim.part, claim.inputs, outputs, claim.copies, part=claim)
 
 
 def _check_computed(part: SamePart, edited: Subject) -> None:
@@ -250,6 +253,7 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     them.
     """
     executor = context.executor
+    executor.load_source(PART, claim.part)
     plan = plan_with(executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
     part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(context, claim))
     places, random = part.places(), random_reasons(plan)
@@ -264,7 +268,6 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
         f"{stated([], [_file_name(claim.part)])} on any inputs",
         [TrialRun(part), TrialRun(placed, fed, edited_name=context.change.called)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), random.get(t, "")) for t, a in outputs],
-        context.both_load() | _load_part(context, PART, claim.part),
         lead=part.name,
         samples=part.needed_samples,
         skipped=plan.reasons,
@@ -282,7 +285,7 @@ def _shapes(context: ProofContext, claim: SamePart) -> Overrides:
     shapes = {name: known[tensor] for name, tensor in tensors.items()}
     unknown = [name for name, shape in shapes.items() if shape is None]
     if unknown:
-        await_loaded(context.executor, EDITED, context.both_load()[EDITED])
+        await_loaded(context.executor, EDITED, context.change.called)
         specs = context.executor.signature(EDITED, [tensors[name].name for name in unknown])
         shapes |= {name: spec.shape for name, spec in zip(unknown, specs, strict=True)}
     return Overrides(
@@ -294,28 +297,33 @@ def _shapes(context: ProofContext, claim: SamePart) -> Overrides:
 
 
 def _trial(
-    context: ProofContext, claim: SameGiven, deciding: Sequence[tuple[str, str]] = (), *, with_original: bool = True
+    context: ProofContext,
+    statement: str,
+    references: Sequence[_Reference],
+    *,
+    constants: Mapping[str, bytes] = MappingProxyType({}),
+    fetched: Sequence[str] = (),
+    parts_stated: bool = False,
 ) -> Trial:
-    """Returns the trial: the runs are `observed` (seldom), the edited graph, the original, and each added graph.
+    """Returns the trial: the runs are `observed` (seldom), the edited graph, and each reference.
 
     The values of the edited graph are fed to the later runs.
 
     Args:
         context: of the claim.
-        claim: the replaced and the compared tensors, and the added graphs.
-        deciding: further pairs by which outputs are decided; they are compared if possible.
-        with_original: whether the original runs; otherwise only the added graphs run.
+        statement: the claim as an equation.
+        references: the original, if it runs, and then the added graphs.
+        constants: expected values of constants of the edited graph.
+        fetched: further tensors of the edited graph that the run must compute.
+        parts_stated: whether `statement` contains the added graphs.
     """
-    change, edited = context.change, _edited(context, claim, deciding)
-    references: list[_Reference] = []
-    if with_original:
-        original, edited = _rewired(context, _Reference(ORIGINAL, change.before, claim, deciding), edited)
-        references = [_cut(context, original, edited)]
-    for number, added in enumerate(claim.parts):
-        references.append(_of_part(context, added, f"{PART} {number}" if with_original else PART))
-    first = references[0]
-    used = {first.key, edited.key} & {REWIRED, CUT}
-    loads = context.both_load() | dict.fromkeys(used, "a rewired graph does not load")
+    change, edited, first = context.change, _edited(context, references, fetched), references[0]
+    for reference in references[1:]:
+        if reference.part is not None and reference.part.role:
+            _check_computed(reference.part, edited)
+    if first.part is None:
+        statement, first, edited = _rewired(context, statement, references, edited, constants, fetched)
+        first = _cut(context, first, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, edited_name=change.called, reverses_feeds=True)
@@ -323,10 +331,11 @@ def _trial(
 
     def on_edit_refusal(refused: RunRefused) -> GdsurgeonError:
         is_added = refused.node in change.intent.copied.values()
-        if is_added and refused.error is not None and with_original and any(p.role == "pre" for p in claim.parts):
+        added = [reference.part.role for reference in references[1:] if reference.part is not None]
+        if is_added and refused.error is not None and "pre" in added:
             return refused.error  # no feed fits the preprocessing
-        if first.claim.given and is_added:
-            names = ", ".join(map(quoted, first.claim.given))
+        if first.given and is_added:
+            names = ", ".join(map(quoted, first.given))
             what = f"the new node {quoted(refused.node)} cannot run on the values of {names}"
             return EditError(f"{what}: {refused.text}", code="part-refuses", advice="give-others")
         if refused.error is None or (not new_inputs and context.original_runs()):
@@ -341,55 +350,47 @@ def _trial(
 
     run.on_refusal = on_edit_refusal
     runs = [TrialRun(observed, reported_as=None, optional="omit"), run] if observed is not None else [run]
-    pairs: list[ComparedPair] = []
-    skipped: list[tuple[str, str]] = []
-    names: list[str] = []
-    for reference in references:
+    trial = Trial(context.executor, statement, runs, [], EDITED)
+    trial.samples = max(edited.needed_samples, context.executor.settings.samples if observed is not None else 1)
+    trial.varying_run = None if {first.key, edited.key} & {REWIRED, CUT} else first.key
+    for reference in (first, *references[1:]):
         part = reference.part
-        if part is not None:
-            loads |= _load_part(context, reference.key, part.part)
-            if part.role and with_original:
-                _check_computed(part, edited)
-        other, found, left = _reference_run(context, reference, run)
+        other, pairs, skipped = _reference_run(context, reference, run)
         other.on_refusal = on_reference_refusal
         other.alongside = other.alongside if observed is None or part is not None else None
         runs.append(other)
-        if part is not None and claim.parts_stated:
-            for pair in found[: len(part.inputs)] if part.role == "pre" else ():
+        trial.skipped += skipped
+        if part is not None and parts_stated:
+            for pair in pairs[: len(part.inputs)] if part.role == "pre" else ():
                 pair.hidden = True
-            pairs = [*found, *pairs]
+            trial.pairs[:0] = pairs
         else:
-            pairs += found
-            names += [_file_name(part.part)] if part is not None else []
-        skipped += left
-    samples = max(edited.needed_samples, context.executor.settings.samples if observed is not None else 1)
-    trial = Trial(context.executor, first.claim.statement, runs, pairs, loads, EDITED, samples)
-    trial.skipped, trial.varying_run, trial.parts = skipped, None if used else first.key, names
+            trial.pairs += pairs
+            trial.parts += [_file_name(part.part)] if part is not None else []
     return trial
 
 
 def _edited(
     context: ProofContext,
-    claim: SameGiven,
-    deciding: Sequence[tuple[str, str]] = (),
+    references: Sequence[_Reference],
+    fetched: Sequence[str],
     key: str = EDITED,
     graph: Graph | None = None,
 ) -> Subject:
     """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
     change = context.change
     graph = change.after if graph is None else graph
-    tensors = [edited for _, edited in (*claim.outputs, *deciding)]
-    tensors += [edited for part in claim.parts for _, edited in part.outputs]
+    tensors = [after for reference in references for _, after in (*reference.pairs, *reference.deciding)]
     lost = [tensor for tensor in tensors if node_of(tensor) not in change.after]
     if lost:
         text = f"the result differs: its output {quoted(lost[0])} is missing"
         raise ValidationError(text, code="differs", node=lost[0])
-    tensors += [*claim.given.values(), *claim.fetched]
-    tensors += [edited for part in claim.parts for edited in part.inputs.values()]
+    tensors += [*fetched, *(after for reference in references for after in reference.given.values())]
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_sampled})
-    replaced = {context.after(name): (change.before.find(name), after) for name, after in claim.given.items()}
+    given = references[0].given if references[0].part is None else {}
+    replaced = {context.after(name): (change.before.find(name), after) for name, after in given.items()}
     own = {
         name: (input_spec(node), after)
         for name, (node, after) in replaced.items()
@@ -468,7 +469,7 @@ def _observe(
     adds no input, the user gives the values, or the tensors cannot be fetched.
     """
     overrides = _overrides(context)
-    tensors = {after: tensor for tensor, after in reference.claim.given.items()}
+    tensors = {after: tensor for tensor, after in reference.given.items()}
     by_user = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
     replaced = {name: tensors[name] for name in new_inputs if name in tensors and name not in by_user}
     if not replaced or reference.key != ORIGINAL:
@@ -481,7 +482,7 @@ def _observe(
     observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
         # The outputs also run, so that the whole graph accepts the shapes.
-        observed = original(*replaced.values(), *(tensor for tensor, _ in reference.claim.outputs))
+        observed = original(*replaced.values(), *(tensor for tensor, _ in reference.pairs))
     if not observed.places().keys() >= {*replaced.values()}:
         return None
     fed: dict[str, FeedSource] = {name: Fetch(_OBSERVED, tensor) for name, tensor in replaced.items()}
@@ -526,15 +527,22 @@ def _with_other_inputs(graph: Graph, places: Mapping[str, str], constants: Mappi
     return out
 
 
-def _rewired(context: ProofContext, reference: _Reference, edited: Subject) -> tuple[_Reference, Subject]:
-    """Returns the original and the edited graph, one of them rewired if a replaced tensor cannot be fetched or fed.
+def _rewired(
+    context: ProofContext,
+    statement: str,
+    references: Sequence[_Reference],
+    edited: Subject,
+    constants: Mapping[str, bytes],
+    fetched: Sequence[str],
+) -> tuple[str, _Reference, Subject]:
+    """Returns the statement, the original and the edited graph; one graph is rewired if a replaced tensor cannot be
+    fetched or fed.
 
-    Otherwise returns the arguments. In the rewired original, the consumers of the tensor read its replacement, also in
-    loops and branches. If the replacement was added, it does not exist in the original. Then the consumers in the
-    edited graph read the tensor itself, and the edited graph must return the values of the original.
+    Otherwise nothing changes. In the rewired original, the consumers of the tensor read its replacement, also in loops
+    and branches. If the replacement was added, it does not exist in the original. Then the consumers in the edited
+    graph read the tensor itself, and the edited graph must return the values of the original.
     """
-    change, claim, executor = context.change, reference.claim, context.executor
-    places = edited.places()
+    change, executor, original, places = context.change, context.executor, references[0], edited.places()
 
     def is_fed(tensor: str, after: str) -> bool:
         shapes = (
@@ -543,11 +551,11 @@ def _rewired(context: ProofContext, reference: _Reference, edited: Subject) -> t
         )
         return after in places and compatible(*shapes)
 
-    missing = {tensor: after for tensor, after in claim.given.items() if not is_fed(tensor, after)}
+    missing = {tensor: after for tensor, after in original.given.items() if not is_fed(tensor, after)}
     nodes = {*nodes_of(missing)}
-    constants = {name: value for name, value in claim.constants.items() if name in nodes}
+    constants = {name: value for name, value in constants.items() if name in nodes}
     moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
-    rest = {t: a for t, a in claim.given.items() if t not in moved and node_of(t) not in constants}
+    rest = {t: a for t, a in original.given.items() if t not in moved and node_of(t) not in constants}
     if moved and {*nodes_of(moved.values())} <= {*change.intent.added}:
         again = {after: context.after(tensor) for tensor, after in moved.items()}
         graph = _with_other_inputs(change.after, again, {})
@@ -555,16 +563,16 @@ def _rewired(context: ProofContext, reference: _Reference, edited: Subject) -> t
             shown = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
             more = ", ..." if len(shown) > 3 else ""
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
-            reference = reference._replace(claim=replace(claim, given=rest, statement=statement))
+            original = original._replace(given=rest)
             executor.load_graph(REWIRED, graph)
-            return reference, _edited(context, reference.claim, reference.deciding, REWIRED, graph)
+            edited = _edited(context, [original, *references[1:]], fetched, REWIRED, graph)
     elif moved or constants:
         origin = change.intent.origins()
-        graph = _with_other_inputs(reference.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
+        graph = _with_other_inputs(original.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
         if graph is not None:
             executor.load_graph(REWIRED, graph)
-            return reference._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
-    return reference, edited
+            original = original._replace(key=REWIRED, graph=graph, given=rest)
+    return statement, original, edited
 
 
 def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Reference:
@@ -572,14 +580,14 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
 
     A fed tensor does not have its own value, so its consumers read a placeholder instead.
     """
-    claim, places = reference.claim, edited.places()
-    compared = {tensor for tensor, after in claim.outputs if after in places}
-    both = {tensor: after for tensor, after in claim.given.items() if tensor in compared and after in places}
+    places = edited.places()
+    compared = {tensor for tensor, after in reference.pairs if after in places}
+    both = {tensor: after for tensor, after in reference.given.items() if tensor in compared and after in places}
     graph = _with_other_inputs(reference.graph, {}, {}) if both else None
     if graph is None:
         return reference
     unique = graph.unique_names()
-    given = {tensor: after for tensor, after in claim.given.items() if tensor not in both}
+    given = {tensor: after for tensor, after in reference.given.items() if tensor not in both}
     for name, after in both.items():
         tensor = graph.tensor(name)
         uses, shape = graph.uses(tensor), shape_of_tensor(reference.graph, reference.graph.tensor(name))
@@ -587,7 +595,7 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
         graph.reroute(uses, stand_in.output)
         given[stand_in.name] = after
     context.executor.load_graph(CUT, graph)
-    return reference._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
+    return reference._replace(key=CUT, graph=graph, given=given)
 
 
 # -- the run of the reference ---------------------------------------------------------------------------------
@@ -597,9 +605,9 @@ def _reference_run(
     context: ProofContext, reference: _Reference, edited: TrialRun
 ) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
     """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared."""
-    claim, graph, places = reference.claim, reference.graph, edited.subject.places()
-    copy = Intent(renamed={**claim.copies}).counterpart
-    tensors = [tensor for tensor, after in (*claim.outputs, *reference.deciding) if after in places]
+    graph, places = reference.graph, edited.subject.places()
+    copy = Intent(renamed={**reference.copies}).counterpart
+    tensors = [tensor for tensor, after in (*reference.pairs, *reference.deciding) if after in places]
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     given = _fetched(context, reference, edited.subject)
     read = [name for name in plan.inputs_of_sampled if copy(name) in places and name not in {*given, *tensors}]
@@ -612,7 +620,7 @@ def _reference_run(
     )
     needed = frozenset(map(topology.name, members(flags)))  # the nodes that run if the given tensors are fed
     plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in needed])
-    plan.assigned = [a._replace(seed=claim.copies.get(a.variable, a.variable)) for a in plan.assigned]
+    plan.assigned = [a._replace(seed=reference.copies.get(a.variable, a.variable)) for a in plan.assigned]
     bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
     subject = Subject(context.executor, reference.key, graph, plan=plan, bound=bound, seed_suffix="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
@@ -633,7 +641,7 @@ def _fetched(context: ProofContext, reference: _Reference, edited: Subject) -> d
 
     A tensor that keeps its value is computed again, unless it depends on a replaced tensor.
     """
-    places, given = edited.places(), reference.claim.given
+    places, given = edited.places(), reference.given
     missing = [tensor for tensor, after in given.items() if after not in places]
     if missing:
         moved = [tensor for tensor, after in given.items() if after != context.after(tensor)]
@@ -653,11 +661,10 @@ def _pairs(
     out: list[ComparedPair] = []
     reasons = {**dict(subject.plan.reasons), **dict(edited.plan.reasons)}
     random, mine, theirs = random_reasons(edited.plan), subject.places(), edited.places()
-    claim, role = reference.claim, reference.part.role if reference.part is not None else ""
-    results = dict(claim.outputs[: len(claim.given)])
-    for inside, pairs in ((False, claim.outputs), (True, reference.deciding)):
+    role, results = (reference.part.role, dict(reference.part.results)) if reference.part is not None else ("", {})
+    for inside, pairs in ((False, reference.pairs), (True, reference.deciding)):
         for tensor, after in pairs:
-            is_site = not inside and tensor in claim.sites
+            is_site = not inside and tensor in reference.sites
             before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
             if after in theirs and tensor in mine:
                 pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))

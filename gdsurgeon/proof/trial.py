@@ -128,11 +128,6 @@ class ProofContext(NamedTuple):
         reasons = {skipped.name: skipped.reason for skipped in plan.skipped if not skipped.no_value}
         return {name: reasons[node] for name, node in nodes.items() if node in reasons}
 
-    def both_load(self) -> dict[str, str]:
-        """Returns the message for each of the two graphs if it does not load."""
-        original = f"TensorFlow does not load {self.change.name}, which is the original"
-        return {ORIGINAL: original, EDITED: f"{self.change.called} does not load"}
-
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
@@ -281,9 +276,8 @@ class Trial:
     Attributes:
         executor: is loading the graphs.
         statement: the equation that is tested; '' if `parts` states it.
-        runs: the runs of each sample, in this order; empty: nothing is tested.
+        runs: the runs of each sample, in this order; empty: both graphs must only load.
         pairs: the tensors to compare, in the order of the report.
-        loads: for the key of each graph, the message if TensorFlow does not load the graph.
         lead: the run that must have something to fetch.
         samples: the number of samples.
         tolerance: by how much floats may differ.
@@ -310,7 +304,6 @@ class Trial:
     statement: str
     runs: list[TrialRun]
     pairs: list[ComparedPair]
-    loads: Mapping[str, str]
     lead: str = ORIGINAL
     samples: int = 1
     tolerance: Tolerance = EXACT
@@ -326,7 +319,7 @@ class Trial:
     stops: bool = False
     keeps: bool = False
     earlier: Sequence[TrialRun] = ()
-    parts: Sequence[str] = ()
+    parts: list[str] = field(default_factory=list)
     proof: Proof = field(init=False)
     fed: dict[str, Feeds] = field(init=False)
     failure: Failure | None = field(init=False, default=None)
@@ -354,8 +347,10 @@ class Trial:
     def each_sample(self) -> Iterator[int]:
         """Runs the trial like `run`, and yields the number of each sample while its results are in the executor."""
         self._begin()
-        for key, what in self.loads.items():
-            await_loaded(self.executor, key, what)
+        names = {run.subject.key: run.called for run in self.runs}
+        names = names or {ORIGINAL: "the original", EDITED: "the result"}
+        for key in sorted(names, key=EDITED.__eq__):
+            await_loaded(self.executor, key, names[key])
         if self.runs:
             self._check_something_to_run()
             self._initialize()
@@ -396,7 +391,8 @@ class Trial:
 
     def reason(self, error: Refused | GdsurgeonError) -> str:
         """Returns why the graph of the run `lead` does not load or run, after `error`."""
-        return error.text if isinstance(error, Refused) else self.subject(self.lead).problem or error.message
+        problems = [run.subject.problem for run in self.runs if run.name == self.lead]
+        return error.text if isinstance(error, Refused) else problems[0] or error.message
 
     # -- before the samples -------------------------------------------------------------------------------------
 
