@@ -234,7 +234,7 @@ def error_in_release(path: Path, place: str) -> str:
         settings = Settings(release=folder, reads=(folder, place, str(path)), allow_ops=True)
         with Executor(settings) as executor:
             try:
-                executor.load_source(ORIGINAL, open_model(str(path), ALL).graph)
+                executor.load_graph(ORIGINAL, open_model(str(path), ALL).graph)
                 executor.loaded(ORIGINAL)
             except Refused as refused:
                 return refused.text

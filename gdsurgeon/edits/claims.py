@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import Json, UsageError, quoted
-from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.names import nodes_of
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry
 from gdsurgeon.values import EXACT, Data, Tolerance
@@ -356,7 +356,7 @@ def site_claims(sites: Sequence[Site], tolerance: Tolerance) -> tuple[Claim, ...
 
 def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
     """Returns the nodes that compute the outputs of `sites` in the original."""
-    return tuple(dict.fromkeys(node_of(old) for site in sites for old, _ in site.outputs))
+    return tuple(nodes_of(old for site in sites for old, _ in site.outputs))
 
 
 def claims_apart(sites: Iterable[Site], tolerance: Tolerance, most: int | None = None) -> list[SameSites]:

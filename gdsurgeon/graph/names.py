@@ -106,6 +106,11 @@ def renaming(names: Mapping[str, str]) -> Callable[[str], str]:
     return renamed if names else str
 
 
+def nodes_of(tensors: Iterable[str]) -> list[str]:
+    """Returns the names of the nodes of `tensors`, each once."""
+    return list(dict.fromkeys(map(node_of, tensors)))
+
+
 def scope_prefix(scope: str) -> str:
     """Returns `scope` with exactly one slash at its end; '' is the whole graph."""
     stripped = scope.strip("/")

@@ -14,7 +14,7 @@ from gdsurgeon.proof.executor import EDITED, ORIGINAL, Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.write import Chunk, read_chunks
+from gdsurgeon.wire.write import Chunk
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.elsewhere import Released
@@ -61,11 +61,11 @@ class Proving(Closing):
         """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
         if self._level != "run":
             return
-        data = with_restoring(graph, read_chunks(graph.chunks())) if repaired else None
+        data = with_restoring(graph) if repaired else None
 
         def load(executor: Executor) -> None:
             if data is None:
-                executor.load_source(ORIGINAL, graph)
+                executor.load_graph(ORIGINAL, graph)
             else:
                 executor.load_bytes(ORIGINAL, data)
 

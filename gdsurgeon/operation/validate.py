@@ -43,7 +43,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.paths import check_replaces_nothing
-from gdsurgeon.proof.change import Change, opened_again
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, profiles
 from gdsurgeon.proof.differences import GraphDifference, listed_differences, run_apart, summed_up
 from gdsurgeon.proof.divergence import Divergence, DivergenceSearch, Reduced, reduced
@@ -410,7 +410,7 @@ class _Validation:
         """Loads the models, and waits for them."""
         devices: Sequence[str | None] = self.request.devices or (None, None)
         for (key, graph), device in zip(self._graphs(), devices, strict=False):
-            self.executor.load_source(key, graph, device=device, optimize=optimize)
+            self.executor.load_graph(key, graph, device=device, optimize=optimize)
         self.executor.progress(Event("proving"))
         for key, graph in self._graphs():
             await_loaded(self.executor, key, printable(graph.source_name))
@@ -448,7 +448,7 @@ class _Validation:
             self._cover(first)
         trial = first
         if request.grappler and context is None:
-            executor.load_source(OPTIMIZED, self.model, optimize=True)
+            executor.load_graph(OPTIMIZED, self.model, optimize=True)
             trial = optimized_trial(first, OPTIMIZED)
             self._try_out(trial)
         elif request.grappler:
@@ -563,7 +563,7 @@ class _Validation:
         Raises:
             ValidationError: one of them does not fit; the facts contain the ``argument`` that can name its tensors.
         """
-        out = opened_again(self.model)
+        out = self.model.copy()
         argument = "pre_map"
         try:
             if pre is not None:

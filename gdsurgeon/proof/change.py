@@ -8,7 +8,6 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Key, Restoring
@@ -58,13 +57,6 @@ class Step(NamedTuple):
     called: str = ""
 
 
-def opened_again(graph: Graph) -> Graph:
-    """Returns the graph of the file of `graph`, to be changed; it shares the file and its index."""
-    out = Graph(graph.source, text=graph.text, file_bytes=graph.file_bytes)
-    out.store, out.serving = graph.store, graph.serving
-    return out
-
-
 def edited(graph: Graph, result: EditResult) -> Change:
     """Returns the change by an edit of `graph`."""
     return Change(graph.pristine(), graph, result)
@@ -85,14 +77,17 @@ def restoring_runs(graph: Graph) -> list[Restoring]:
     return [run for run in runs if run is not None]
 
 
-def with_restoring(graph: Graph, data: bytes) -> bytes:
-    """Returns `data`, the graph as it runs, with nodes that restore variables that only the model's objects restore."""
+def with_restoring(graph: Graph, data: bytes | None = None) -> bytes:
+    """Returns `graph` with nodes that restore variables that only the model's objects restore.
+
+    `data` is the serialised graph, if it is known.
+    """
     keys = _apart(graph)
     if not keys:
-        return data
+        return read_chunks(graph.chunks()) if data is None else data
     from gdsurgeon.edits.saver import add_saver
 
-    out = from_bytes(data, graph.source_name)
+    out = graph.copy()
     add_saver(out, {out[name]: key for name, key in keys.items() if name in out}, _scope(graph), saves=False)
     return read_chunks(out.chunks())
 

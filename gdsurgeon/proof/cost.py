@@ -24,7 +24,7 @@ from gdsurgeon.ops.kinds import IDENTITY, IFS, TABLE_INITIALIZERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Feeds, Subject
-from gdsurgeon.proof.trial import ORIGINAL, Trial, nodes_of
+from gdsurgeon.proof.trial import ORIGINAL, Trial
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import LEN, WireError, fields
@@ -291,7 +291,7 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
     channels = list(islice(_channels(graph), MOST_PLACES))
     wanted = [*(place.tensor for place in sides), *(item.tensor for item in channels)]
     wanted += [tensor for lookup in lookups for tensor in (lookup.tensor, lookup.keys) if tensor]
-    tensors = plan_with(executor.settings, graph, nodes_of(wanted)).only(wanted).fetches
+    tensors = plan_with(executor.settings, graph, wanted).only(wanted).fetches
     if not tensors:
         return found
     at = {tensor: index for index, tensor in enumerate(tensors)}

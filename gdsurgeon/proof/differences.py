@@ -17,6 +17,7 @@ from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import nodes_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
@@ -33,7 +34,6 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.ops.reach import is_pure
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.proof import agrees
-from gdsurgeon.proof.trial import nodes_of
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import listed

@@ -19,11 +19,10 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import format_input, free_scope, node_of, parse_tensor
+from gdsurgeon.graph.names import format_input, free_scope, node_of, nodes_of, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
-from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
@@ -34,7 +33,6 @@ from gdsurgeon.proof.trial import (
     Failure,
     ProofContext,
     Trial,
-    nodes_of,
 )
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result
@@ -329,7 +327,7 @@ def _defined(node: Node) -> list[Output]:
 
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
     """Returns the fetchable tensors of the nodes of `tensors`, each with the number of its run."""
-    plan = plan_with(executor.settings, graph, nodes_of(tensors))
+    plan = plan_with(executor.settings, graph, tensors)
     return {name: i for i, group in enumerate(plan.groups) for name in group if name not in plan.random}
 
 
@@ -426,7 +424,7 @@ def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
     """Returns the nodes of a graph that compute `end` from constants for `starts` and for other inputs."""
-    graph = opened_again(graph)
+    graph = graph.copy()
     drawn = {name: value for name, value in feeds.items() if graph[node_of(name)].op not in PLACEHOLDERS}
     fixed = {**starts, **drawn}
     read, between = frontier(graph, end, fixed)

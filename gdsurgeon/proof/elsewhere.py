@@ -30,7 +30,7 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of, nothing_to_run
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, nothing_to_run
 from gdsurgeon.runtime.compare import Likeness, likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
 from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
@@ -191,11 +191,11 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     check_names(overrides, [node.name for node in input_nodes(graph)])
     executor.progress(Event("proving"))
     executor.called[ORIGINAL] = graph.source_name
-    executor.load_source(ORIGINAL, graph)
+    executor.load_graph(ORIGINAL, graph)
     try:
         await_loaded(executor, ORIGINAL, name)
         tensors = [graph.tensor(output).name for output in outputs]
-        plan = plan_with(executor.settings, graph, nodes_of(tensors) or None)
+        plan = plan_with(executor.settings, graph, tensors or None)
         plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_sampled=[])
         subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, name="TensorFlow", defaults=False)
         if not plan.fetches:

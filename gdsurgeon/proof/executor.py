@@ -21,7 +21,6 @@ from gdsurgeon.runtime.failures import TensorFlowError, for_user
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.values import EXACT, Closing, Tolerance
-from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.plan import Obstacle
@@ -108,29 +107,25 @@ class Executor(Closing):
 
     # -- graphs --------------------------------------------------------------------------------------------
 
-    def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
-        """Begins to load the file of `graph`, without its edits; see `with_restoring`.
+    def load_graph(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
+        """Begins to load `graph` in its current state, from its file if it is unchanged; see `with_restoring`.
 
         `device` is by default that of the settings. With `optimize`, TensorFlow optimizes the graph (Grappler) as in
         deployment; otherwise it runs the graph as written.
         """
         if self.is_barred(key, graph):
             return
-        source = graph.source
-        opened = source.fileno()  # not its path, which may name a different file by now
-        data = with_restoring(graph.pristine(), source.read(0, source.size)) if opened is None else None
+        # Not its path, which may name a different file by now.
+        opened = graph.source.fileno() if not graph.is_changed else None
+        data = with_restoring(graph) if opened is None else None
         self._load(key, file=opened, data=data, device=device, optimize=optimize)
 
     def load_file(self, key: str, path: str) -> None:
         """Begins to load the GraphDef in the file `path`."""
         self._load(key, file=path)
 
-    def load_graph(self, key: str, graph: Graph, *, optimize: bool = False) -> None:
-        """Begins to load `graph` in its current state; see `load_source`."""
-        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())), optimize=optimize)
-
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
-        """Begins to load the GraphDef in `data`; `optimize`: see `load_source`."""
+        """Begins to load the GraphDef in `data`; `optimize`: see `load_graph`."""
         self._load(key, data=data, optimize=optimize)
 
     def _load(

@@ -22,14 +22,14 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import free_scope, node_of
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
-from gdsurgeon.proof.change import Change, opened_again, with_restoring
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.cost import peak_bytes
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.same_outputs import same_outputs_plan, side_by_side, something_compared
 from gdsurgeon.proof.subject import Feeds, Subject
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, ProofContext, RunRefused, Trial, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, ProofContext, RunRefused, Trial
 from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.protocol import Result
@@ -61,10 +61,9 @@ def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
     change = context.change
     asked, original = change.result.asked, change.before
     _check_asked(asked, claim)
-    data = with_own_gradients(original, claim, context.executor.settings.timeout)
-    before = from_bytes(data, original.source_name)
+    before = from_bytes(with_own_gradients(original, claim, context.executor.settings.timeout), original.source_name)
     before.serving = original.serving
-    context.executor.load_bytes(ORIGINAL, with_restoring(before, data))
+    context.executor.load_graph(ORIGINAL, before)
     context = context._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
     served = [node.name for node in output_nodes(original)]
     own = {*claim.names}
@@ -83,7 +82,7 @@ def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
             if claim.budget is not None:
                 _check_memory(claim, claim.budget, read_chunks(change.after.chunks()), change.called, trial)
     something_compared(trial.proof)
-    _check_compared(claim, dict(plan_with(context.executor.settings, before, list(claim.names)).reasons), trial.proof)
+    _check_compared(claim, dict(plan_with(context.executor.settings, before, claim.names).reasons), trial.proof)
     return trial
 
 
@@ -202,7 +201,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     Raises:
         EditError, ValidationError, NotValidatedError: see `Differentiator.derive`.
     """
-    out = opened_again(graph)
+    out = graph.copy()
     names = map(str.lower, (*out.names(), *claim.names))
     scope = free_scope(names, f"{claim.scope}_of_tensorflow".lower())  # names of TensorFlow's nodes
     xs = [out.output(name) for name in claim.xs]
@@ -275,7 +274,7 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
 def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     """Returns the feeds of the original, and of the targets and incoming gradients."""
     executor, fed = trial.executor, trial.fed[ORIGINAL]
-    plan = plan_with(executor.settings, graph, nodes_of([*claim.ys, *claim.grad_ys]))
+    plan = plan_with(executor.settings, graph, (*claim.ys, *claim.grad_ys))
     subject = Subject(executor, ORIGINAL, graph, plan=plan, name="differences", defaults=False)
     if {*subject.feedable} <= fed.keys():
         return fed

@@ -35,7 +35,6 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
-    nodes_of,
     random_reasons,
 )
 from gdsurgeon.runtime.protocol import OutputInfo, Result
@@ -87,7 +86,7 @@ def _placed(context: ProofContext, sites: Sequence[Site]) -> tuple[Trial, Subjec
     """
     executor, reads = context.executor, _first_inputs(context.change.before, sites)
     tensors = [tensor for read in reads for tensor in read] + [old for site in sites for old, _ in site.outputs]
-    source = context.original(context.plan(ORIGINAL, nodes_of(tensors)))
+    source = context.original(context.plan(ORIGINAL, tensors))
     places = source.places()
     found = [
         (site._replace(outputs=tuple(pair for pair in site.outputs if pair[0] in places)), read)
@@ -197,7 +196,7 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
     """
     graph, executor, restored_name = context.change.after, context.executor, "restored"
     tensors = [tensor for pair in claim.outputs for tensor in pair]
-    plan = context.plan(EDITED, nodes_of(tensors)).only(tensors)
+    plan = context.plan(EDITED, tensors).only(tensors)
     restored = Subject(executor, EDITED, graph, plan=plan, overrides=context.overrides, name=restored_name)
     fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
 
@@ -217,9 +216,8 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
         ]
         if not assigned:
             continue
-        executor.load_graph(key, graph)
         subject = Subject(executor, key, graph, plan=FetchPlan(plan.groups, assigned=assigned), name=key)
-        runs.append(TrialRun(subject, fed, on_refusal=after_assigning))
+        runs.append(TrialRun(subject, fed, on_refusal=after_assigning, loads=True))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)
@@ -270,14 +268,13 @@ def prove_like_reference(context: ProofContext, claim: LikeReference) -> Trial:
                 )
                 raise UsageError(line, code="no-such-tensor", name=name, file=file)
     results = [result for _, result in claim.pairs]
-    context.executor.load_source(key, claim.part)
-    plan = plan_with(context.executor.settings, claim.part, nodes_of(results)).only(results)
+    plan = plan_with(context.executor.settings, claim.part, results).only(results)
     part = Subject(context.executor, key, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
     called = printable(claim.part.source_name)
     trial = Trial(
         context.executor,
         f"results of {called} == values in {file}",
-        [TrialRun(part, edited_name=called, reported_as=None)],
+        [TrialRun(part, edited_name=called, reported_as=None, loads=True)],
         [
             ComparedPair(f"{file}: {name}", name, recorded(name, [s[name] for s in samples], file), Fetch(key, name))
             for name in results

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
-from gdsurgeon.analysis.traversal.topology import depending_on
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.archive import save
@@ -22,7 +21,7 @@ from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.isolated import recorded
@@ -40,7 +39,7 @@ from gdsurgeon.proof.trial import (
     RunRefused,
     Trial,
     TrialRun,
-    nodes_of,
+    random_outputs,
     random_reasons,
 )
 from gdsurgeon.runtime.compare import Statistics
@@ -151,14 +150,14 @@ def model_trial(
     own = dict.fromkeys(node.name for node in served)
     # The tensor that decides a class is also compared: the class alone hides most differences.
     deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
-    plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
+    plan = plan_with(executor.settings, graph, [*own, *deciding])
     plan = plan.only(tensors) if tensors else plan
     inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_sampled}
     # Recorded outputs belong to the defaults.
     subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, defaults=False)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
-    reasons = _random_outputs(subject) if golden.samples else {}
+    reasons = random_outputs(graph, plan) if golden.samples else {}
     pairs: list[ComparedPair] = []
     for fetch in plan.fetches:
         pair = ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), reasons.get(fetch, ""), fetch in inside)
@@ -195,7 +194,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     Its outputs are compared with the outputs of the graph as written. A difference is an error only with a tolerance.
     """
     (run,) = trial.runs
-    reasons, subject = _random_outputs(run.subject), copy(run.subject)
+    reasons, subject = random_outputs(run.subject.graph, run.subject.plan), copy(run.subject)
     subject.key = subject.name = key
     pairs = [
         replace(
@@ -255,19 +254,6 @@ def check_compared(golden: Golden, proof: Proof) -> None:
         raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
 
 
-def _random_outputs(subject: Subject) -> dict[str, str]:
-    """Returns the random outputs, which differ between processes, with the reason."""
-    plan = subject.plan
-    out = random_reasons(plan)
-    sampled = nodes_of(plan.sampled)
-    if sampled:
-        reached = depending_on(subject.graph, sampled)
-        for name in plan.fetches:
-            if node_of(name) in reached:
-                out.setdefault(name, f"random: {', '.join(sampled[:3])}")
-    return out
-
-
 # -- two models -----------------------------------------------------------------------------------------------
 
 
@@ -296,7 +282,7 @@ def compared_models(
     change = context.change
     tensors = _tensors(context, outputs, ignored)
     inside = deciding(context, nodes_of(tensors)) if not outputs else []
-    plan = _plan(context, [*nodes_of(tensors), *inside])
+    plan = _plan(context, [*tensors, *inside])
     if outputs:
         plan = plan.only({*tensors})
     trial = side_by_side(context, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})

@@ -25,12 +25,12 @@ from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, Valid
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, node_of, parse_tensor
+from gdsurgeon.graph.names import format_input, node_of, nodes_of, parse_tensor
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Piece, Proof, merged
 from gdsurgeon.proof.prove import prove
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
 
 
 def prove_pieces(
@@ -64,10 +64,9 @@ def prove_pieces(
         piece = pieces.pop(0)
         before, after = piece[0].before, piece[-1].after
         if before is not loaded:
-            executor.load_source(ORIGINAL, before)
+            executor.load_graph(ORIGINAL, before)
             loaded = before
         if pieces:
-            executor.is_barred(EDITED, after)
             executor.load_graph(EDITED, after)
         else:
             load_last()

@@ -20,7 +20,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.names import format_input, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops import dtypes
@@ -164,18 +164,18 @@ def _called(node: Node) -> str:
 def plan_with(
     settings: Settings,
     graph: Graph,
-    outputs: list[str] | None = None,
+    outputs: Iterable[str] | None = None,
     *,
-    not_sampled: frozenset[str] = frozenset(),
+    not_sampled: Iterable[str] = (),
     trust_seeds: bool = True,
-    idle: frozenset[str] = frozenset(),
+    idle: Iterable[str] = (),
 ) -> FetchPlan:
     """Returns the plan of a graph.
 
     Args:
         settings: whether ops that access files, networks or Python may run, and unknown ops.
         graph: before or after an edit.
-        outputs: the nodes to fetch; by default the outputs of the graph.
+        outputs: the nodes or tensors to fetch; by default the outputs of the graph.
         not_sampled: random nodes that are not fed; outputs that depend on them are not compared.
         trust_seeds: whether a seeded op in a loop has the same values in each graph; not if one graph runs more often.
         idle: random nodes whose values do not matter; they do not count as random.
@@ -183,7 +183,8 @@ def plan_with(
     planners, kind = graph.derived(_planners), (settings.allow_ops, bool(settings.op_libraries))
     if kind not in planners:
         planners[kind] = Planner(graph, *kind)
-    return planners[kind].plan(outputs, not_sampled, trust_seeds, idle)
+    nodes = [graph[name] for name in nodes_of(outputs)] if outputs is not None else output_nodes(graph)
+    return planners[kind].plan(nodes, frozenset(not_sampled), trust_seeds, frozenset(idle))
 
 
 def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
@@ -317,13 +318,12 @@ class Planner:
         return self.top.name(number) in self._restored or self._loads(number)
 
     def plan(
-        self, outputs: list[str] | None, not_sampled: frozenset[str], trust_seeds: bool, idle: frozenset[str]
+        self, nodes: list[Node], not_sampled: frozenset[str], trust_seeds: bool, idle: frozenset[str]
     ) -> FetchPlan:
-        """Returns the plan for `outputs`; see `plan_with`."""
+        """Returns the plan that fetches `nodes`; see `plan_with`."""
         plan = FetchPlan()
         loading = (n for n, flag in enumerate(self._loading) if flag)
         plan.barred = next((self.obstacles[n] for n in loading if n in self.obstacles), None)
-        nodes = [self.graph[name] for name in outputs] if outputs is not None else output_nodes(self.graph)
         wanted: list[int] = []
         for node in nodes:
             number = self.top.id_of(node)

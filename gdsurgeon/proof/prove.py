@@ -68,7 +68,6 @@ from gdsurgeon.proof.trial import (
     Fetch,
     ProofContext,
     Trial,
-    nodes_of,
     optimized_again,
 )
 
@@ -123,8 +122,7 @@ def prove(
     context, claims = ProofContext(executor, change, overrides), change.result.claims
     with ExitStack() as at_end:
         if any(map(is_deployed, claims)):
-            if not executor.is_barred(KEYS[EDITED], change.after):
-                executor.load_graph(KEYS[EDITED], change.after, optimize=True)
+            executor.load_graph(KEYS[EDITED], change.after, optimize=True)
             for key in KEYS.values():
                 at_end.callback(executor.unload, key)
         else:
@@ -180,7 +178,7 @@ def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedErr
     """
     if error.code != "nothing-comparable" or not isinstance(claim, SameOutputs | SameGiven) or not claim.as_graphs:
         raise error
-    outputs = nodes_of(new for _, new in claim.outputs) if isinstance(claim, SameGiven) else None
+    outputs = (new for _, new in claim.outputs) if isinstance(claim, SameGiven) else None
     plan = context.plan(EDITED, outputs)
     if plan.random:
         raise error
@@ -209,7 +207,7 @@ def _without_onednn(context: ProofContext, claim: Claim, differs: DiffersError) 
         raise differs
     with Executor(settings._replace(onednn=False)) as other:
         other.progress = context.executor.progress
-        other.load_source(ORIGINAL, change.before)
+        other.load_graph(ORIGINAL, change.before)
         other.load_graph(EDITED, change.after)
         trial = _tested(context._replace(executor=other), claim)
     trial.proof.onednn_difference = proof.largest_difference
@@ -242,7 +240,7 @@ def _as_deployed(context: ProofContext, trial: Trial, meanwhile: Callable[[], ob
         if is_large and not any(run.subject.plan.keeps_state for run in trial.runs):
             with suppress(DiffersError):
                 return _compared(context, trial, [EDITED], meanwhile)
-        context.executor.load_source(KEYS[ORIGINAL], before, optimize=True)
+        context.executor.load_graph(KEYS[ORIGINAL], before, optimize=True)
         return _compared(context, trial, [ORIGINAL, EDITED], meanwhile)
     except DiffersError as differs:
         differs.code = "optimizer-differs"

@@ -8,7 +8,7 @@ from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import forward_walk, topology_of
 from gdsurgeon.edits.claims import RowByRow, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
-from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
 from gdsurgeon.proof.executor import Executor, Refused
@@ -27,7 +27,6 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
-    nodes_of,
     random_reasons,
 )
 from gdsurgeon.runtime.protocol import OutputInfo, Result
@@ -55,7 +54,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     key, alone = (EDITED, change.after) if claim.alone else (ORIGINAL, change.before)
     plan, inside = same_outputs_plan(context, SameOutputs())
     if plan.sampled or claim.alone:  # each row would need its own random values
-        plan = context.plan(key, nodes_of(plan.fetches), not_sampled=nodes_of(plan.sampled))
+        plan = context.plan(key, plan.fetches, not_sampled=nodes_of(plan.sampled))
     overrides = context.overrides_before()
     overrides = overrides.only({*overrides.names()} - {*claim.inputs})
     overrides.archive = None if claim.inputs else overrides.archive

@@ -21,12 +21,10 @@ from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import node_of, parse_tensor
+from gdsurgeon.graph.names import node_of, nodes_of, parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.proof.change import with_restoring
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import Assigned, FetchPlan, Obstacle, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -42,13 +40,11 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
-    nodes_of,
     random_reasons,
 )
 from gdsurgeon.text import counted, listed, named
 from gdsurgeon.values import EXACT
 from gdsurgeon.wire.protos import AttrValue
-from gdsurgeon.wire.write import read_chunks
 
 MOST_FETCHED = 100
 """The number of tensors of `SameOutputs.finite` that are fetched after a difference."""
@@ -162,9 +158,9 @@ def same_outputs_plan(context: ProofContext, claim: SameOutputs) -> tuple[FetchP
     plan = plan_with(
         context.executor.settings,
         change.before,
-        list(dict.fromkeys([*served, *claim.also, *inside])),
-        not_sampled=frozenset(intent.removed),
-        idle=frozenset(claim.idle),
+        [*served, *claim.also, *inside],
+        not_sampled=intent.removed,
+        idle=claim.idle,
     )
     adds_dependencies = intent.added or intent.changed or intent.functions.added or intent.functions.changed
     barred = (context.barred(plan.fetches) if adds_dependencies else {}) | {
@@ -438,12 +434,13 @@ def load_with(context: ProofContext, others: Sequence[Attrs]) -> None:
     """
     change, executor = context.change, context.executor
     for key, graph, called in ((ORIGINAL, change.before, change.name), (EDITED, change.after, change.called)):
-        plain = from_bytes(read_chunks(graph.chunks()), graph.source_name)
+        copy = graph.copy()
+        version = copy.version
         for ops, values in others:
-            _set_attrs(plain, ops, values)
-        if plain.is_edited or plain.functions.is_changed:
+            _set_attrs(copy, ops, values)
+        if copy.version != version:
             await_loaded(executor, key, called)
-            executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
+            executor.load_graph(key, copy)
 
 
 def _set_attrs(graph: Graph, ops: Collection[str], values: Mapping[str, AttrValue]) -> None:

@@ -27,7 +27,7 @@ from gdsurgeon.graph.attrs import attr_value, func_value, string_value, type_val
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import free_scope
+from gdsurgeon.graph.names import free_scope, nodes_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Key, Restoring
@@ -37,7 +37,7 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event, Settings
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import EDITED, nodes_of
+from gdsurgeon.proof.trial import EDITED
 from gdsurgeon.runtime.base import ModelFolder, Served, SignatureCall
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
@@ -252,7 +252,7 @@ def _run(
     serving = serving_of(graph)
     assert serving is not None
     served = serving.signatures[key]
-    plan = plan_with(executor.settings, graph, nodes_of((*served.outputs.values(), *more)))
+    plan = plan_with(executor.settings, graph, (*served.outputs.values(), *more))
     plan = replace(plan, groups=[[*served.tensors, *more]], inputs_of_sampled=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})

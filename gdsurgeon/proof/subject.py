@@ -6,6 +6,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.proof.change import restoring_runs
 from gdsurgeon.proof.executor import DO_WITHOUT, Executor, Refused
-from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.plan import FetchPlan
 from gdsurgeon.proof.proof import describe_tensor
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
@@ -64,15 +65,16 @@ class _Way(NamedTuple):
     batch: int
 
 
+@dataclass(eq=False)
 class Subject:
     """A graph in the executor, and its runs.
 
-    Args:
+    Attributes:
         executor: has loaded, or is loading, the graph as `key`.
         key: the name of the graph there.
         graph: the graph as it is in the file.
-        plan: the fetches and the required feeds; None: all outputs that can run.
-        overrides: the user's feeds; None: none.
+        plan: the fetches and the required feeds.
+        overrides: the user's feeds.
         name: of its runs; '': `key`.
         bound: placeholders that other code feeds.
         picture: height and width of images for string inputs; None: any.
@@ -82,29 +84,21 @@ class Subject:
             keep their default in all samples, unless the user gives values.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        key: str,
-        graph: Graph,
-        *,
-        plan: FetchPlan | None = None,
-        overrides: Overrides | None = None,
-        name: str = "",
-        bound: frozenset[str] = frozenset(),
-        picture: tuple[int, int] | None = None,
-        seed_suffix: str = "",
-        batches: bool = True,
-        defaults: bool = True,
-    ) -> None:
-        self.executor = executor
-        self.key = key
-        overrides = overrides if overrides is not None else Overrides()
-        self.name = name or key
-        self.graph = graph
-        self.plan = plan if plan is not None else plan_with(executor.settings, graph)
-        self._picture, self._seed_suffix = picture, seed_suffix
-        given = set(overrides.names())
+    executor: Executor
+    key: str
+    graph: Graph
+    plan: FetchPlan
+    overrides: Overrides = field(default_factory=Overrides)
+    name: str = ""
+    bound: InitVar[Collection[str]] = ()
+    picture: tuple[int, int] | None = None
+    seed_suffix: str = ""
+    batches: InitVar[bool] = True
+    defaults: InitVar[bool] = True
+
+    def __post_init__(self, bound: Collection[str], batches: bool, defaults: bool) -> None:
+        graph, overrides, given = self.graph, self.overrides, {*self.overrides.names()}
+        self.name = self.name or self.key
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
         }
@@ -382,7 +376,7 @@ class Subject:
             if spec.name not in bound and spec.name not in left:
                 seed = self._seed(sample, spec.name)
                 wide = self._wide and sample % 2 == 1
-                out[spec.name] = make_feed(spec, shapes[spec.name], seed, self._picture, wide=wide, sample=sample)
+                out[spec.name] = make_feed(spec, shapes[spec.name], seed, self.picture, wide=wide, sample=sample)
         for variable in self.variables:
             if variable.name not in bound:
                 seed = self._seed(sample, variable.name)
@@ -390,7 +384,7 @@ class Subject:
         return out
 
     def _seed(self, sample: int, name: str) -> int:
-        return input_seed(self.executor.settings.seed + sample, name + self._seed_suffix)
+        return input_seed(self.executor.settings.seed + sample, name + self.seed_suffix)
 
 
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:

@@ -42,13 +42,10 @@ from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import SAME, Proof, stated
@@ -69,10 +66,9 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
-    nodes_of,
+    random_outputs,
     random_reasons,
 )
-from gdsurgeon.wire.write import read_chunks
 
 PART, REWIRED, CUT, _OBSERVED = "part", "rewired", "original, cut", "observed"
 
@@ -188,7 +184,7 @@ def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
     warnings: list[str] = []
     tensors = [*claim.inputs.values(), *(after for _, after in claim.outputs)]
     must_be_in_place = not claim.inputs or claim.in_place
-    if must_be_in_place or {*tensors} <= {*context.plan(EDITED, nodes_of(tensors)).fetches}:
+    if must_be_in_place or {*tensors} <= {*context.plan(EDITED, tensors).fetches}:
         trial = _trial(context, "", [_of_part(context, claim, PART)])
         try:
             if not must_be_in_place:
@@ -215,35 +211,20 @@ def _file_name(graph: Graph) -> str:
 
 
 def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
-    """Begins to load the added graph of `claim` as `key`; returns it as a reference.
+    """Returns the added graph of `claim`, as `key` in the executor.
 
     Raises:
         NotValidatedError: the results of preprocessing or postprocessing are random.
     """
     outputs = claim.outputs
     if claim.role:
-
-        def is_random(tensor: str) -> bool:
-            plan = plan_with(context.executor.settings, claim.part, nodes_of([tensor]))
-            return bool(plan.random or plan.sampled)
-
-        if any(is_random(tensor) for tensor, _ in claim.results):
+        plan = plan_with(context.executor.settings, claim.part, (tensor for tensor, _ in outputs))
+        random = random_outputs(claim.part, plan)
+        if any(tensor in random for tensor, _ in claim.results):
             text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
             raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
-        outputs = tuple(pair for pair in outputs if not is_random(pair[0]))
-    context.executor.load_source(key, claim.part)
+        outputs = tuple(pair for pair in outputs if pair[0] not in random)
     return _Reference(key, claim.part, claim.inputs, outputs, claim.copies, part=claim)
-
-
-def _check_computed(part: SamePart, edited: Subject) -> None:
-    """Raises NotValidatedError if the run of the edited graph cannot return what `part` reads, or its results."""
-    places, reasons = edited.places(), dict(edited.plan.reasons)
-    for tensor in (*part.inputs.values(), *(after for _, after in part.results)):
-        if tensor not in places:
-            line = "the proof cannot compute {output} of {part}: {reason}"
-            reason = reasons.get(node_of(tensor), "its value cannot be fetched")
-            facts = {"output": quoted(tensor), "part": printable(part.part.source_name), "reason": reason}
-            raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
@@ -253,8 +234,7 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     them.
     """
     executor = context.executor
-    executor.load_source(PART, claim.part)
-    plan = plan_with(executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
+    plan = plan_with(executor.settings, claim.part, (tensor for tensor, _ in claim.outputs))
     part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(context, claim))
     places, random = part.places(), random_reasons(plan)
     outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
@@ -266,7 +246,7 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     return Trial(
         executor,
         f"{stated([], [_file_name(claim.part)])} on any inputs",
-        [TrialRun(part), TrialRun(placed, fed, edited_name=context.change.called)],
+        [TrialRun(part, loads=True), TrialRun(placed, fed, edited_name=context.change.called)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), random.get(t, "")) for t, a in outputs],
         lead=part.name,
         samples=part.needed_samples,
@@ -318,15 +298,12 @@ def _trial(
         parts_stated: whether `statement` contains the added graphs.
     """
     change, edited, first = context.change, _edited(context, references, fetched), references[0]
-    for reference in references[1:]:
-        if reference.part is not None and reference.part.role:
-            _check_computed(reference.part, edited)
     if first.part is None:
         statement, first, edited = _rewired(context, statement, references, edited, constants, fetched)
         first = _cut(context, first, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
-    run = TrialRun(edited, edited_name=change.called, reverses_feeds=True)
+    run = TrialRun(edited, edited_name=change.called, reverses_feeds=True, loads=edited.key == REWIRED)
     observed = _observe(context, first, edited, new_inputs, run)
 
     def on_edit_refusal(refused: RunRefused) -> GdsurgeonError:
@@ -386,7 +363,7 @@ def _edited(
         text = f"the result differs: its output {quoted(lost[0])} is missing"
         raise ValidationError(text, code="differs", node=lost[0])
     tensors += [*fetched, *(after for reference in references for after in reference.given.values())]
-    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
+    plan = plan_with(context.executor.settings, graph, tensors, trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_sampled})
     given = references[0].given if references[0].part is None else {}
@@ -468,15 +445,14 @@ def _observe(
     No generated feed may fit such an input, for example an index, but the value of the original fits. None if the edit
     adds no input, the user gives the values, or the tensors cannot be fetched.
     """
-    overrides = _overrides(context)
     tensors = {after: tensor for tensor, after in reference.given.items()}
-    by_user = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
+    by_user = {*edited.overrides.names(), *(new_inputs if edited.overrides.archive is not None else ())}
     replaced = {name: tensors[name] for name in new_inputs if name in tensors and name not in by_user}
     if not replaced or reference.key != ORIGINAL:
         return None
 
     def original(*wanted: str) -> Subject:
-        plan = context.plan(ORIGINAL, nodes_of(wanted))
+        plan = context.plan(ORIGINAL, wanted)
         return Subject(context.executor, ORIGINAL, reference.graph, plan=plan, name=_OBSERVED, defaults=False)
 
     observed = original(*replaced.values())
@@ -486,7 +462,7 @@ def _observe(
     if not observed.places().keys() >= {*replaced.values()}:
         return None
     fed: dict[str, FeedSource] = {name: Fetch(_OBSERVED, tensor) for name, tensor in replaced.items()}
-    if not (context.overrides.names() or context.overrides.shapes):
+    if not edited.overrides.names():
         own, after = {spec.name for spec in edited.specs}, {context.after(s.name): s.name for s in observed.specs}
         fed = {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own} | fed
     run.fed = fed
@@ -504,11 +480,7 @@ def _with_other_inputs(graph: Graph, places: Mapping[str, str], constants: Mappi
     Returns:
         The graph; None if it lacks a tensor or a constant, or would have a cycle.
     """
-    if graph.is_edited:
-        out = from_bytes(read_chunks(graph.chunks()), graph.source_name)
-        out.serving = serving_of(graph)
-    else:
-        out = opened_again(graph)
+    out = graph.copy()
     slots: dict[Node, dict[int, Output]] = {}
     try:
         for old, new in places.items():
@@ -542,7 +514,7 @@ def _rewired(
     and branches. If the replacement was added, it does not exist in the original. Then the consumers in the edited
     graph read the tensor itself, and the edited graph must return the values of the original.
     """
-    change, executor, original, places = context.change, context.executor, references[0], edited.places()
+    change, original, places = context.change, references[0], edited.places()
 
     def is_fed(tensor: str, after: str) -> bool:
         shapes = (
@@ -564,13 +536,11 @@ def _rewired(
             more = ", ..." if len(shown) > 3 else ""
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
             original = original._replace(given=rest)
-            executor.load_graph(REWIRED, graph)
             edited = _edited(context, [original, *references[1:]], fetched, REWIRED, graph)
     elif moved or constants:
         origin = change.intent.origins()
         graph = _with_other_inputs(original.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
         if graph is not None:
-            executor.load_graph(REWIRED, graph)
             original = original._replace(key=REWIRED, graph=graph, given=rest)
     return statement, original, edited
 
@@ -594,7 +564,6 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
         stand_in = add_placeholder(graph, unique(f"{tensor.node.name}/given"), tensor.dtype, shape, after=tensor.node)
         graph.reroute(uses, stand_in.output)
         given[stand_in.name] = after
-    context.executor.load_graph(CUT, graph)
     return reference._replace(key=CUT, graph=graph, given=given)
 
 
@@ -604,73 +573,67 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
 def _reference_run(
     context: ProofContext, reference: _Reference, edited: TrialRun
 ) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
-    """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared."""
-    graph, places = reference.graph, edited.subject.places()
+    """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared.
+
+    A given tensor that keeps its value is computed again, unless it depends on a replaced tensor.
+
+    Raises:
+        NotValidatedError: the run of the edited graph cannot return a value that the reference needs.
+    """
+    graph, part, places = reference.graph, reference.part, edited.subject.places()
     copy = Intent(renamed={**reference.copies}).counterpart
+    reasons = dict(edited.subject.plan.reasons)
+    given = {tensor: after for tensor, after in reference.given.items() if after in places}
+    needed = [*part.inputs.values(), *(after for _, after in part.results)] if part is not None and part.role else []
+    if len(given) < len(reference.given):
+        moved = [tensor for tensor, after in reference.given.items() if after != context.after(tensor)]
+        reached = depending_on(graph, nodes_of(moved))
+        needed += [after for tensor, after in reference.given.items() if node_of(tensor) in reached]
+    for after in needed:
+        if after not in places:
+            why = reasons.get(node_of(after), "its value cannot be fetched")
+            line = Line("the proof cannot compute {tensor}: {why}", tensor=quoted(after), why=why)
+            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     tensors = [tensor for tensor, after in (*reference.pairs, *reference.deciding) if after in places]
-    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
-    given = _fetched(context, reference, edited.subject)
+    plan = plan_with(context.executor.settings, graph, tensors, trust_seeds=False)
     read = [name for name in plan.inputs_of_sampled if copy(name) in places and name not in {*given, *tensors}]
-    reference = reference._replace(deciding=[*reference.deciding, *((name, copy(name)) for name in read)])
     tensors += read
     topology = topology_of(graph)
     flags = topology.upstream(
         [topology.id_of(graph[node]) for node in nodes_of(tensors)],
         given={topology.code(graph.tensor(name)) for name in given},
     )
-    needed = frozenset(map(topology.name, members(flags)))  # the nodes that run if the given tensors are fed
-    plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in needed])
+    run_nodes = frozenset(map(topology.name, members(flags)))  # if the given tensors are fed
+    plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in run_nodes])
     plan.assigned = [a._replace(seed=reference.copies.get(a.variable, a.variable)) for a in plan.assigned]
-    bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
+    bound = frozenset((*plan.placeholders, *plan.defaults)) - run_nodes
     subject = Subject(context.executor, reference.key, graph, plan=plan, bound=bound, seed_suffix="reference")
-    subject.variables = [variable for variable in subject.variables if variable.name in needed]
+    subject.variables = [variable for variable in subject.variables if variable.name in run_nodes]
     feeds = {*edited.subject.feedable, *edited.fed}
     fed: dict[str, FeedSource] = {
         name: SameFeed(edited.name, after) for name in subject.feedable if (after := copy(name)) in feeds
     }
     fed |= {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
     subject.keep_defaults(subject.optional - fed.keys())
-    run = TrialRun(subject, fed)
+    run = TrialRun(subject, fed, loads=reference.key != ORIGINAL)
     # Otherwise the shapes of the other inputs must be found by trial.
     run.alongside = EDITED if all(name in fed for name in subject.feedable) else None
-    return run, *_pairs(reference, edited.subject, subject)
 
-
-def _fetched(context: ProofContext, reference: _Reference, edited: Subject) -> dict[str, str]:
-    """Returns the replaced tensors whose values can be fetched.
-
-    A tensor that keeps its value is computed again, unless it depends on a replaced tensor.
-    """
-    places, given = edited.places(), reference.given
-    missing = [tensor for tensor, after in given.items() if after not in places]
-    if missing:
-        moved = [tensor for tensor, after in given.items() if after != context.after(tensor)]
-        reached, reasons = depending_on(reference.graph, nodes_of(moved)), dict(edited.plan.reasons)
-        for after in (given[tensor] for tensor in missing if node_of(tensor) in reached):
-            why = reasons.get(node_of(after), "its value cannot be fetched")
-            line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
-            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
-    return {tensor: after for tensor, after in given.items() if after in places}
-
-
-def _pairs(
-    reference: _Reference, edited: Subject, subject: Subject
-) -> tuple[list[ComparedPair], list[tuple[str, str]]]:
-    """Returns the compared pairs, and the other outputs with the reasons."""
     skipped: list[tuple[str, str]] = []
     out: list[ComparedPair] = []
-    reasons = {**dict(subject.plan.reasons), **dict(edited.plan.reasons)}
-    random, mine, theirs = random_reasons(edited.plan), subject.places(), edited.places()
-    role, results = (reference.part.role, dict(reference.part.results)) if reference.part is not None else ("", {})
-    for inside, pairs in ((False, reference.pairs), (True, reference.deciding)):
+    reasons = dict(plan.reasons) | reasons
+    random, mine = random_reasons(edited.subject.plan), subject.places()
+    role, results = (part.role, dict(part.results)) if part is not None else ("", {})
+    deciding = [*reference.deciding, *((name, copy(name)) for name in read)]
+    for inside, pairs in ((False, reference.pairs), (True, deciding)):
         for tensor, after in pairs:
             is_site = not inside and tensor in reference.sites
             before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
-            if after in theirs and tensor in mine:
+            if after in places and tensor in mine:
                 pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))
                 pair.reason, pair.inside, pair.site = random.get(after, ""), inside or is_site, is_site
                 out.append(pair)
             elif not (inside or is_site):
                 reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))
                 skipped.append((after, reason or "a value that cannot be fetched"))
-    return out, skipped
+    return run, out, skipped

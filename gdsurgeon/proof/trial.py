@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.analysis.traversal.topology import depending_on
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.names import node_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, VARIABLES
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import DO_WITHOUT as DO_WITHOUT
@@ -82,11 +84,10 @@ class ProofContext(NamedTuple):
         """Returns whether the edited graph has the counterpart of the node of `tensor`."""
         return node_of(self.after(tensor)) in self.change.after
 
-    def plan(self, key: str, nodes: Iterable[str] | None = None, *, not_sampled: Iterable[str] = ()) -> FetchPlan:
-        """Returns the plan of ORIGINAL or EDITED for `nodes`; see `plan_with`."""
+    def plan(self, key: str, tensors: Iterable[str] | None = None, *, not_sampled: Iterable[str] = ()) -> FetchPlan:
+        """Returns the plan of ORIGINAL or EDITED; see `plan_with`."""
         graph = self.change.before if key == ORIGINAL else self.change.after
-        outputs = None if nodes is None else list(dict.fromkeys(nodes))
-        return plan_with(self.executor.settings, graph, outputs, not_sampled=frozenset(not_sampled))
+        return plan_with(self.executor.settings, graph, tensors, not_sampled=not_sampled)
 
     def overrides_before(self) -> Overrides:
         """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
@@ -108,7 +109,7 @@ class ProofContext(NamedTuple):
 
     def original_runs(self) -> bool:
         """Returns whether the original runs on feeds that are generated for it."""
-        subject = Subject(self.executor, ORIGINAL, self.change.before)
+        subject = Subject(self.executor, ORIGINAL, self.change.before, self.plan(ORIGINAL))
         try:
             subject.initialize()
             return bool(subject.run(0, {})[1])
@@ -187,6 +188,7 @@ class TrialRun:
         reported_as: names of inputs in the report, if they differ; None: the inputs are not reported.
         reverses_feeds: whether every other sample first reverses the elements of feeds from other runs, so that they
             differ from the values that the graph would compute itself. Without such feeds it has no effect.
+        loads: whether the trial begins to load the graph; otherwise the executor is loading it.
         optional: the result of a refusal: '' raises an error, 'omit' continues without this run, 'end' ends the
             samples.
     """
@@ -198,6 +200,7 @@ class TrialRun:
     alongside: str | None = None
     reported_as: Mapping[str, str] | None = field(default_factory=dict)
     reverses_feeds: bool = False
+    loads: bool = False
     optional: str = ""
 
     @property
@@ -347,6 +350,9 @@ class Trial:
     def each_sample(self) -> Iterator[int]:
         """Runs the trial like `run`, and yields the number of each sample while its results are in the executor."""
         self._begin()
+        for run in self.runs:
+            if run.loads:
+                self.executor.load_graph(run.subject.key, run.subject.graph)
         names = {run.subject.key: run.called for run in self.runs}
         names = names or {ORIGINAL: "the original", EDITED: "the result"}
         for key in sorted(names, key=EDITED.__eq__):
@@ -717,7 +723,7 @@ def spread(
     try:
         for turn in range(2 * CONTROLS):
             if not turn or begins_anew:
-                executor.load_source(CONTROL, subject.graph, optimize=optimize)
+                executor.load_graph(CONTROL, subject.graph, optimize=optimize)
                 executor.loaded(CONTROL)
                 executor.initialize(CONTROL, subject.plan.initializers)
             key = subject.key if turn % 2 and not begins_anew else CONTROL
@@ -758,9 +764,12 @@ def random_reasons(plan: FetchPlan) -> dict[str, str]:
     return dict.fromkeys(plan.random, f"random: {', '.join(plan.random_ops[:3])}")
 
 
-def nodes_of(tensors: Iterable[str]) -> list[str]:
-    """Returns the names of the nodes of `tensors`, each once."""
-    return list(dict.fromkeys(node_of(tensor) for tensor in tensors))
+def random_outputs(graph: Graph, plan: FetchPlan) -> dict[str, str]:
+    """Returns the fetches that differ between processes because they are random, with the reason."""
+    sampled = nodes_of(plan.sampled)
+    reached = depending_on(graph, sampled) if sampled else ()
+    depending = [name for name in plan.fetches if node_of(name) in reached]
+    return dict.fromkeys(depending, f"random: {', '.join(sampled[:3])}") | random_reasons(plan)
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

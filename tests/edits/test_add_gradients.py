@@ -212,7 +212,7 @@ def gradients(lab: Lab, **options: Any) -> Edit:
 def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
     """The proof of EDIT, checked against its request or against ASKED."""
     graph = two_targets().graph("two_targets.pb")
-    executor.load_source(ORIGINAL, graph)
+    executor.load_graph(ORIGINAL, graph)
     result = edit(graph)
     result.asked = asked or result.asked
     executor.load_bytes(EDITED, read_chunks(graph.chunks()))

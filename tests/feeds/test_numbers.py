@@ -13,8 +13,8 @@ from support.paths import MODELS
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.input_spec import input_seed, make_feed
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
 
@@ -399,8 +399,8 @@ def test_a_condition_takes_one_side_and_then_the_other() -> None:
 def test_a_detector_finds_something_in_what_is_made_for_it(seed: int, executor: Executor) -> None:
     """Three cascaded networks, each with a threshold: where one lets nothing through, all outputs are empty."""
     graph = gds.load(str(MTCNN))
-    executor.load_source("mtcnn", graph)
-    subject = Subject(executor, "mtcnn", graph, overrides=Overrides())
+    executor.load_graph("mtcnn", graph)
+    subject = Subject(executor, "mtcnn", graph, plan_with(executor.settings, graph))
     executor.loaded("mtcnn")
     found: list[int] = []
     for sample in SAMPLES:

@@ -15,6 +15,7 @@ from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.feeds.input_spec import SIDES, candidate_shapes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 
 
@@ -27,7 +28,7 @@ def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
     """The shapes with which the graph runs."""
     executor.load_bytes("shaped", m.bytes())
     executor.loaded("shaped")
-    subject = Subject(executor, "shaped", m.graph(), overrides=Overrides())
+    subject = Subject(executor, "shaped", graph := m.graph(), plan_with(executor.settings, graph))
     subject.run(0, {})
     return subject.shapes
 

@@ -12,9 +12,9 @@ from support.published import EXECUTABLE, FOLDER, NOT_EXECUTABLE, needs_models
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.protocol import Result
@@ -64,8 +64,8 @@ def originals() -> dict[str, Run]:
 def original_run(executor: Executor, name: str, kept: dict[str, Run]) -> Run:
     if name not in kept:
         graph = gds.load(str(FOLDER / name))
-        executor.load_source(name, graph)
-        subject = Subject(executor, name, graph, overrides=Overrides())
+        executor.load_graph(name, graph)
+        subject = Subject(executor, name, graph, plan_with(executor.settings, graph))
         executor.loaded(name)
         subject.initialize()
         feeds, _ = subject.run(0, {})

@@ -54,7 +54,7 @@ def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda
     """The proof that FOUND is simplified, by a process in which TensorFlow has taken LOADED for the result."""
     change = edited(found, simplify(found))
     with Executor(Settings()) as executor:
-        executor.load_source(ORIGINAL, change.before)
+        executor.load_graph(ORIGINAL, change.before)
         executor.load_bytes(EDITED, loaded)
         return prove(executor, change, Overrides(), meanwhile)
 
@@ -125,21 +125,15 @@ def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> 
     """
     monkeypatch.setattr(prove_module, "MANY_NODES", 1)
     found: list[str] = []
-    source, load = Executor.load_source, Executor.load_bytes
+    load = Executor.load_graph
 
-    def load_source(self: Executor, key: str, graph: Graph, *, optimize: bool = False) -> None:
+    def load_graph(self: Executor, key: str, graph: Graph, *, optimize: bool = False) -> None:
         if not optimize:
-            return source(self, key, graph)
+            return load(self, key, graph)
         found.append(key)
-        return load(self, key, optimized, optimize=True)
+        return self.load_bytes(key, written if key == KEYS[EDITED] else optimized, optimize=True)
 
-    def load_bytes(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
-        if optimize:
-            found.append(key)
-        load(self, key, written if optimize else data, optimize=optimize)
-
-    monkeypatch.setattr(Executor, "load_source", load_source)
-    monkeypatch.setattr(Executor, "load_bytes", load_bytes)
+    monkeypatch.setattr(Executor, "load_graph", load_graph)
     return found
 
 
@@ -195,7 +189,7 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
 
     def proof() -> Proof:
         with Executor(Settings()) as executor:
-            executor.load_source(ORIGINAL, change.before)
+            executor.load_graph(ORIGINAL, change.before)
             executor.load_bytes(EDITED, written)
             return prove(executor, change, Overrides())
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.tensorflow
 @pytest.fixture(scope="module")
 def both(executor: Executor) -> Executor:
     """An executor that has loaded the model, once for all."""
-    executor.load_source(ORIGINAL, original())
+    executor.load_graph(ORIGINAL, original())
     return executor
 
 

@@ -18,11 +18,11 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.parts import add_postprocessing
 from gdsurgeon.edits.rename import rename
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof import plan, trial
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import DiffersError, OutputProof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import MOST_SPREAD, accepted, spread
@@ -43,8 +43,8 @@ def noise() -> Builder:
 def test_a_graph_is_held_against_itself(executor: Executor) -> None:
     """The random op is not fed: it draws anew in each run, as a kernel rounds anew that sums in another order."""
     graph = noise().graph()
-    executor.load_source("original", graph)
-    subject = Subject(executor, "original", graph, overrides=Overrides())
+    executor.load_graph("original", graph)
+    subject = Subject(executor, "original", graph, plan_with(executor.settings, graph))
     feeds, _ = subject.run(0, {})
     steady = spread(executor, subject, 0, feeds)
     assert steady == {}  # what was drawn is fed; and a random op excuses nothing

@@ -167,7 +167,7 @@ def test_what_is_fetched_runs(executor: Executor, records: list[bytes], shapes: 
     found = graph(*records)
     executor.load_bytes("planned", graphs.written(found))
     executor.loaded("planned")
-    subject = Subject(executor, "planned", found, overrides=Overrides())
+    subject = Subject(executor, "planned", found, plan_with(executor.settings, found))
     subject.initialize()
     _, runs = subject.run(0, {})
     pairs = zip(subject.plan.groups, runs, strict=True)

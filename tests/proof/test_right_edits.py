@@ -188,7 +188,7 @@ def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: s
     found = graph(*DOUBLING)
     result = insert(found, "w/double", from_bytes(EXP))
     found.set_op(found[name], op)
-    executor.load_source(ORIGINAL, found)
+    executor.load_graph(ORIGINAL, found.pristine())
     executor.load_bytes(EDITED, read_chunks(found.chunks()))
     with pytest.raises(ValidationError, match="does not hold for"):
         prove(executor, edited(found, result), Overrides())

@@ -10,6 +10,7 @@ from gdsurgeon.feeds.input_spec import InputSpec, description, input_seed, input
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
 from support.graphs import Builder
@@ -42,7 +43,9 @@ def returned(executor: Executor, m: Builder, overrides: Overrides | None = None,
     """The outputs of the graph for generated feeds."""
     executor.load_bytes("fed", m.bytes())
     executor.loaded("fed")
-    subject = Subject(executor, "fed", m.graph(), overrides=overrides or Overrides())
+    subject = Subject(
+        executor, "fed", graph := m.graph(), plan_with(executor.settings, graph), overrides or Overrides()
+    )
     subject.initialize()
     subject.run(sample, {})
     return {

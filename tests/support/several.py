@@ -67,7 +67,7 @@ def proven_pieces(
     """The proof of each of PIECES, of what is claimed of its first and last graph: nothing else is tried."""
     out = []
     for piece in pieces:
-        executor.load_source(ORIGINAL, piece[0].before)
+        executor.load_graph(ORIGINAL, piece[0].before)
         executor.load_graph(EDITED, piece[-1].after)
         change = Change(piece[0].before, piece[-1].after, result_of(piece))
         out.append(prove(executor, change, overrides or Overrides()))

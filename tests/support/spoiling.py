@@ -27,7 +27,7 @@ Spoil = Callable[[Graph, EditResult], None]
 def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> Proof:
     """The proof of EDIT on M, in a process that many tests share."""
     graph = m.graph("model.pb")
-    executor.load_source(ORIGINAL, graph)
+    executor.load_graph(ORIGINAL, graph)
     result = edit(graph)
     result.asked = None  # what is claimed is on trial, and what the edit says
     chunks = graph.chunks()

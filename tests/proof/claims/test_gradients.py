@@ -95,7 +95,7 @@ def test_a_little_over_the_budget_is_a_warning(taken: int, warnings: int) -> Non
 def test_every_kind_of_mutation_is_caught(executor: Executor, differentiator: Differentiator) -> None:
     """The first mutation of each kind: of added nodes, of other nodes, and in functions."""
     graph = model().graph("model.pb")
-    executor.load_source(ORIGINAL, graph)
+    executor.load_graph(ORIGINAL, graph)
     result = edit(differentiator)(graph)
     found: dict[tuple[str, bool, str], Mutation] = {}
     for mutation in mutations(written(graph)):

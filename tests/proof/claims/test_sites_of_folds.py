@@ -110,7 +110,7 @@ def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> 
     found = from_bytes(MODELS[model])
     change = edited(found, simplify(found, passes=["unread"], fold_bn=True))
     data = graphs.written(found)
-    executor.load_source(ORIGINAL, change.before)
+    executor.load_graph(ORIGINAL, change.before)
     executor.load_bytes(EDITED, wrong_by_a_part(data, name, channel) if name else data)
     return prove(executor, change, Overrides())
 
@@ -139,7 +139,7 @@ def test_a_choice_between_almost_equal_scores_is_compared_by_these(
 
     def proof(factor: float) -> Proof:
         bias.tensor_content = np.array([value, value * factor], np.float32).tobytes()
-        executor.load_source(ORIGINAL, change.before)
+        executor.load_graph(ORIGINAL, change.before)
         executor.load_bytes(EDITED, spoilt.SerializeToString())
         return prove(executor, change, Overrides())
 
