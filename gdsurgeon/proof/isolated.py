@@ -16,7 +16,7 @@ from gdsurgeon.edits.claims import LikeReference, OwnVariables, SamePiece, SameS
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import load, of_dtype
 from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.feeds.numbers import numbers, numbers_of_all_sizes
+from gdsurgeon.feeds.numbers import numbers_of_all_sizes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import node_of
@@ -50,54 +50,46 @@ Sites = Sequence[tuple[Site, list[str]]]
 """Sites with their replaced inputs."""
 
 
+def prove_same_piece(context: ProofContext, claim: SamePiece) -> Trial:
+    """Proves a part of the graph that was replaced: it is a site."""
+    return prove_same_sites(context, SameSites((Site(claim.inputs, claim.outputs),), claim.tolerance))
+
+
 def prove_same_sites(context: ProofContext, claim: SameSites) -> Trial:
     """Proves sites: their inputs are replaced by numbers between -32 and 32 in both graphs.
 
-    Sites with channels also get numbers that are a million times as large, so that wrong factors show.
+    Sites with channels also get numbers that are a million times as large, so that wrong factors show. Only inputs that
+    do not depend on other inputs of the site are replaced; the others are computed from them. Sites in loops cannot run
+    in isolation, and are covered by the outputs of the graph.
     """
-    trial, source, found = _placed(context, claim.sites)
+    executor, reads = context.executor, _first_inputs(context.change.before, claim.sites)
+    tensors = [
+        *(tensor for read in reads for tensor in read),
+        *(old for site in claim.sites for old, _ in site.outputs),
+    ]
+    source = context.original(context.plan(ORIGINAL, tensors))
+    places, is_random = source.places(), source.plan.sampled or source.plan.random
+    found = [
+        (site._replace(outputs=outputs), read)
+        for site, read in zip(claim.sites, reads, strict=True)
+        if (outputs := tuple(pair for pair in site.outputs if pair[0] in places))
+        and not is_random
+        and read
+        and places.keys() >= {*read}
+    ]
     channels = [(site, read) for site, read in found if site.channels is not None]
-    _add_runs(context, trial, source, found, "sites", "")
-    _add_runs(context, trial, source, channels, "sites", ", large numbers")
     within = f", within {claim.tolerance.of_largest:g}" if claim.tolerance.of_largest else ""
     numbers_used = f"random numbers from -32 to 32{' and large numbers' if channels else ''}"
-    trial.statement = f"each changed site in isolation: edited == original on {numbers_used}{within}"
-    trial.tolerance = claim.tolerance
+    statement = f"each changed site in isolation: edited == original on {numbers_used}{within}"
+    trial = Trial(executor, statement, [TrialRun(source, optional="end")] if found else [], [], shown=False)
+    trial.samples, trial.tolerance = executor.settings.samples, claim.tolerance
+    for sites, label in ((found, ""), (channels, ", large numbers")):
+        if sites:
+            _add_runs(context, trial, source, sites, label)
     return trial.run()
 
 
-def prove_same_piece(context: ProofContext, claim: SamePiece) -> Trial:
-    """Proves a part of the graph that was replaced: its inputs are random numbers in both graphs."""
-    trial, source, found = _placed(context, [Site(claim.inputs, claim.outputs)])
-    _add_runs(context, trial, source, found, "piece", "")
-    inputs = [tensor for _, read in found for tensor in read]
-    given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
-    trial.statement = f"{given} == original(x, same values)"
-    trial.tolerance = claim.tolerance
-    return trial.run()
-
-
-def _placed(context: ProofContext, sites: Sequence[Site]) -> tuple[Trial, Subject, Sites]:
-    """Returns an empty trial, the original, to be run for the inputs and outputs of `sites`, and the sites that can run
-    in isolation, with their replaced inputs.
-
-    Only inputs that do not depend on other inputs of the site are replaced; the others are computed from them. Sites in
-    loops cannot run in isolation, and are covered by the outputs of the graph.
-    """
-    executor, reads = context.executor, _first_inputs(context.change.before, sites)
-    tensors = [tensor for read in reads for tensor in read] + [old for site in sites for old, _ in site.outputs]
-    source = context.original(context.plan(ORIGINAL, tensors))
-    places = source.places()
-    found = [
-        (site._replace(outputs=tuple(pair for pair in site.outputs if pair[0] in places)), read)
-        for site, read in zip(sites, reads, strict=True)
-        if read and places.keys() >= {*read}
-    ]
-    trial = Trial(executor, "", [], [], samples=executor.settings.samples, shown=False)
-    return trial, source, [(site, read) for site, read in found if site.outputs]
-
-
-def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites, name: str, label: str) -> None:
+def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites, label: str) -> None:
     """Adds the runs of sites with replaced inputs in both graphs, and the pairs of outputs, to `trial`.
 
     Args:
@@ -105,17 +97,11 @@ def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites
         trial: is changed.
         source: the run of the original without replaced inputs.
         sites: the sites.
-        name: ``sites``, or ``piece`` for a replaced part, whose outputs count like outputs of the graph.
         label: is added to names of runs and tensors; if it is not empty, the numbers are large.
     """
-    change, executor, is_piece = context.change, context.executor, name == "piece"
-    mine, theirs = name + label, f"other {name}{label}"
-    if not sites or source.plan.sampled or source.plan.random:
-        return
+    change, executor, mine, theirs = context.change, context.executor, f"sites{label}", f"other sites{label}"
     pairs = [
-        ComparedPair(
-            old + label, new + label, Fetch(mine, old), Fetch(theirs, new), site=not is_piece, channels=site.channels
-        )
+        ComparedPair(old + label, new + label, Fetch(mine, old), Fetch(theirs, new), site=True, channels=site.channels)
         for site, _ in sites
         for old, new in site.outputs
     ]
@@ -129,26 +115,24 @@ def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites
     made: dict[str, FeedSource] = {}  # tensors that are one tensor after the edit get the same numbers
     fed: dict[str, FeedSource] = {feed: SameFeed(ORIGINAL, feed) for feed in source.feedable}
     for tensor, least in rows.items():
-        fed[tensor] = made.setdefault(context.after(tensor), _any_numbers(tensor, least, is_piece, bool(label)))
+        fed[tensor] = made.setdefault(context.after(tensor), _any_numbers(tensor, least, bool(label)))
     fed |= {feed: made[now] for feed in source.feedable if (now := context.after(feed)) in made}
-    first = TrialRun(
-        fetching(executor, ORIGINAL, change.before, [old for site, _ in sites for old, _ in site.outputs], mine),
-        fed,
-    )
+    old_tensors, new_tensors = [old for site, _ in sites for old, _ in site.outputs], [p.actual.tensor for p in pairs]
+    first = TrialRun(fetching(executor, ORIGINAL, change.before, old_tensors, mine), fed)
     first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
     second = TrialRun(
-        fetching(executor, EDITED, change.after, [pair.actual.tensor for pair in pairs], theirs),
+        fetching(executor, EDITED, change.after, new_tensors, theirs),
         {context.after(feed): SameFeed(mine, feed) for feed in fed},
         edited_name=change.called,
     )
-    start = [] if trial.runs else [TrialRun(source, optional="end")]
-    trial.runs, trial.pairs = [*trial.runs, *start, first, second], [*trial.pairs, *pairs]
+    trial.runs += [first, second]
+    trial.pairs += pairs
 
 
-def _any_numbers(tensor: str, rows: int, is_piece: bool, is_large: bool) -> Callable[[Trial, int], Tensor | Result]:
+def _any_numbers(tensor: str, rows: int, is_large: bool) -> Callable[[Trial, int], Tensor | Result]:
     """Returns the feed of random positive and negative numbers for a tensor of the original; only floats are replaced.
 
-    For a site, half of the numbers are between 1/8 and 2, and the others between 2 and 32, or a million times as large.
+    Half of the numbers are between 1/8 and 2, and the others between 2 and 32, or a million times as large.
     The first dimension is enlarged until all dimensions except the last have `rows` elements.
     """
 
@@ -158,8 +142,6 @@ def _any_numbers(tensor: str, rows: int, is_piece: bool, is_large: bool) -> Call
         seed = input_seed(seed, f"piece {tensor}")
         if dtype not in (FLOAT16, FLOAT32, FLOAT64):
             return trial.result(fetch, sample)
-        if is_piece:
-            return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed, wide=True))
         count = prod(shape[:-1])
         if shape and count < rows:
             shape = (shape[0] * -(-rows // max(count, 1)), *shape[1:])
