@@ -13,13 +13,13 @@ from gdsurgeon.analysis.queries.training import (
     saver_nodes,
     slots,
 )
-from gdsurgeon.analysis.traversal.topology import Topology, boundary, topology_of
+from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.inline import is_call
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy_nodes
-from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.edits.saver import SaverUpdate, existing_nodes, files_restored
 from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
@@ -110,17 +110,7 @@ def clone_scope(
         if node not in names:
             names[node] = unique_name(after + node.name.removeprefix(before))
     plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell)
-    edges, cloned_ones = boundary(own, topology), frozenset(cloned)
-    read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
-    served = [  # outputs with consumers, and output 0 of nodes without consumers
-        o
-        for o in edges.outputs
-        if o.node in cloned_ones
-        and (
-            edges.outer_uses[o]
-            or (o.index == 0 and o.node not in read and (o.node in edges.controls_out or not graph.users(o.node)))
-        )
-    ]
+    served = _served(topology, cloned, inside)
     update.find_groups(topology, names)
     copied = plan.apply()
     for node, copy in copied.nodes.items() if left else ():
@@ -129,7 +119,9 @@ def clone_scope(
     intent = copied.intent()
     intent.copied = {}  # the originals are nodes of the same graph
     update.apply(copied, intent)
-    values = {output.name: copied.output(output).name for output in edges.inputs} if replace else {}
+    members = frozenset(own)
+    read = [tensor for node in own for tensor in node.inputs if tensor.node not in members] if replace else []
+    values = {tensor.name: copied.output(tensor).name for tensor in read}
     same = SameGiven(
         given=values | {old.name: new.name for old, new in replace.items()},
         outputs=tuple((output.name, copied.output(output).name) for output in served),
@@ -144,6 +136,22 @@ def clone_scope(
         *update.notes,
     ]
     return EditResult(intent, (SameOutputs(as_graphs=True), same, *update.claims(copied, served)), warnings, notes)
+
+
+def _served(topology: Topology, nodes: Iterable[Node], inside: Sequence[int]) -> list[Output]:
+    """Returns the outputs of `nodes` that nodes outside of the clone read, and output 0 of nodes without consumers."""
+    out: list[Output] = []
+    for node in nodes:
+        number = topology.id_of(node)
+        users = topology.users(number)
+        if users and all(inside[user] for user in users):
+            continue
+        reads = [(user, i) for user in users for producer, i in topology.reads(user) if producer == number and i >= 0]
+        read = {index for user, index in reads if not inside[user]}
+        if not reads and node.output_count != 0:
+            read = {0}
+        out += [Output(node, index) for index in sorted(read)]
+    return out
 
 
 def _nodes_under(topology: Topology, source: str) -> list[Node]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
+from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.control_flow import Sides, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
@@ -28,7 +28,7 @@ from gdsurgeon.edits.replacing import add_identity, drop_colocations, move_contr
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import check_name, format_input
+from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED, UNSET_PLACEHOLDERS
@@ -111,8 +111,10 @@ def fuse_ops(
             flow, a placeholder, a reference, a table, a variable, or an unknown op; the name is taken; or `body` does
             not fit. The graph is unchanged.
     """
-    topology = topology_of(graph)
     assert isinstance(nodes, NodeList)
+    topology = topology_of(graph)
+    check_name(name)
+    graph.check_free(name, nodes)
     notes: list[str] = []
     warnings: list[str] = []
     selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, notes, replaced=body is not None)
@@ -196,8 +198,6 @@ def _checked(
         place = _place_of_body(topology.graph, outputs, edges, exported or {*members})
     else:
         place = _place_of_members(topology.graph, members, exported)
-    check_name(name)
-    topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
     if holder in kept and not [o for o in outputs if o.node is holder] == outputs[:1] == [holder.output]:
         message = f"the call cannot be named {quoted(name)}: the node of this name is an output and keeps it"
@@ -291,11 +291,7 @@ def _content_of(
         if not tensor.dtype or not inner.dtype:
             text = f"the dtype of {quoted(tensor.name)} or {quoted(inner.name)} is unknown, so they were not compared"
             warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
-        if code := mismatch(tensor, inner):
-            expected, found = describe(tensor), describe(inner)
-            message = f"{quoted(tensor.name)} is {expected}, but its replacement {quoted(inner.name)} of {source} is"
-            facts = {"tensor": tensor.name, "expected": expected, "name": inner.name, "found": found}
-            raise EditError(f"{message} {found}", code=code, facts=facts)
+        check_can_replace(tensor, inner, "name")
     inside = [node for node in body.nodes() if node.output not in placeholders.values()]
     # A loop cannot use a constant outside of it.
     constants = {node.output: node.output for node in inside if selection.place[0] < 0 and is_large_constant(node)}
@@ -346,8 +342,8 @@ def _counterparts(
     _pair(inputs, starts, of_inputs, optional, body, "input")
     results = [o for node in output_nodes(body) for o in node.outputs]
     # A constant without consumers is an output only if it has the name of an output.
-    namesakes = [body.find(tensor.name) for tensor in outputs]
-    results += [n.output for n in namesakes if n is not None and n.op == "Const" and n.output not in results]
+    names = {tensor.name for tensor in outputs}
+    results += [n.output for n in nodes if n.op == "Const" and n.name in names and n.output not in results]
     _pair(outputs, results, of_outputs, optional, body, "output")
     missing = [output for output in outputs if output not in of_outputs and output not in optional]
     if missing:
@@ -410,6 +406,7 @@ def _replace(
     intent, members, edges = Intent(), selection.members, selection.edges
     last, outputs, kept_nodes = members[-1], list(content.outputs), selection.kept
     held = _held(graph, selection, content.inputs)
+    lost = drop_colocations(graph, members)
     content.merge.apply(graph.functions)
     if function.signature.name not in graph.functions:
         graph.functions.add(function)
@@ -437,20 +434,17 @@ def _replace(
     if xla:  # on the call, because TensorFlow ignores the attr of the function
         attrs[XLA_MUST_COMPILE] = AttrValue(b=True)
     op = "StatefulPartitionedCall" if signature.is_stateful else "PartitionedCall"
-    # A member, which is removed, can have the name of the call.
-    call = graph.add(unique(name), op, inputs, controls, attrs=attrs, after=last)
+    graph.remove(members, still_used=True)  # one of them can have the name of the call
+    call = graph.add(name, op, inputs, controls, attrs=attrs, after=last)
 
     place = {output: Output(call, i) for i, output in enumerate(outputs)}
     move_uses(graph, edges.outer_uses, place, intent)
     waiting = dict.fromkeys(user for users in edges.controls_out.values() for user in users)
     move_controls(graph, waiting, dict.fromkeys(members, (call,)))
-    lost = drop_colocations(graph, members)
     for other, node in lost.items():
         text = f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}"
         notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
     intent.changed += [node.name for node in dict.fromkeys((*waiting, *lost))]
-    graph.remove(members)
-
     kept: list[str] = []
     for node in kept_nodes:
         returned = [output for output in outputs if output.node is node]
@@ -458,11 +452,6 @@ def _replace(
             values, dtypes = [place[output] for output in returned], [output.dtype for output in returned]
             add_identity(graph, node.name, values, () if values else [call], call, dtypes)
             kept.append(node.name)
-    if call.name != name:
-        old = call.name
-        graph.rename({call: name})
-        names = {format_input(old, i): output.name for i, output in enumerate(place.values())}
-        intent.rewired = [item._replace(new=names[item.new]) for item in intent.rewired]
     intent.added += [*kept, name]
     intent.removed = [node.name for node in members if node.name not in (*kept, name)]
     intent.moved = {o.name: new.name for o, new in place.items() if o.node.name not in kept and o.name != new.name}

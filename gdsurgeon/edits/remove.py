@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
+from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
 from gdsurgeon.compare.intent import Intent
@@ -179,11 +179,7 @@ def _bypass(
             if same and (new in equal or new.node not in members):
                 equal.add(step)
     for output, new in place.items():
-        if code := mismatch(output, new):
-            expected, found = describe(output), describe(new)
-            message = f"{quoted(output.name)} ({expected}) cannot be bypassed: its input {quoted(new.name)} is {found}"
-            facts = {"tensor": output.name, "expected": expected, "input": new.name, "found": found}
-            raise EditError(message, code=code, facts=facts)
+        check_can_replace(output, new, "input")
     return place, equal
 
 

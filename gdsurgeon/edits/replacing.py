@@ -74,25 +74,24 @@ def put_placeholders(
     """
     shapes = known_shapes(graph, cut)
     unique, removed = graph.unique_names(), {*going}
-    made: dict[Node, str] = {}
-    for output, uses in cut.items():
+    names: dict[Output, str] = {}
+    for output in cut:
         check_typed(output)
-        name = output.node.name
+        names[output] = name = output.node.name
         check_name(name)
         if output.index or output.node not in removed:
-            name = unique(f"{name}_{output.index}")
-        node = add_placeholder(graph, unique(f"{name}_input"), output.dtype, shapes[output], after=output.node)
-        graph.reroute(uses, node.output)
-        made[node] = name
+            names[output] = unique(f"{name}_{output.index}")
+    intent.added += names.values()
+    made = {*names.values()}
+    intent.removed += [node.name for node in going if node.name not in made]
+    drop_nodes(graph, going, still_used=bool(cut))
+    for output, name in names.items():
+        node = add_placeholder(graph, name, output.dtype, shapes[output], after=output.node)
+        graph.reroute(cut[output], node.output)
         intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
         if name != output.name:
-            intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
-    intent.added += made.values()
-    intent.removed += [node.name for node in going if node.name not in made.values()]
-    drop_nodes(graph, going)
-    if made:
-        graph.rename(made)
-    return {output.name: name for output, name in zip(cut, made.values(), strict=True)}
+            intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in cut[output]]
+    return {output.name: name for output, name in names.items()}
 
 
 def add_identity(
@@ -159,11 +158,11 @@ def remove_unused(
     return out
 
 
-def drop_nodes(graph: Graph, nodes: Sequence[Node]) -> list[str]:
-    """Removes nodes, and the colocations of other nodes with them. Returns their names."""
+def drop_nodes(graph: Graph, nodes: Sequence[Node], *, still_used: bool = False) -> list[str]:
+    """Removes nodes, and the colocations of other nodes with them; see `Graph.remove`. Returns their names."""
     names = [node.name for node in nodes]
     drop_colocations(graph, nodes)
-    graph.remove(nodes)
+    graph.remove(nodes, still_used=still_used)
     return names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
+from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
@@ -111,21 +111,6 @@ def plan_reroute(
         for use in uses:
             slots.setdefault(use.node, {}).setdefault(use.slot, new)
     return slots, upstream
-
-
-def check_can_replace(old: Output, new: Output) -> None:
-    """Raises EditError if the known dtypes or the stated shapes of two tensors differ."""
-    if code := mismatch(old, new):
-        expected, found = describe(old), describe(new)
-        raise EditError(
-            f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): "
-            f"{'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
-            code=code,
-            tensor=old.name,
-            expected=expected,
-            replacement=new.name,
-            found=found,
-        )
 
 
 def _nothing_changed(

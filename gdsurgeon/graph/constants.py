@@ -15,7 +15,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
-from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorProto, decode_error
+from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorProto, TensorShapeProto, decode_error
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import SourceSpan
 
@@ -68,7 +68,11 @@ def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
         if field.number == 1 and field.wire_type == VARINT:
             dtype = read_varint(buf, field.value, field.end)[0]
         elif field.number == 2 and field.wire_type == LEN:
-            dims = _dims(buf, field.value, field.end)
+            try:
+                shape = TensorShapeProto.FromString(buf[field.value : field.end])
+            except decode_error():
+                raise WireError("a shape that cannot be decoded", field.value) from None
+            dims = None if shape.unknown_rank else tuple(dim.size for dim in shape.dim)
         elif field.number == 4 and field.wire_type == LEN:
             content, content_end = field.end - field.value, field.end
         elif field.number in _VALUE_FIELDS:
@@ -135,20 +139,6 @@ def _count(buf: Buffer, number: int, wire_type: int, start: int, end: int) -> in
 
 
 _CONTINUED = bytes(range(128, 256))
-
-
-def _dims(buf: Buffer, start: int, end: int) -> tuple[int, ...] | None:
-    out: list[int] = []
-    for field in fields(buf, start, end):
-        if field.number == 2 and field.wire_type == LEN:
-            size = 0
-            for part in fields(buf, field.value, field.end):
-                if part.number == 1 and part.wire_type == VARINT:
-                    size = read_varint(buf, part.value, part.end)[0]
-            out.append(size - (1 << 64) if size >> 63 else size)
-        elif field.number == 3 and field.wire_type == VARINT and read_varint(buf, field.value, field.end)[0]:
-            return None
-    return tuple(out)
 
 
 def constant_header(node: Node) -> TensorHeader | None:

@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeVar
 from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.errors import ArgumentError, EditError, GdsurgeonError, InputError, UsageError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
-from gdsurgeon.graph.journal import Entry, Journal, Savepoint
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import Overlay, spliced
+from gdsurgeon.graph.writing import Entry, Journal, Overlay, Savepoint, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
@@ -520,8 +519,12 @@ class Graph:
             raise EditError(f"the name {quoted(node.name)} is already taken", code="name-taken", name=node.name)
         self._overlay.enter(node, after)
 
-    def remove(self, nodes: Iterable[Node]) -> None:
+    def remove(self, nodes: Iterable[Node], *, still_used: bool = False) -> None:
         """Removes nodes.
+
+        Args:
+            nodes: the nodes.
+            still_used: remaining nodes may use them; the caller changes the inputs of these nodes next.
 
         Raises:
             EditError: a remaining node has one of them as a data input, control input or colocation; or one of them
@@ -535,7 +538,8 @@ class Graph:
                     code="no-such-node",
                     node=node.name,
                 )
-        self._check_unused(going)
+        if not still_used:
+            self._check_unused(going)
         for node in going if self.has_colocations else ():
             for user in self.colocated_with(node):
                 if user not in going:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.reroute import Slots, check_acyclic, check_can_replace, plan_reroute
+from gdsurgeon.edits.reroute import Slots, check_acyclic, plan_reroute
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node, Output

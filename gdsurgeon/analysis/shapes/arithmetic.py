@@ -7,6 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header, decode_tensor
 from gdsurgeon.graph.node import Node, Output, placeholder_shape, same_dtype
@@ -53,6 +54,18 @@ def mismatch(a: Output, b: Output) -> str:
 def describe(output: Output) -> str:
     """Returns the dtype and stated shape of a tensor as text: ``float32 [?,3]``; see `typed`."""
     return typed(output.dtype, stated_shape(output))
+
+
+def check_can_replace(old: Output, new: Output, key: str = "replacement") -> None:
+    """Raises EditError if the known dtypes or the stated shapes of two tensors differ. `key`: the fact for `new`."""
+    shapes = stated_shape(old), stated_shape(new)
+    what = "" if compatible(*shapes) else "shape"
+    what = what if same_dtype(old.dtype, new.dtype) else "dtype"
+    if what:
+        expected, found = (typed(tensor.dtype, shape) for tensor, shape in zip((old, new), shapes, strict=True))
+        message = f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): {what}s differ"
+        facts = {"tensor": old.name, "expected": expected, key: new.name, "found": found}
+        raise EditError(message, code=f"{what}-mismatch", facts=facts)
 
 
 def typed(dtype: int, shape: Shape) -> str:
