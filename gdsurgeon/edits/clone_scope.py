@@ -19,7 +19,7 @@ from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.inline import is_call
-from gdsurgeon.edits.node_copies import NodeCopy, plan_copy_nodes
+from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.saver import SaverUpdate, existing_nodes, files_restored
 from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
@@ -109,7 +109,8 @@ def clone_scope(
     for node in dict.fromkeys((*own, *assigned, *update.nodes)):
         if node not in names:
             names[node] = unique_name(after + node.name.removeprefix(before))
-    plan = plan_copy_nodes(graph, names, names, replace=replace | update.replaced, respell=respell)
+    replaced = replace | update.replaced
+    plan = plan_copy(graph, graph, nodes=names, names=names, replace=replaced, respell=respell)
     served = _served(topology, cloned, inside)
     update.find_groups(topology, names)
     copied = plan.apply()

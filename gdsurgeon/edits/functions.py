@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.values import EXACT, Tolerance, widest
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
 NO_INLINE = "_noinline"
 XLA_MUST_COMPILE = "_XlaMustCompile"
 NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
@@ -266,9 +266,9 @@ class FunctionMerge:
         renamed: the new names of functions whose names belong to different functions of the library.
     """
 
-    added: list[FunctionDef]
-    gradients: list[GradientDef]
-    renamed: dict[str, str]
+    added: list[FunctionDef] = field(default_factory=list)
+    gradients: list[GradientDef] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     def apply(self, library: FunctionLibrary) -> dict[str, str]:
         """Adds the functions to `library`; returns `renamed`."""

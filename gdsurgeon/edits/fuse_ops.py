@@ -121,7 +121,7 @@ def fuse_ops(
     edges, outputs = selection.edges, selection.outputs
     if body is None:
         read, returned = ({tensor: tensor for tensor in tensors} for tensors in (edges.inputs, outputs))
-        content = _Content(selection.members, read, returned, FunctionMerge([], [], {}))
+        content = _Content(selection.members, read, returned, FunctionMerge())
     else:
         content = _content_of(body, graph, selection, pairs_of(mapped), [graph[kept] for kept in keep], warnings, notes)
     function = make_function(

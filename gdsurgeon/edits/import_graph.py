@@ -67,8 +67,8 @@ def import_graph(
         check_fits(tensor, graph, node.output, part, warnings)
         check_outside_of_loops(graph, [tensor])
     has_outputs = bool(output_nodes(graph))
-    names = {node: prefix + node.name for node in part.nodes() if node not in replace} if prefix else {}
-    copied = plan_copy(graph, part, replace=replace, names=names).apply()
+    replaced = {node.output: tensor for node, tensor in replace.items()}
+    copied = plan_copy(graph, part, replace=replaced, scope=prefix).apply()
     served = [output for node in output_nodes(other) if node.name in part for output in part[node.name].outputs]
     intent = copied.intent()
     claim = SamePart(

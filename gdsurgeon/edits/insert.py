@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
@@ -10,25 +10,24 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_sites
-from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
+from gdsurgeon.edits.node_copies import plan_copy
 from gdsurgeon.edits.parts import check_fits
 from gdsurgeon.edits.replacing import check_outside_of_loops, distinct_outputs, move_uses, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.text import Entry, counted
 
 
 class _Site(NamedTuple):
-    """A tensor, the graph that is inserted after it, with its input and its output, and the names of the copies."""
+    """A tensor, the graph that is inserted after it, with its input and its output, and the scope of the copy."""
 
     tensor: Output
     body: Graph
     placeholder: Node
     result: Output
-    names: Mapping[Node, str]
+    scope: str
 
 
 @edit(tensor=of_sites)
@@ -64,17 +63,13 @@ def insert(
         below = scope if is_one or not isinstance(body, Graph) else f"{own}/{scope}".strip("/")
         sites.append(_site(graph, found, body if isinstance(body, Graph) else body(found), below, warnings))
 
-    def plan(site: _Site) -> NodeCopy:
-        return plan_copy(graph, site.body, replace={site.placeholder: site.tensor}, names=site.names)
-
-    for site in sites:
-        plan(site)
     intent = Intent()
     parts: list[SamePart] = []
     given: dict[str, str] = {}
     for site in sites:
         uses, old = {site.tensor: graph.uses(site.tensor)}, site.tensor.name
-        copied = plan(site).apply(site.tensor.node)
+        copied = plan_copy(graph, site.body, replace={site.placeholder.output: site.tensor}, scope=site.scope)
+        copied.apply(site.tensor.node)
         new, change = copied.output(site.result), copied.intent()
         move_uses(graph, uses, {site.tensor: new}, change)
         intent = intent.then(change)
@@ -136,10 +131,4 @@ def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[
         message = f"nothing would change: {quoted(tensor.name)} has no consumers"
         hint = "add-postprocessing adds a graph after an output"
         raise EditError(message, code="no-consumers", tensor=tensor.name, hint=hint)
-    prefix = scope_prefix(scope)
-    own = (node for node in body.nodes() if node is not placeholder)
-    names = {node: prefix + node.name for node in own} if prefix else {}
-    for name in filter(graph.__contains__, names.values()):
-        message = f"the name {quoted(name)} is taken; choose a different scope than {quoted(scope)}"
-        raise EditError(message, code="name-taken", name=name)
-    return _Site(tensor, body, placeholder, result, names)
+    return _Site(tensor, body, placeholder, result, scope)

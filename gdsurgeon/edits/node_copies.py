@@ -10,12 +10,12 @@ from gdsurgeon.analysis.traversal.control_flow import Frames, frames_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
-from gdsurgeon.edits.functions import FunctionMerge, plan_function_merge, respell_functions, shared_names_of
+from gdsurgeon.edits.functions import EMPTY, FunctionMerge, plan_function_merge, respell_functions, shared_names_of
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, check_name
-from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, check_reads, placeholder_shape
+from gdsurgeon.graph.names import UniqueNames, check_name, scope_prefix
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, placeholder_shape
 from gdsurgeon.ops.kinds import (
     BY_NODE_NAME,
     COLOCATION_ATTR,
@@ -45,10 +45,10 @@ class NodeCopy(Data):
         graph: the graph of the copies.
         names: the names of the copies.
         replaced: tensors that the copies read instead of others.
+        attrs: the new values of attrs that contain names.
         merge: the functions to add.
         frames: the new ``frame_name`` of each copied while loop.
         shared_names: the new ``shared_name`` of tables, queues and variables.
-        attrs: the new values of attrs that contain names.
         common: shared names that stay, because nodes that are not copied also use them.
         renamed: (name of the original, name of the copy), for names that were taken.
         nodes: the copy of each node, after `apply`.
@@ -57,11 +57,11 @@ class NodeCopy(Data):
     graph: Graph
     names: dict[Node, str]
     replaced: dict[Output, Output]
-    merge: FunctionMerge
-    frames: dict[str, str]
-    shared_names: dict[str, str]
     attrs: dict[Node, dict[str, AttrValue]]
-    common: list[str]
+    merge: FunctionMerge = field(default_factory=FunctionMerge)
+    frames: dict[str, str] = field(default_factory=dict)
+    shared_names: dict[str, str] = field(default_factory=dict)
+    common: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     nodes: dict[Node, Node] = field(default_factory=dict)
 
@@ -126,9 +126,6 @@ class NodeCopy(Data):
         return out
 
 
-# -- from a different graph --------------------------------------------------------------------------------
-
-
 @public
 def copy_in(
     graph: Graph,
@@ -140,55 +137,19 @@ def copy_in(
 ) -> NodeCopy:
     """Copies the nodes of `other` into `graph`; see `plan_copy`.
 
-    Raises:
-        EditError: see `plan_copy`. The graph is unchanged.
-    """
-    return plan_copy(graph, other, replace=replace, names=names).apply(after)
-
-
-def plan_copy(
-    graph: Graph,
-    other: Graph,
-    *,
-    replace: Mapping[Node, Output],
-    names: Mapping[Node, str] | None = None,
-    reserved: Iterable[str] = (),
-    nodes: Iterable[Node] | None = None,
-) -> NodeCopy:
-    """Checks and plans a copy of the nodes of `other`. Weights are copied as spans when the graph is written.
-
     Args:
-        graph: not changed.
+        graph: changed in place.
         other: not changed. Its source must stay open until `graph` is written.
         replace: nodes of `other` with one output, usually placeholders, that are not copied, and the tensors of `graph`
             that replace them.
-        names: required names of some copies. They are free, or will be when the plan is applied.
-        reserved: names that the copies must not use.
-        nodes: the nodes to copy, by default all.
+        names: required names of some copies.
+        after: the node of `graph` after which the copies are written; None: at the end.
 
     Raises:
-        EditError: a name in `other` is illegal, or an input does not exist.
-        InputError: the function library of `other` is corrupt, or an input is not the name of a tensor.
+        EditError: see `plan_copy`. The graph is unchanged.
     """
-    forced = dict(names or {})
-    originals = [node for node in nodes or other.nodes() if node not in replace]
-    for node in originals:
-        if node not in forced:
-            check_name(node.name)
-        check_reads(node)
-    promised, own = {*reserved, *forced.values()}, {node.name for node in originals}
-    unique = UniqueNames(lambda name: name in graph or name in promised or name in own)
-    plan: dict[Node, str] = {}
-    for node in originals:
-        name = forced.get(node, node.name)
-        plan[node] = unique(name) if node not in forced and (name in graph or name in promised) else name
-    renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in forced}
-    out = _plan(graph, other, plan, {node.output: tensor for node, tensor in replace.items()})
-    out.renamed = renamed
-    return out
-
-
-# -- inside a graph ----------------------------------------------------------------------------------------
+    replaced = {node.output: tensor for node, tensor in replace.items()}
+    return plan_copy(graph, other, replace=replaced, names=names or {}).apply(after)
 
 
 @public
@@ -200,52 +161,76 @@ def copy_nodes(
     replace: Mapping[Output, Output] | None = None,
     respell: Respell = str,
 ) -> NodeCopy:
-    """Copies nodes inside their graph; see `plan_copy_nodes`.
-
-    Raises:
-        EditError: see `plan_copy_nodes`. The graph is unchanged.
-    """
-    return plan_copy_nodes(graph, nodes, name, replace=replace, respell=respell).apply()
-
-
-def plan_copy_nodes(
-    graph: Graph,
-    nodes: Iterable[Node],
-    name: Respell | Mapping[Node, str],
-    *,
-    replace: Mapping[Output, Output] | None = None,
-    respell: Respell = str,
-) -> NodeCopy:
-    """Checks and plans a copy of nodes inside their graph.
-
-    Inputs, control inputs and colocations among the nodes become those among the copies. All others stay. The copies of
-    while loops have new frame names; the copies of tables, queues and variables have new shared names. A function is
-    copied if it contains such a name. Weights are copied as spans when the graph is written.
+    """Copies nodes inside their graph; see `plan_copy`.
 
     Args:
-        graph: not changed.
+        graph: changed in place.
         nodes: nodes of `graph`, in any order.
         name: returns or contains the name of each copy.
         replace: tensors that the copies read instead of others.
         respell: returns a new frame name or shared name, which is made unique.
 
     Raises:
-        EditError: a name is illegal or taken, an input does not exist, or only a part of a while loop would be copied.
+        EditError: see `plan_copy`. The graph is unchanged.
     """
     originals = own_nodes(graph, nodes)
-    names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
-    given: set[str] = set()
-    for node, new in names.items():
-        check_name(new)
-        if new in given or new in graph:
-            message = f"the copy of {quoted(node.name)} cannot be named {quoted(new)}: the name is taken"
-            raise EditError(message, code="name-taken", node=node.name, name=new)
-        given.add(new)
-    replaced = dict(replace or {})
-    top = topology_of(graph)
-    top.check_reads(map(top.id_of, originals))
-    _check_loops(top, frames_of(graph), originals, replaced)
-    return _plan(graph, graph, names, replaced, respell)
+    names = name if isinstance(name, Mapping) else {node: name(node.name) for node in originals}
+    return plan_copy(graph, graph, nodes=originals, names=names, replace=replace or {}, respell=respell).apply()
+
+
+def plan_copy(
+    graph: Graph,
+    other: Graph,
+    *,
+    replace: Mapping[Output, Output],
+    nodes: Iterable[Node] | None = None,
+    names: Mapping[Node, str] = EMPTY,
+    scope: str = "",
+    reserved: Iterable[str] = (),
+    respell: Respell = str,
+) -> NodeCopy:
+    """Checks and plans a copy of nodes of `other`, which can be `graph` itself, in `graph`.
+
+    Inputs, control inputs and colocations among the nodes become those among the copies; inside a graph, all others
+    stay. If the names are in use, the copies of while loops have new frame names, and the copies of tables, queues and
+    variables new shared names. A function is copied if it contains such a name. Weights are copied as spans when the
+    graph is written.
+
+    Args:
+        graph: not changed.
+        other: not changed. Its source must stay open until `graph` is written.
+        replace: tensors that the copies read instead of others.
+        nodes: the nodes to copy; by default all, without those whose output 0 is replaced.
+        names: the names of copies. Other copies have the name of the original, which is made unique.
+        scope: a name scope for all copies, instead of `names`.
+        reserved: names that the copies must not use.
+        respell: returns a new frame name or shared name, which is made unique.
+
+    Raises:
+        EditError: a name is illegal or taken, an input does not exist, or only a part of a while loop would be copied.
+        InputError: the function library of `other` is corrupt, or an input is not the name of a tensor.
+    """
+    originals = [n for n in other.nodes() if n.output not in replace] if nodes is None else own_nodes(other, nodes)
+    prefix, taken = scope_prefix(scope), {*reserved}
+    given = {node: prefix + node.name for node in originals} if prefix else names
+    for node in originals:
+        check_name(name := given.get(node, node.name))
+        if node in given and (name in taken or name in graph):
+            message = f"the copy of {quoted(node.name)} cannot be named {quoted(name)}: the name is taken"
+            raise EditError(message, code="name-taken", node=node.name, name=name)
+        taken.update((name,) if node in given else ())
+    own = {node.name for node in originals if node not in given}
+    unique = UniqueNames(lambda name: name in graph or name in taken or name in own)
+    plan: dict[Node, str] = {}
+    for node in originals:
+        name = given.get(node, node.name)
+        plan[node] = unique(name) if node not in given and (name in graph or name in taken) else name
+    topology = topology_of(other)
+    topology.check_reads(map(topology.id_of, originals))
+    _check_loops(topology, frames_of(other), originals, replace)
+    out = _plan(graph, other, plan, dict(replace), respell)
+    out.renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in given}
+    return out
 
 
 def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced: Mapping[Output, Output]) -> None:
@@ -283,7 +268,7 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
 
 
 def _plan(
-    graph: Graph, other: Graph, names: dict[Node, str], replaced: dict[Output, Output], respell: Respell = str
+    graph: Graph, other: Graph, names: dict[Node, str], replaced: dict[Output, Output], respell: Respell
 ) -> NodeCopy:
     """Returns the plan to copy nodes of `other`, which can be `graph` itself, under checked names."""
     library, topology = other.functions, topology_of(other)
@@ -348,7 +333,7 @@ def _plan(
             if placeholder_shape(node) is None:  # old producers wrote it as a scalar
                 attrs.setdefault(node, {})["shape"] = shape_value(None)
     merge = plan_function_merge(graph.functions, library, called, shared)
-    return NodeCopy(graph, names, replaced, merge, frames, shared, attrs, sorted(own & outside))
+    return NodeCopy(graph, names, replaced, attrs, merge, frames, shared, sorted(own & outside))
 
 
 def _texts(graph: Graph, ops: Iterable[str], key: str) -> set[str]:

@@ -274,19 +274,17 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         and len(b.result.node.outputs) == 1
         and len(b.node.outputs) <= 1
     }
-    plan = plan_copy(
-        graph,
-        post,
-        replace={b.placeholder: b.output for b in bindings},
-        names={b.result.node: names[b.node] for b in bindings if b in direct},
-        reserved=(*names.values(), *raws.values()),
-    )
     for binding in bindings:
         if binding not in direct:
             check_typed(binding.result)
-
     graph.rename(raws)
-    copied = plan.apply()
+    copied = plan_copy(
+        graph,
+        post,
+        replace={b.placeholder.output: b.output for b in bindings},
+        names={b.result.node: names[b.node] for b in bindings if b in direct},
+        reserved=[names[b.node] for b in bindings if b not in direct],
+    ).apply()
     intent = copied.intent()
     intent.renamed = {names[node]: name for node, name in raws.items()}
     for node, name in names.items():

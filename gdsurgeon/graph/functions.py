@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import LIBRARY, distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
 from gdsurgeon.wire.protos import ArgDef, FunctionDef, GradientDef, NodeDef, decode_error
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
-
-if TYPE_CHECKING:
-    from gdsurgeon.graph.writing import Journal
 
 T = TypeVar("T", bound=Hashable)
 

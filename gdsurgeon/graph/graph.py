@@ -12,11 +12,12 @@ from typing import NamedTuple, TypeVar
 from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.errors import ArgumentError, EditError, GdsurgeonError, InputError, UsageError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
+from gdsurgeon.graph.journal import Entry, Journal, Savepoint
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import Entry, Journal, Overlay, Savepoint, spliced
+from gdsurgeon.graph.writing import Overlay, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error

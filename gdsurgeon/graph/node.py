@@ -11,6 +11,7 @@ from gdsurgeon.errors import EditError, GdsurgeonError, InputError, printable, q
 from gdsurgeon.graph.attrs import Plain, Shape, attr_value, plain, shape_of
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import colocated_names
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
@@ -21,9 +22,6 @@ from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import VARINT
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue, decode_error
-
-if TYPE_CHECKING:
-    from gdsurgeon.graph.writing import Journal
 
 H = TypeVar("H", bound="Handle")
 

@@ -10,7 +10,7 @@ from typing import Any
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import frames_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.node_copies import NodeCopy, plan_copy, plan_copy_nodes
+from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.replacing import known_shapes
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape
@@ -76,16 +76,7 @@ class TransformerInfo:
         self.copies: set[Node] = set()
         self._originals: dict[Node | Output, Node | Output] = {}
         names = {op: self.unique(self.new_name(op.name)) for op in sgv.nodes}
-        self.plan = self._planned(names)
-
-    def _planned(self, names: dict[Node, str]) -> NodeCopy:
-        """Returns a plan of the copies. Raises EditError if a while loop would be copied in part, for example."""
-        replace = {tensor: tensor for tensor in self.inputs}
-        if self.graph is self.graph_:
-            return plan_copy_nodes(self.graph, names, names, replace=replace)
-        free = self.graph.unique_names()  # a plan inside the graph of the originals makes the same checks
-        plan_copy_nodes(self.graph, names, {op: free(name) for op, name in names.items()}, replace=replace)
-        return plan_copy(self.graph_, self.graph, replace={}, names=names, nodes=names)
+        self.plan = plan_copy(dst_graph, graph, nodes=names, names=names, replace={t: t for t in self.inputs})
 
     @cached_property
     def plan_with_functions(self) -> NodeCopy:
