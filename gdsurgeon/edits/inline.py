@@ -14,7 +14,6 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE, allowed, drop_unused_functions
-from gdsurgeon.edits.node_copies import NodeCopy
 from gdsurgeon.edits.replacing import add_identity, drop_nodes, move_controls, remove_unused
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
@@ -265,30 +264,34 @@ def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, 
         if keeper is not None:
             graph.rename({keeper: name})
 
-    outputs = {o.name: o for call in calls for o in (Output(call, i) for i in range(len(call.output_dtypes or ())))}
+    given = {o.name: o for call in calls for o in (Output(call, i) for i in range(len(call.output_dtypes or ())))}
     for outer, may_not_run in calls.items():
         pending = [outer]
         while pending:
             call, made = pending.pop(), len(added)
             body = inlined[body_key(call_of(call))]
-            inner = inner_nodes(body)
-            inner_names = {old: unique(old.name if keep_names else f"{call.name}/{old.name}") for old in inner}
-            framed = {old: f"{call.name}/{frame}" for old in inner if (frame := old.text_attr(FRAME_NAME))}
-            attrs = {old: {FRAME_NAME: string_value(frame)} for old, frame in framed.items()}
+            nodes: dict[Node, Node] = {}
+            for old in inner_nodes(body):
+                name = unique(old.name if keep_names else f"{call.name}/{old.name}")
+                attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
+                if FRAME_NAME in attrs:
+                    frame = string_value(f"{call.name}/{old.text_attr(FRAME_NAME)}")
+                    attrs[FRAME_NAME] = frame.SerializeToString()
+                nodes[old] = graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
+            added.extend(nodes.values())
             outside, start = enter(call, may_not_run)
-            given = dict(zip([argument.output for argument in body.arguments], outside, strict=True))
-            copied = NodeCopy(graph, inner_names, given, attrs).apply(call)
-            for old, new in copied.nodes.items():
-                if call.device and not old.device:
-                    graph.set_device(new, call.device)
-                if start and not new.inputs and not new.controls:
-                    graph.set_controls(new, start)
-            added.extend(copied.nodes.values())
-            results = [copied.output(read) for result in body.results for read in result.inputs]
+            now: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
+            now |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
+            for old, new in nodes.items():
+                controls = [nodes[control] for control in old.controls if control in nodes]
+                inputs = [now[read.node][read.index] for read in old.inputs]
+                graph.set_reads(new, inputs, controls or ([] if inputs else start))
+                if old.colocated:
+                    graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
+            results = [now[read.node][read.index] for result in body.results for read in result.inputs]
             before = list(dict.fromkeys([*start, *(output.node for output in outside)]))
-            effects = [copied.nodes[node] for node in body.control_results.values()]
-            leave(call, results, effects, before, frozenset(added[made:]))
-            pending += [new for new in copied.nodes.values() if is_call(new.op, graph)]
+            leave(call, results, [nodes[n] for n in body.control_results.values()], before, frozenset(added[made:]))
+            pending += [new for new in nodes.values() if is_call(new.op, graph)]
 
     own = frozenset(added)
     remove_unused(graph, added, lambda n: n in own and n.name not in taken and only_computes(n))
@@ -299,7 +302,7 @@ def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, 
     intent = Intent(added=[node.name for node in added if exists(node)])
     here = set(intent.added)
     intent.removed = [name for name in names if name not in here]
-    for name, output in outputs.items():
+    for name, output in given.items():
         end = output
         while end in replaced:
             end = replaced[end]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
-from gdsurgeon.analysis.traversal.control_flow import control_flow_of, frames_of
+from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of, while_frames
+from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.replacing import move_uses, put_placeholders, remove_unused, unrenamed_outputs
+from gdsurgeon.edits.reroute import draft_with
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, Use
@@ -193,68 +195,42 @@ def _forwards_by_index(node: Node) -> bool:
     return kinds[0] == kinds[1] and bool(given.number_attr or given.list_attr)
 
 
-# -- control edges -----------------------------------------------------------------------------------------
+# -- control edges and control flow ------------------------------------------------------------------------
 
 
 def _new_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict[Node, list[Node]]:
     """Returns the new control inputs of the users of removed nodes.
 
-    The control inputs of a removed node replace the node; with `bypass` also the nodes that it reads.
+    The control inputs of a removed node replace the node; with `bypass` also the nodes that it reads. A consumer of a
+    bypassed node also needs its control inputs.
     """
+    users = dict.fromkeys(user for node in members for user in graph.users(node) if user not in members)
+    waiting = any(control in members for user in users for control in user.controls)
+    if not waiting and not (bypass and any(node.controls for node in members)):
+        return {}
+    topology = topology_of(graph)
+    inside = topology.flags(map(topology.id_of, members))
+    loops = {number: [p for p in topology.producers(number) if topology.is_loop_back(p, number)]
+             for number in topology.with_ops(MERGE) if inside[number]}  # fmt: skip
 
-    def producers(node: Node) -> list[Node]:  # an edge from the previous iteration of a loop is not an ordering
-        return [read.node for read in node.inputs if node.op not in MERGE or read.node.op not in NEXT_ITERATION]
+    def producers(number: int) -> list[int]:
+        return [p for p in topology.producers(number) if inside[p] and p not in loops.get(number, ())]
 
-    out: dict[Node, list[Node]] = {}
-    waited = any(node.controls for node in members)
+    waits: dict[Node, dict[Node, None]] = {}  # the control inputs of each removed node, and of the nodes above it
     instead: dict[Node, dict[Node, None]] = {}
-    above: dict[Node, dict[Node, None]] = {}
-    for user in dict.fromkeys(user for node in members for user in graph.users(node) if user not in members):
-        before = list(user.controls)
-        if bypass and waited:  # the user also needs the control inputs of the bypassed nodes
-            for start in (read.node for read in user.inputs if read.node in members):
-                found = _collected(
-                    start, members, above, lambda n: n.controls, lambda n: [p for p in producers(n) if p in members]
-                )
-                before += [c for c in found if c not in before and c is not user]
-        if before == list(user.controls) and not any(control in members for control in before):
-            continue
-        new: dict[Node, None] = {}
-        for control in before:
-            if control in members:
-                new |= _collected(
-                    control, members, instead, lambda _: (), lambda n: [*n.controls, *(producers(n) if bypass else ())]
-                )
-            else:
-                new[control] = None
-        new.pop(user, None)
-        out[user] = list(new)
+    for node in map(topology.node, producers_first(map(topology.id_of, members), topology.size, producers)):
+        above = [r.node for r in node.inputs if node.op not in MERGE or r.node.op not in NEXT_ITERATION]
+        own = [other for control in node.controls for other in instead.get(control, (control,))]
+        waits[node] = dict.fromkeys([*own, *(other for p in above for other in waits.get(p, ()))])
+        instead[node] = dict.fromkeys([*own, *(o for p in above if bypass for o in instead.get(p, (p,)))])
+    out: dict[Node, list[Node]] = {}
+    for user in users:
+        controls = [other for control in user.controls for other in instead.get(control, (control,))]
+        controls += [other for read in user.inputs if bypass for other in waits.get(read.node, ())]
+        new = [other for other in dict.fromkeys(controls) if other is not user]
+        if new != list(dict.fromkeys(user.controls)):
+            out[user] = new
     return out
-
-
-def _collected(
-    start: Node,
-    members: Container[Node],
-    known: dict[Node, dict[Node, None]],
-    own: Callable[[Node], Iterable[Node]],
-    above: Callable[[Node], Sequence[Node]],
-) -> dict[Node, None]:
-    """Returns the `own` nodes of a removed node, and those of the removed nodes `above` it, with all other nodes above.
-
-    `known` has the results for removed nodes.
-    """
-    pending = [start]
-    while pending:
-        node = pending[-1]
-        nodes = above(node)
-        if node not in known:
-            known[node] = dict.fromkeys(own(node))  # in a cycle of removed nodes this result is used
-            pending += [n for n in nodes if n in members and n not in known]
-        if pending[-1] is node:
-            pending.pop()
-            for other in nodes:
-                known[node].update(known[other] if other in members else {other: None})
-    return known[start]
 
 
 def _check_control_flow(
@@ -264,22 +240,20 @@ def _check_control_flow(
     place: Mapping[Output, Output],
     waiting: Mapping[Node, Sequence[Node]],
 ) -> None:
-    """Raises EditError if a user would run in a different loop or branch.
-
-    A node in a loop or branch needs an input from this loop or branch. An input of a Merge needs the branch that it
-    had.
-    """
+    """Raises EditError if a user would run in a different loop or branch. An input of a Merge must keep its branch."""
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
     frames, flow = frames_of(graph), control_flow_of(graph)
-    for user in dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)]):
-        number = topology.id_of(user)
-        own = frame, _ = frames.of[number], flow.sides[number]
-        news = {output: place.get(output, output) for output in user.inputs}
-        for output, new in news.items() if user.op in MERGE and frame < 0 else ():
+    users = dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)])
+    news = {user: [place.get(output, output) for output in user.inputs] for user in users}
+    for user, inputs in news.items():
+        frame = frames.of[topology.id_of(user)]
+        for output, new in zip(user.inputs, inputs, strict=True):
+            if output.node not in members:
+                continue
             sides = [flow.of_tensor(topology.id_of(tensor.node), tensor.index) for tensor in (output, new)]
-            if output.node in members and (new.node in members or sides[0] != sides[1]):
+            if user.op in MERGE and frame < 0 and (new.node in members or sides[0] != sides[1]):
                 raise EditError(
                     f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
                     "runs for both branches",
@@ -287,38 +261,23 @@ def _check_control_flow(
                     node=user.name,
                     tensor=output.name,
                 )
-        if own == (-1, frozenset()) or user.op in ENTER:
-            continue
-        loop = frames.names[frame] if frame >= 0 else None
-        sources = []
-        for new in news.values():
-            if new.node in members:
-                if loop is not None:
-                    raise EditError(
-                        f"{quoted(user.name)} is inside the while loop {quoted(loop)}, where a placeholder cannot be "
-                        "used",
-                        code="crosses-loop",
-                        node=user.name,
-                        loop=loop,
-                    )
-            elif new.node.op in SWITCH:
-                break
-            else:
-                sources.append(topology.id_of(new.node))
-        else:
-            controls = [(n, topology.id_of(n)) for n in waiting.get(user, user.controls)]
-            if any(
-                n.op in SWITCH and topology.op(topology.reads(at)[1][0]) == LOOP_COND and frames.of[at] == frame
-                for n, at in controls
-            ):
-                continue  # the Switch of a loop runs in each iteration
-            sources += [at for n, at in controls if n.op not in SWITCH]
-            if all((frames.of[source], flow.sides[source]) != own for source in sources):
-                where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
-                raise EditError(
-                    f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge "
-                    f"that makes this node a part of {'the branch' if loop is None else 'the loop'}",
-                    code="leaves-branch" if loop is None else "leaves-loop",
-                    node=user.name,
-                    loop=loop,
-                )
+            if new.node in members and frame >= 0 and user.op not in ENTER:
+                line = f"{quoted(user.name)} is inside the while loop {quoted(frames.names[frame])}"
+                facts = {"node": user.name, "loop": frames.names[frame]}
+                raise EditError(f"{line}, where a placeholder cannot be used", code="crosses-loop", facts=facts)
+    kept = {user: [new for new in inputs if new.node not in members] for user, inputs in news.items()}
+    draft = draft_with(topology, {user: (inputs, waiting.get(user, user.controls)) for user, inputs in kept.items()})
+    new_frames, new_flow = while_frames(draft), control_flow(draft)
+    for user in users:
+        number = topology.id_of(user)
+        loop, new_loop = (f.names[f.of[number]] if f.of[number] >= 0 else None for f in (frames, new_frames))
+        # The Switch of a loop runs in each iteration, for both values of its condition.
+        is_held = any(c.op in SWITCH and c.inputs[1].node.op == LOOP_COND for c in waiting.get(user, user.controls))
+        if user.op not in ENTER and (
+            loop != new_loop or (not is_held and flow.sides[number] != new_flow.sides[number])
+        ):
+            what = "branch" if loop is None else "loop"
+            where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
+            line = f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge that makes"
+            facts = {"node": user.name, "loop": loop}
+            raise EditError(f"{line} this node a part of the {what}", code=f"leaves-{what}", facts=facts)
