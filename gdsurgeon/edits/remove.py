@@ -279,5 +279,5 @@ def _check_control_flow(
             what = "branch" if loop is None else "loop"
             where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
             line = f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge that makes"
-            facts = {"node": user.name, "loop": loop}
+            facts: dict[str, Json] = {"node": user.name, "loop": loop}
             raise EditError(f"{line} this node a part of the {what}", code=f"leaves-{what}", facts=facts)
