@@ -263,7 +263,7 @@ def _check_control_flow(
                 )
             if new.node in members and frame >= 0 and user.op not in ENTER:
                 line = f"{quoted(user.name)} is inside the while loop {quoted(frames.names[frame])}"
-                facts = {"node": user.name, "loop": frames.names[frame]}
+                facts: dict[str, Json] = {"node": user.name, "loop": frames.names[frame]}
                 raise EditError(f"{line}, where a placeholder cannot be used", code="crosses-loop", facts=facts)
     kept = {user: [new for new in inputs if new.node not in members] for user, inputs in news.items()}
     draft = draft_with(topology, {user: (inputs, waiting.get(user, user.controls)) for user, inputs in kept.items()})
@@ -279,5 +279,5 @@ def _check_control_flow(
             what = "branch" if loop is None else "loop"
             where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
             line = f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge that makes"
-            facts: dict[str, Json] = {"node": user.name, "loop": loop}
+            facts = {"node": user.name, "loop": loop}
             raise EditError(f"{line} this node a part of the {what}", code=f"leaves-{what}", facts=facts)
