@@ -45,7 +45,7 @@ from gdsurgeon.text import size
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
 from gdsurgeon.wire.text import is_text_name
-from gdsurgeon.wire.write import resolved, size_of
+from gdsurgeon.wire.write import size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
@@ -315,7 +315,6 @@ class _Operation:
         self.form = form = form_of(
             carried.model, self.steps[-1].result, output, request.form, as_v1=request.as_v1, text=self.text
         )
-        form.chunks = list(resolved(form.chunks))
         form.served = with_keys(carried.served, form.served)
         result = together(self.steps, carried.idle if carried.steps else ())
         if request.form in ("model", "graph") and is_undone(carried, first, form):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gdsurgeon.errors import OutputError, printable
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
-from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, resolved, size_of
 
 FormName = Literal["model", "graph", "saved_model", "slim"]
 """See `gdsurgeon.operation.edit.Request`."""
@@ -16,54 +18,44 @@ LARGEST = (1 << 31) - 1
 """Bytes of the largest GraphDef that TensorFlow can load."""
 
 
-class Form:
-    """A binary GraphDef, and the base class of the other forms. A form is written when it is made.
+@dataclass(eq=False, repr=False)
+class Form(Data):
+    """An edited model in the form in which it is written.
 
     Attributes:
         chunks: of the file.
-        graph: chunks of the binary graph in it.
+        graph: chunks of the binary graph in it; the same list if the file is only this graph.
+        check: compares the staged file with the expected model, and raises ValidationError if it differs. A graph is
+            compared elsewhere (`check_accounted`).
         served: keys of the signatures whose functions for tf.saved_model.load changed; None: it need not load the file.
+    """
+
+    chunks: list[Chunk]
+    graph: list[Chunk]
+    check: Callable[[str], None] = lambda _staged: None
+    served: Sequence[str] | None = None
+
+    def loads_from(self, staged: str) -> str | bytes:
+        """Returns the binary graph for the proof: the path of its file, or its bytes."""
+        return staged if self.chunks is self.graph else read_chunks(self.graph)
+
+
+def written(graph: Graph, output: Output, *, text: bool) -> Form:
+    """Returns a graph as it is written: as text, or binary. The proof of a text loads the graph that is read from it.
 
     Raises:
         OutputError: it is larger than TensorFlow can load.
     """
+    chunks = list(resolved(graph.chunks()))
+    check_size(graph, chunks)
+    if not text:
+        return Form(chunks, chunks)
+    if graph.text is not None and not graph.is_changed:
+        return Form([SourceSpan(graph.text, 0, graph.text.size)], [read_chunks(chunks)])
+    from gdsurgeon.wire.text import to_binary, to_text
 
-    served: Sequence[str] | None = None
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = self.chunks = graph.chunks()
-        check_size(graph, self.graph)
-
-    def check(self, staged: str) -> None:
-        """Compares the staged file with the expected model. A graph is compared elsewhere (`check_accounted`).
-
-        Raises:
-            ValidationError: it differs.
-        """
-
-    def loads_from(self, staged: str) -> str | bytes:
-        """Returns the binary graph for the proof: the path of its file, or its bytes."""
-        return staged
-
-
-class TextForm(Form):
-    """A GraphDef as text. The proof loads the graph that is read from the text."""
-
-    def __init__(self, graph: Graph, output: Output) -> None:
-        super().__init__(graph)
-        binary = read_chunks(self.graph)
-        if graph.text is not None and not graph.is_changed:
-            self.chunks = [SourceSpan(graph.text, 0, graph.text.size)]
-        else:
-            from gdsurgeon.wire.text import to_binary, to_text
-
-            text = to_text(binary)
-            self.chunks, binary = [text], to_binary(text, output.name)
-        self._binary = binary
-        self.graph = [binary]
-
-    def loads_from(self, staged: str) -> str | bytes:
-        return self._binary
+    data = to_text(read_chunks(chunks))
+    return Form([data], [to_binary(data, output.name)])
 
 
 def check_size(graph: Graph, chunks: Sequence[Chunk]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 
 from gdsurgeon.analysis.queries.model_contents import faults
@@ -48,14 +48,23 @@ from gdsurgeon.specification import surroundings as specification
 from gdsurgeon.text import Entry, counted, named
 from gdsurgeon.wire import output as wire
 from gdsurgeon.wire.source import Source, open_source
-from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, resolved
 
 MOST = 100
 """Differences that an error lists."""
 
 
-class ModelForm(Form):
-    """A model around a graph. The proof loads only the graph.
+def _model_form(
+    model: Model,
+    result: EditResult,
+    chunks: Sequence[Chunk],
+    read: Callable[[Source], MetaGraph],
+    around: specification.Around,
+    *,
+    is_new: bool = False,
+    tensors: Edited | None = None,
+) -> Form:
+    """Returns a model around a graph, and checks its records. The proof loads only the graph.
 
     Args:
         model: the edited graph, in its container.
@@ -70,71 +79,57 @@ class ModelForm(Form):
         OutputError: it is larger than TensorFlow can load.
         ValidationError: a name does not exist; or a difference was not requested.
     """
+    graph, container = model
 
-    def __init__(
-        self,
-        model: Model,
-        result: EditResult,
-        chunks: list[Chunk],
-        read: Callable[[Source], MetaGraph],
-        around: specification.Around,
-        *,
-        is_new: bool = False,
-        tensors: Edited | None = None,
-    ) -> None:
-        super().__init__(model.graph)
-        self._edited, self._container, self._result, self._around = model.graph, model.container, result, around
-        self.chunks, self._read, self._is_new, self._tensors = chunks, read, is_new, tensors
-        check_size(model.graph, chunks)
-        self._check(read(ChunkSource(chunks, model.graph.source_name)), "")
-
-    def loads_from(self, staged: str) -> str | bytes:
-        return read_chunks(self.graph)
-
-    def check(self, staged: str) -> None:
-        is_folder = self._is_new or (self._container is not None and self._container.folder)
+    def check(staged: str) -> None:
+        is_folder = is_new or (container is not None and container.folder)
         folder = os.path.dirname(staged) if is_folder else ""
         with closing(open_source(staged)) as source:
-            self._check(self._read(source), folder)
-        if self._tensors is not None:
+            _check_records(model, result, read(source), around, folder, is_new=is_new)
+        if tensors is not None:
             with open_checkpoint(os.path.join(folder, CHECKPOINT)) as checkpoint:
-                check_identical(checkpoint, self._tensors)
+                check_identical(checkpoint, tensors)
 
-    def _check(self, written: MetaGraph, folder: str) -> None:
-        """Compares the written records with the original records and the request; `folder` is staged, or ''."""
-        original, own = self._edited.pristine(), self._container
-        before = surroundings(own.meta, own.folder if folder else "") if own is not None else {}
-        found = surroundings(written, folder)
-        expected = specification.unchanged(before, original, written.graph, self._result.intent)
-        wrong = list(specification.wrong_surroundings(expected, found, self._result.asked, self._around))
-        known = Counter(map(_place, (*faults(before, original), *faults(expected.values, written.graph))))
-        new = list(self._faults_of_the_edit(written))
-        for fault in faults(found, written.graph, self._around.touched):
-            known[_place(fault)] -= 1
-            if known[_place(fault)] < 0:
-                new.append(fault)
-        if new:
-            raise ValidationError(
-                "the model parts outside the graph would not be valid:",
-                details=tuple(new[:MOST]),
-                code="unsound-graph",
-                facts={"faults": [fault.as_json() for fault in new[:MOST]]},
-            )
-        if wrong:
-            places = [item.as_json() for item in wrong[:MOST] if not isinstance(item, str)]
-            raise ValidationError(
-                "the model parts outside the graph are not what was requested:",
-                details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
-                code="undeclared-change",
-                facts={"count": len(wrong), "places": places},
-            )
+    chunks = list(resolved(chunks))
+    check_size(graph, chunks)
+    _check_records(model, result, read(ChunkSource(chunks, graph.source_name)), around, "", is_new=is_new)
+    return Form(chunks, graph.chunks(), check)
 
-    def _faults_of_the_edit(self, written: MetaGraph) -> Iterator[Remark]:
-        if self._container is None or self._is_new:
-            return
-        yield from faults_of_copies(self._edited, written)
-        if written.has_objects:
-            yield from wrong_functions(self._container.meta, written, self._around.touched)
+
+def _check_records(
+    model: Model, result: EditResult, written: MetaGraph, around: specification.Around, folder: str, *, is_new: bool
+) -> None:
+    """Compares the written records with the original records and the request; `folder` is staged, or ''."""
+    graph, own = model
+    original = graph.pristine()
+    before = surroundings(own.meta, own.folder if folder else "") if own is not None else {}
+    found = surroundings(written, folder)
+    expected = specification.unchanged(before, original, written.graph, result.intent)
+    wrong = list(specification.wrong_surroundings(expected, found, result.asked, around))
+    known = Counter(map(_place, (*faults(before, original), *faults(expected.values, written.graph))))
+    new: list[Remark] = []
+    if own is not None and not is_new:
+        new += faults_of_copies(graph, written)
+        new += wrong_functions(own.meta, written, around.touched) if written.has_objects else ()
+    for fault in faults(found, written.graph, around.touched):
+        known[_place(fault)] -= 1
+        if known[_place(fault)] < 0:
+            new.append(fault)
+    if new:
+        raise ValidationError(
+            "the model parts outside the graph would not be valid:",
+            details=tuple(new[:MOST]),
+            code="unsound-graph",
+            facts={"faults": [fault.as_json() for fault in new[:MOST]]},
+        )
+    if wrong:
+        places = [item.as_json() for item in wrong[:MOST] if not isinstance(item, str)]
+        raise ValidationError(
+            "the model parts outside the graph are not what was requested:",
+            details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
+            code="undeclared-change",
+            facts={"count": len(wrong), "places": places},
+        )
 
 
 def _place(fault: Remark) -> tuple[tuple[object, ...], str]:
@@ -143,7 +138,7 @@ def _place(fault: Remark) -> tuple[tuple[object, ...], str]:
     return tuple(place), fault.code
 
 
-def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim: bool) -> ModelForm:
+def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim: bool) -> Form:
     """Returns a new SavedModel around a graph, with a checkpoint of its variables.
 
     Args:
@@ -167,7 +162,7 @@ def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim:
     if isinstance(output, (OutputFolder, OutputTar)):
         output.further_files = files
     chunks = saved_model(graph, _type, meta)
-    form = ModelForm(model, result, chunks, only_graph, specification.Around(), is_new=True, tensors=tensors)
+    form = _model_form(model, result, chunks, only_graph, specification.Around(), is_new=True, tensors=tensors)
     form.served = list(graph.serving.called) if is_slim and graph.serving is not None else []
     return form
 
@@ -196,7 +191,7 @@ def _type(graph: Graph, tensor: Output) -> tuple[int, Shape]:
 # -- an edited model --------------------------------------------------------------------------------------------------
 
 
-def edited_model(container: Container, result: EditResult, *, as_v1: bool) -> ModelForm:
+def edited_model(container: Container, result: EditResult, *, as_v1: bool) -> Form:
     """Returns the model that was read, with its graph edited.
 
     Args:
@@ -222,8 +217,8 @@ def edited_model(container: Container, result: EditResult, *, as_v1: bool) -> Mo
         result.told.append(Entry("removed", "from collections", [f"{count:,} of {key}" for key, count in lost.items()]))
         result.facts["collections"] = lost
     chunks = container.chunks(records._replace(objects=objects))
-    model, around = Model(graph, container), specification.Around(touched, as_v1)
-    form = ModelForm(model, result, chunks, container.read_again, around)
+    around = specification.Around(touched, as_v1)
+    form = _model_form(Model(graph, container), result, chunks, container.read_again, around)
     other_nodes = intent.added, intent.removed, intent.rewired, result.inside
     other_functions = intent.functions.added, intent.functions.removed, intent.functions.changed
     if objects is not None:

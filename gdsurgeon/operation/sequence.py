@@ -20,11 +20,11 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.forms import Form, FormName, TextForm
+from gdsurgeon.operation.forms import Form, FormName, written
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
-from gdsurgeon.wire.write import ChunkSource, resolved, spells
+from gdsurgeon.wire.write import ChunkSource, spells
 
 Edit = Callable[[Graph], EditResult]
 FORMS: dict[str, FormName] = {"freeze": "graph", "to_savedmodel": "saved_model", "slim": "slim"}
@@ -160,10 +160,8 @@ def form_of(
         OutputError: it is larger than TensorFlow can load.
         EditError, InputError, ValidationError: the records around the graph cannot be written, or would not be valid.
     """
-    if text:
-        return TextForm(model.graph, output)
-    if form == "graph" or (form == "model" and model.container is None):
-        return Form(model.graph)
+    if text or form == "graph" or (form == "model" and model.container is None):
+        return written(model.graph, output, text=text)
     from gdsurgeon.operation.saved_models import edited_model, new_model
 
     if form == "model":
@@ -227,7 +225,7 @@ def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> 
         error.place_at(step.called)
         raise
     carried.served = with_keys(carried.served, form.served)
-    source = ChunkSource(resolved(form.chunks), model.graph.source_name)
+    source = ChunkSource(form.chunks, model.graph.source_name)
     if model.container is not None:
         container = model.container.reopened(source)
         return Model(container.graph, container)
