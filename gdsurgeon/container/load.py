@@ -147,7 +147,6 @@ def _from_text(path: str) -> Source:
     return BytesSource(to_binary(source.read(0, source.size), source.name, "SavedModel"), path)
 
 
-_STATE = re.compile(r'model_checkpoint_path: "([^"\n]+)"')
 _OF_KERAS = "keras_metadata.pb"
 MOST_NAMED = 10
 """Missing tensors of a checkpoint that are named."""
@@ -210,7 +209,7 @@ def _named_by(path: str) -> str | None:
     if os.path.basename(path) != "checkpoint" or not os.path.isfile(path):
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
-        found = _STATE.match(file.read(1 << 16))
+        found = re.match(r'model_checkpoint_path: "([^"\n]+)"', file.read(1 << 16))
     return os.path.join(os.path.dirname(path), found[1]) if found is not None else None
 
 

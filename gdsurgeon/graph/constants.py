@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from collections.abc import Sequence
@@ -302,11 +301,11 @@ def decode_tensor(tensor: TensorProto) -> Constant | None:
 
 
 _SPELLINGS = (
-    (re.compile(r"\b[nN][aA][nN]\b"), "NaN"),
-    (re.compile(r"\b[iI][nN][fF]([iI][nN][iI][tT][yY])?\b"), "Infinity"),
-    (re.compile(r"(?<![\w.])\.(?=\d)"), "0."),
-    (re.compile(r"\b[tT][rR][uU][eE]\b"), "true"),
-    (re.compile(r"\b[fF][aA][lL][sS][eE]\b"), "false"),
+    (r"\b[nN][aA][nN]\b", "NaN"),
+    (r"\b[iI][nN][fF]([iI][nN][iI][tT][yY])?\b", "Infinity"),
+    (r"(?<![\w.])\.(?=\d)", "0."),
+    (r"\b[tT][rR][uU][eE]\b", "true"),
+    (r"\b[fF][aA][lL][sS][eE]\b", "false"),
 )
 
 
@@ -329,6 +328,8 @@ def parse_literal(text: str, dtype: int) -> Literal:
     is_text = dtype == dtypes.STRING
     if is_text and not text.startswith("["):
         return Literal((), [text.encode("utf-8", "surrogateescape")], True)
+    import json
+
     try:
         value = json.loads(text if is_text else _normal(text), parse_float=_finite)
     except OverflowError:
@@ -355,7 +356,7 @@ def _normal(text: str) -> str:
     if "," in text and not text.startswith("["):
         text = f"[{text}]"
     for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
+        text = re.sub(pattern, spelling, text)
     return text
 
 

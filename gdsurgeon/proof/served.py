@@ -38,7 +38,7 @@ from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event, Settings
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import EDITED
-from gdsurgeon.runtime.base import ModelFolder, Served, SignatureCall
+from gdsurgeon.runtime.base import Served, SignatureCall
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import Result
@@ -218,8 +218,7 @@ class Loader(Closing):
             raise
 
     def _called(self, worker: Worker, folder: str, calls: Sequence[SignatureCall]) -> Served:
-        model = ModelFolder(folder, self._folders.tags)
-        return worker.call_signatures(model, calls).result(self._settings.timeout)
+        return worker.call_signatures(folder, self._folders.tags, calls).result(self._settings.timeout)
 
     def _started(self, runtime: str) -> Worker:
         settings, folders = self._settings, self._folders

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdsurgeon.runtime.tensor import Tensor
@@ -65,13 +65,6 @@ FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRAC
 
 def _varint_field(number: int, value: int) -> bytes:
     return encode_varint(number << 3) + encode_varint(value)
-
-
-class ModelFolder(NamedTuple):
-    """A SavedModel, and the tags of its MetaGraph; no tags if it has only one."""
-
-    path: str
-    tags: Sequence[str] = ()
 
 
 class SignatureCall(NamedTuple):

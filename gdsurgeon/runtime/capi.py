@@ -20,7 +20,7 @@ import re
 import struct
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_void_p
 from functools import partial
 from math import prod
@@ -75,8 +75,6 @@ FUNCTIONS = """
     TF_ImportGraphDefOptionsSetDefaultDevice vps later
     TF_GraphImportGraphDef vpppp
     TF_GraphOperationByName pps
-    TF_GraphNextOperation ppp
-    TF_OperationName sp
     TF_OperationNumOutputs ip
     TF_OperationOutputType io
     TF_GraphGetTensorNumDims ipop
@@ -311,12 +309,6 @@ class CApiGraph(TensorFlowGraph):
                 library.check(end, session)
         if graph:
             library.TF_DeleteGraph(graph)
-
-    def nodes(self) -> Iterator[tuple[str, int]]:
-        library, position = self._library, c_size_t(0)
-        while node := library.TF_GraphNextOperation(self._graph, ctypes.byref(position)):
-            name = library.TF_OperationName(node).decode("utf-8", "surrogateescape")
-            yield name, library.TF_OperationNumOutputs(node)
 
     def devices(self) -> list[Device]:
         library = self._library

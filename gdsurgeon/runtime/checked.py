@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
@@ -69,14 +69,6 @@ class TensorFlowGraph(LoadedGraph):
     @abstractmethod
     def devices(self) -> list[Device]:
         """Returns the devices that the session sees."""
-
-    @abstractmethod
-    def nodes(self) -> Iterator[tuple[str, int]]:
-        """Yields name and number of outputs of all nodes, in the order in which TensorFlow keeps them."""
-
-    def signatures(self) -> dict[str, list[TensorSpec]]:
-        """Returns dtype and shape of every output of every node."""
-        return {name: [self._signature((name, index)) for index in range(count)] for name, count in self.nodes()}
 
     def signature(self, names: Sequence[str]) -> list[TensorSpec]:
         """Returns dtype and shape of the tensors `names` ('node' or 'node:1').

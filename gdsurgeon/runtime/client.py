@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
@@ -354,7 +354,7 @@ class Worker(Closing):
         key: str,
         *,
         path: str | int | None = None,
-        data: Bytes | Iterable[Bytes] = b"",
+        data: Bytes = b"",
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Pending[None]:
@@ -363,7 +363,7 @@ class Worker(Closing):
         Args:
             key: names the graph from now on.
             path: its file, or a descriptor of it (the child maps it; it must not change until it is unloaded), or
-            data: its bytes, in one or more pieces. They are written to a file in memory, and not kept here.
+            data: its bytes. They are written to a file in memory, and not kept here.
             default_device: the device of nodes without a device, such as '/device:GPU:1'.
             options: of its session; None: the graph runs as written, on the devices of the worker.
         """
@@ -376,7 +376,7 @@ class Worker(Closing):
                 descriptor = unnamed_file() if path is None else os.dup(path)
             if path is None:
                 with open(descriptor, "wb", closefd=False) as file:
-                    file.writelines([data] if isinstance(data, (bytes, bytearray, memoryview)) else data)
+                    file.write(data)
             self._sizes[key] = os.fstat(descriptor).st_size
             return self._submit("load", arguments, descriptor)
         except OSError as error:

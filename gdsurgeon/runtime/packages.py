@@ -46,15 +46,9 @@ def unpacked(path: str) -> Iterator[str]:
     Raises:
         NotThere: it is neither, or contains no library of TensorFlow.
     """
-    with tempfile.TemporaryDirectory(prefix="gdsurgeon-release-") as folder:
-        try:
-            if os.path.isdir(path):
-                os.symlink(os.path.abspath(path), os.path.join(folder, "release"))
-            else:
-                with zipfile.ZipFile(path) as wheel:
-                    wheel.extractall(folder, [name for name in wheel.namelist() if _LIBRARIES.search(name)])
-        except (OSError, zipfile.BadZipFile) as error:
-            raise NotThere(f"it is neither a wheel nor a folder of TensorFlow: {error}") from error
+    with _extracted("" if os.path.isdir(path) else path, _LIBRARIES) as folder:
+        if os.path.isdir(path):
+            os.symlink(os.path.abspath(path), os.path.join(folder, "release"))
         names = (name for _, _, files in os.walk(folder, followlinks=True) for name in files)
         if not any(map(_TENSORFLOW.search, names)):
             raise NotThere("it contains no TensorFlow library")
@@ -65,6 +59,19 @@ def unpacked(path: str) -> Iterator[str]:
             done = subprocess.run(command, input=_SYMBOLS.encode(), capture_output=True, check=False)
             if done.returncode and os.path.exists(library):
                 os.unlink(library)
+        yield folder
+
+
+@contextmanager
+def _extracted(wheel: str, wanted: re.Pattern[str]) -> Iterator[str]:
+    """Yields a temporary folder with the `wanted` files of a wheel; '' is no wheel. Raises NotThere."""
+    with tempfile.TemporaryDirectory(prefix="gdsurgeon-release-") as folder:
+        try:
+            if wheel:
+                with zipfile.ZipFile(wheel) as archive:
+                    archive.extractall(folder, [name for name in archive.namelist() if wanted.search(name)])
+        except (OSError, zipfile.BadZipFile) as error:
+            raise NotThere(f"it is neither a wheel nor a folder: {error}") from error
         yield folder
 
 
@@ -89,12 +96,7 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
         inside = sysconfig.get_path("purelib", vars={"base": path, "platbase": path})
         yield _found(engine, path, inside)
     else:
-        with tempfile.TemporaryDirectory(prefix="gdsurgeon-engine-") as folder:
-            try:
-                with zipfile.ZipFile(path) as wheel:
-                    wheel.extractall(folder)
-            except (OSError, zipfile.BadZipFile) as error:
-                raise NotThere(f"it is not a wheel: {error}") from error
+        with _extracted(path, re.compile("")) as folder:
             yield _found(engine, folder)
 
 

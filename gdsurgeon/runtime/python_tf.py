@@ -19,7 +19,6 @@ from gdsurgeon.runtime.base import (
     Backward,
     Derivation,
     Device,
-    ModelFolder,
     RunResult,
     Served,
     SessionOptions,
@@ -102,7 +101,7 @@ def derive(tf: ModuleType, data: bytes, wanted: Derivation) -> Backward:
         return gradients.derive(tf, data, wanted)
 
 
-def call_signatures(tf: ModuleType, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Served:
+def call_signatures(tf: ModuleType, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Served:
     """Loads a SavedModel and calls its signatures in order; the state of variables is kept between the calls.
 
     The model is loaded by ``tf.saved_model.load``, as in Keras and Python programs. The loader of TensorFlow 1, which
@@ -112,10 +111,10 @@ def call_signatures(tf: ModuleType, folder: ModelFolder, calls: Sequence[Signatu
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     loader = "tf.saved_model.load"
     try:
-        model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
+        model = tf.saved_model.load(folder, tags=list(tags) or None)
         loader = "tf.compat.v1.saved_model.load"
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            tf.compat.v1.saved_model.load(session, list(folder.tags) or ["serve"], folder.path)
+            tf.compat.v1.saved_model.load(session, list(tags) or ["serve"], folder)
     except Exception as error:  # the Python code of the loader may raise anything
         return Served([], not_loaded=first_line(error), loader=loader)
     answers: list[dict[str, Tensor]] = []
@@ -150,8 +149,10 @@ class PythonGraph(TensorFlowGraph):
             with contextlib.suppress(TensorFlowError), _translated(self._tf):
                 session.close()
 
-    def nodes(self) -> Iterator[tuple[str, int]]:
-        return ((node.name, len(node.outputs)) for node in self._graph.get_operations())
+    def signatures(self) -> dict[str, list[TensorSpec]]:
+        """Returns dtype and shape of every output of every node."""
+        nodes = self._graph.get_operations()
+        return {node.name: [_spec(output) for output in node.outputs] for node in nodes}
 
     def devices(self) -> list[Device]:
         with _translated(self._tf):
@@ -171,11 +172,7 @@ class PythonGraph(TensorFlowGraph):
         return node.outputs[index]
 
     def _signature(self, key: TensorName) -> TensorSpec:
-        output = self._output(key)
-        dtype = output.dtype.base_dtype.as_datatype_enum
-        if output.shape.rank is None:
-            return TensorSpec(dtype, None)
-        return TensorSpec(dtype, tuple(-1 if size is None else size for size in output.shape.as_list()))
+        return _spec(self._output(key))
 
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
@@ -194,6 +191,13 @@ class PythonGraph(TensorFlowGraph):
             for array, key in zip(got[: len(fetches)], fetches, strict=True)
         ]
         return RunResult(tensors, metadata.SerializeToString() if metadata is not None else None)
+
+
+def _spec(output: GraphTensor) -> TensorSpec:
+    dtype = output.dtype.base_dtype.as_datatype_enum
+    if output.shape.rank is None:
+        return TensorSpec(dtype, None)
+    return TensorSpec(dtype, tuple(-1 if size is None else size for size in output.shape.as_list()))
 
 
 def prepare_import() -> None:

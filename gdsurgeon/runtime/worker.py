@@ -35,7 +35,6 @@ from gdsurgeon.runtime.base import (
     Backward,
     Derivation,
     Device,
-    ModelFolder,
     Served,
     SessionOptions,
     SignatureCall,
@@ -59,9 +58,8 @@ from gdsurgeon.runtime.protocol import (
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorFlowGraph
+    from gdsurgeon.runtime.python_tf import PythonGraph
 
 Jobs: TypeAlias = "queue.SimpleQueue[tuple[int, Job[Any], Request]]"
 T = TypeVar("T")
@@ -303,7 +301,7 @@ class Child:
 
     def _graph(self, key: str) -> LoadedGraph:
         """Returns a graph; if it is large, it replaces other large graphs in memory."""
-        file = self._graph_file(key)
+        file = self._graphs[key]
         if file.loaded is None:
             for other in list(self._graphs.values()) if file.is_large else ():
                 if other.is_large and not other.is_stateful:
@@ -316,32 +314,13 @@ class Child:
             raise file.loaded
         return file.loaded
 
-    def _graph_file(self, key: str) -> GraphFile:
-        if key not in self._graphs:
-            raise BadRequest(f"no graph {key!r} is loaded", "no-such-graph")
-        return self._graphs[key]
-
-    def _tensorflow_graph(self, key: str) -> TensorFlowGraph:
-        return cast("TensorFlowGraph", self._graph(key))
-
-    def _result(self, result: str) -> Job[Any]:
-        if result not in self._results:
-            raise BadRequest(f"there is no result {result!r}", "no-such-result")
-        return self._results[result]
-
-    def _package(self) -> ModuleType:
-        if self.runtime.package is None:
-            raise BadRequest("that needs TensorFlow's Python package", "no-tensorflow")
-        return self.runtime.package
-
     # --- requests --------------------------------------------------------------------------------------
 
     @request("loading")
     def load(self, key: str, default_device: str = "", options: SessionOptions | None = None) -> Job[None]:
         """Loads a GraphDef as `key`, from the file whose descriptor came with the request."""
         descriptor = self._channel.take_descriptor()
-        if descriptor is None:
-            raise BadRequest("a graph comes in a file", "unreadable")
+        assert descriptor is not None
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
         size, budget = os.fstat(descriptor).st_size, memory_budget()
         file = GraphFile(
@@ -365,7 +344,7 @@ class Child:
         """Loads the graph `key` again, which discards its state."""
 
         def work() -> None:
-            file = self._graph_file(key)
+            file = self._graphs[key]
             file.free()
             file.is_stateful = False
             self._graph(key)
@@ -386,12 +365,12 @@ class Child:
     @request("inspecting", "names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
-        return Job(lambda: self._tensorflow_graph(key).signature(names))
+        return Job(lambda: cast("TensorFlowGraph", self._graph(key)).signature(names))
 
     @request("inspecting", is_large=True)
     def signatures(self, key: str) -> Job[dict[str, list[TensorSpec]]]:
-        """Returns DataType number and inferred shape of every output of every node."""
-        return Job(lambda: self._tensorflow_graph(key).signatures())
+        """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
+        return Job(lambda: cast("PythonGraph", self._graph(key)).signatures())
 
     @request("running", "fetches")
     def run(
@@ -422,14 +401,14 @@ class Child:
                 self._graphs[key].is_stateful = True
             values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             for (name, value), tensors in zip(earlier.items(), results, strict=True):
-                values[name] = _member(tensors, value.index)
+                values[name] = tensors[value.index]
             start = time.perf_counter()
             found, metadata = graph.run(values, fetches, targets, trace)
             seconds = time.perf_counter() - start
             fetched.extend(found)
             return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
 
-        job = Job(work, *[self._result(value.result_id) for value in earlier.values()], tensors=fetched)
+        job = Job(work, *[self._results[value.result_id] for value in earlier.values()], tensors=fetched)
         self._results[result_id] = job
         return job
 
@@ -446,7 +425,7 @@ class Child:
     @request("handing over a result")
     def tensor(self, result: str, index: int) -> Job[Tensor]:
         """Returns the tensor that the run `result` returned for its fetch `index`."""
-        return Job(lambda found: _member(found, index), self._result(result))
+        return Job(lambda found: found[index], self._results[result])
 
     @request("comparing results", "pairs")
     def compare(
@@ -461,21 +440,20 @@ class Child:
         """Compares fetches of two runs, by pairs of their indices; see `gdsurgeon.runtime.compare.compare`."""
 
         def work(a: list[Tensor], b: list[Tensor]) -> list[Comparison]:
-            return [compare(_member(a, i), _member(b, j), rtol, atol, channels) for i, j in pairs]
+            return [compare(a[i], b[j], rtol, atol, channels) for i, j in pairs]
 
-        return Job(work, self._result(result_a), self._result(result_b))
+        return Job(work, self._results[result_a], self._results[result_b])
 
     @request("measuring a result")
     def statistics(self, result: str) -> Job[list[Statistics]]:
         """Returns the statistics of each tensor of `result`."""
-        return Job(lambda found: list(map(statistics, found)), self._result(result))
+        return Job(lambda found: list(map(statistics, found)), self._results[result])
 
     @request("measuring a result", "places")
     def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
         """Returns for tensors of `result` (index, axis) 1 for each channel with an element above zero, else 0."""
         return Job(
-            lambda found: [positive_channels(_member(found, index), axis) for index, axis in places],
-            self._result(result),
+            lambda found: [positive_channels(found[index], axis) for index, axis in places], self._results[result]
         )
 
     @request("freeing a result")
@@ -504,18 +482,23 @@ class Child:
         def work() -> Backward:
             from gdsurgeon.runtime.python_tf import derive  # after TensorFlow was imported
 
-            return derive(self._package(), data, wanted)
+            assert self.runtime.package is not None
+            return derive(self.runtime.package, data, wanted)
 
         return Job(work)
 
     @request("asking tf.saved_model.load", is_large=True)
-    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
-        """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'."""
+    def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Job[Served]:
+        """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'.
+
+        `tags` are those of its MetaGraph; none if it has only one.
+        """
 
         def work() -> Served:
             from gdsurgeon.runtime.python_tf import call_signatures
 
-            return call_signatures(self._package(), folder, calls)
+            assert self.runtime.package is not None
+            return call_signatures(self.runtime.package, folder, tags, calls)
 
         return Job(work)
 
@@ -630,12 +613,6 @@ def _spare_memory() -> None:
     if hasattr(library, "mallopt"):
         for option in (-1, -2, -3):  # M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
             library.mallopt(option, _MAPPED_ALONE)
-
-
-def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
-    if not 0 <= index < len(tensors):
-        raise BadRequest(f"the result has {len(tensors)} outputs, no output {index}", "no-such-output")
-    return tensors[index]
 
 
 def _use_signal_stack() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gdsurgeon.values import Data
 from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import Json, Line, printable, quoted
@@ -45,8 +46,8 @@ WIDEST_PLACE = 48
 """The maximum width to which places are padded."""
 
 
-@dataclass
-class Inspection:
+@dataclass(eq=False, repr=False)
+class Inspection(Data):
     """Facts about a graph that need no run.
 
     Attributes:

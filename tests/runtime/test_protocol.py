@@ -28,7 +28,6 @@ from gdsurgeon.runtime import client
 from gdsurgeon.runtime.base import (
     Backward,
     Derivation,
-    ModelFolder,
     NoGradient,
     Served,
     SignatureCall,
@@ -179,7 +178,7 @@ ASKED: dict[str, tuple[Ask, object]] = {
     "tensor": (fetched, X),
     "derive": (lambda w: w.derive(b"", Derivation(("y",), ("x",))), Backward(b"g", ("a",), ("x", None))),
     "call_signatures": (
-        lambda w: w.call_signatures(ModelFolder("/m"), [SignatureCall("serve", {})]),
+        lambda w: w.call_signatures("/m", [], [SignatureCall("serve", {})]),
         Served([{"y": X}]),
     ),
     "unload": (lambda w: w.unload("g"), None),

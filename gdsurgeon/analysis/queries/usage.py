@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gdsurgeon.values import Data
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import functions_in
@@ -104,8 +105,8 @@ def may_call(graph: Graph, op: str) -> bool:
     return definition is None or op in graph.functions or definition.takes_functions
 
 
-@dataclass
-class FunctionSummary:
+@dataclass(eq=False, repr=False)
+class FunctionSummary(Data):
     """A function of the library.
 
     Attributes:
