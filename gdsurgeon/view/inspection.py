@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gdsurgeon.values import Data
 from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import Json, Line, printable, quoted
@@ -19,6 +18,7 @@ from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import and_more, columns, counted, listed, ops, size
+from gdsurgeon.values import Data
 from gdsurgeon.view.report import to_json
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gdsurgeon.values import Data
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import functions_in
@@ -15,6 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import REF, dtype_name
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.values import Data
 from gdsurgeon.wire.protos import ArgDef
 
 
