@@ -118,13 +118,13 @@ def _together(group: Sequence[Entry], room: int) -> str:
 
 def _shortest(entry: Entry, room: int) -> str:
     """An entry in at most `room` characters: the first names, and for many names their common scope."""
-    line, names = printable(entry.text), [*map(printable, entry.names)]
+    line, names = printable(entry.text), entry.names
     if not names:
         return fitted(line, room)
     scope = common_scope(names) if len(names) > FEW else ""
-    head = f"{line} in {scope}: " if scope else f"{line}: " if line else ""
+    head = f"{line} in {printable(scope)}: " if scope else f"{line}: " if line else ""
     for most in range(min(FEW, len(names)), 0, -1):
-        shown = ", ".join(name[len(scope) :] for name in names[:most])
+        shown = ", ".join(printable(name[len(scope) :]) for name in names[:most])
         line = head + shown + and_more(len(names) - most)
         if len(_with_short_names(line, LONG_NAMES[1])) <= room:
             break

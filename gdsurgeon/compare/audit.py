@@ -85,10 +85,11 @@ def _compared(
 
 
 def _added_and_removed(facts: Facts, intent: Intent, replaced: set[str], unsaid: str) -> Iterator[str]:
-    added, removed = {*facts.added}, {*facts.removed}
-    new, lost = {*intent.added} - replaced, {*intent.removed} - replaced
+    added, new = {*facts.added}, {*intent.added} - replaced
     yield from _compared("added", added, new, new - added, unsaid)
-    yield from _compared("removed", removed - added, lost, lost - removed, unsaid)
+    if facts.removed != intent.removed:  # sets of a million names need much memory
+        removed, lost = {*facts.removed}, {*intent.removed} - replaced
+        yield from _compared("removed", removed - added, lost, lost - removed, unsaid)
     for old, name in facts.renamed.items():
         if intent.after(old) != name:
             yield f"{quoted(old)} was renamed to {quoted(name)}, but {unsaid}"

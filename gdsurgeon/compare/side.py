@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.check import require_sound
-from gdsurgeon.analysis.traversal.order import has_forward_edges, topological_order
+from gdsurgeon.analysis.traversal.order import any_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
@@ -266,7 +266,7 @@ class Side:
                 if is_variable(form.op)
             }
             self.forms = [constants.get(id(form), form) for form in self.forms]
-        self.order = topological_order(topology) if has_forward_edges(topology) else list(range(self.size))
+        self.order = any_order(topology)
         self._check(len(self.order) != self.size)
         self._read_edges(table)
         self.inner = [n for n in self.order if not self.is_constant[n] and n not in self.passed]

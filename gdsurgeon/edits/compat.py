@@ -156,7 +156,7 @@ class _Work:
         self.tolerance = tolerance
         touched = self.graph.touched()
         added = [node.name for node in touched if node.base_name is None]
-        gone = [node.base_name for node in self.graph.removed() if node.base_name is not None]
+        gone = [*self.graph.removed()]
         intent = Intent(
             added=added,
             removed=[name for name in gone if name not in {*added}],

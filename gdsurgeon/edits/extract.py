@@ -88,7 +88,7 @@ def cut_down(
     initialisers = needed_initialisers(topology, kept, listed=listed)
     for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
-    going = [topology.node(number) for number in topology.numbers() if not kept[number]]
+    going = {topology.name(number): None for number in topology.numbers() if not kept[number]}
     if not going and not cut:
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")
     intent = Intent()

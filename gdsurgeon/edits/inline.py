@@ -260,7 +260,7 @@ def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, 
             if call in user.controls:
                 move_controls(graph, [user], {call: done})
                 waiting[user] = None
-        (name,) = drop_nodes(graph, [call])
+        (name,) = drop_nodes(graph, [call.name])
         if keeper is not None:
             graph.rename({keeper: name})
 

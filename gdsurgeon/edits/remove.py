@@ -80,7 +80,7 @@ def remove(
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
     move_uses(graph, read, place, intent)
-    given = changing | put_placeholders(graph, {} if place else read, nodes, intent)
+    given = changing | put_placeholders(graph, {} if place else read, {node.name: None for node in nodes}, intent)
     if orphans:
         intent.removed += remove_unused(graph, above)
     intent.functions.removed = drop_unused_functions(graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
@@ -57,7 +57,7 @@ def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after:
 
 
 def put_placeholders(
-    graph: Graph, cut: Mapping[Output, Sequence[Use]], going: Sequence[Node], intent: Intent
+    graph: Graph, cut: Mapping[Output, Sequence[Use]], going: Collection[str], intent: Intent
 ) -> dict[str, str]:
     """Replaces uses of tensors by placeholders, and removes nodes. Returns the name of the placeholder of each tensor.
 
@@ -66,24 +66,24 @@ def put_placeholders(
     Args:
         graph: changed in place.
         cut: the tensors, with the uses to replace.
-        going: the nodes to remove.
+        going: the names of the nodes to remove.
         intent: gets the changes.
 
     Raises:
         EditError: a dtype is unknown, or a name is illegal.
     """
     shapes = known_shapes(graph, cut)
-    unique, removed = graph.unique_names(), {*going}
+    unique = graph.unique_names()
     names: dict[Output, str] = {}
     for output in cut:
         check_typed(output)
         names[output] = name = output.node.name
         check_name(name)
-        if output.index or output.node not in removed:
+        if output.index or name not in going:
             names[output] = unique(f"{name}_{output.index}")
     intent.added += names.values()
     made = {*names.values()}
-    intent.removed += [node.name for node in going if node.name not in made]
+    intent.removed += [name for name in going if name not in made]
     drop_nodes(graph, going, still_used=bool(cut))
     for output, name in names.items():
         node = add_placeholder(graph, name, output.dtype, shapes[output], after=output.node)
@@ -158,11 +158,11 @@ def remove_unused(
     return out
 
 
-def drop_nodes(graph: Graph, nodes: Sequence[Node], *, still_used: bool = False) -> list[str]:
+def drop_nodes(graph: Graph, names: Iterable[str], *, still_used: bool = False) -> list[str]:
     """Removes nodes, and the colocations of other nodes with them; see `Graph.remove`. Returns their names."""
-    names = [node.name for node in nodes]
-    drop_colocations(graph, nodes)
-    graph.remove(nodes, still_used=still_used)
+    names = list(names)
+    drop_colocations(graph, map(graph.__getitem__, names if graph.has_colocations else ()))
+    graph.remove(names, still_used=still_used)
     return names
 
 

@@ -365,7 +365,7 @@ class SaverUpdate:
             saver, added = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
             intent.added += [node.name for node in added]
             functions = [name for node in self._old_nodes for name in functions_of(node)]
-            intent.removed += drop_nodes(graph, self._old_nodes)
+            intent.removed += drop_nodes(graph, [node.name for node in self._old_nodes])
             intent.functions.removed = drop_unused_functions(graph, functions)
             assigned = {saved.variable: saved.assign for saved in saver.variables}
             self._assigned = [(assigned[node.name], assigned[copies[node].name]) for node in self._cloned]

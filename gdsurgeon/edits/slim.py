@@ -63,7 +63,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     keys = restored_once(nodes, serving.keys)
     scope = free_scope(graph.names(), SCOPE)
 
-    unneeded = [topology.node(number) for number in topology.numbers() if not kept[number]]
+    unneeded = [topology.name(number) for number in topology.numbers() if not kept[number]]
     intent = Intent(removed=drop_nodes(graph, unneeded))
     intent.functions.removed = drop_unused_functions(graph)
     saver, added = add_saver(graph, keys, scope) if keys else (None, [])

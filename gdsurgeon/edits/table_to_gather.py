@@ -196,5 +196,5 @@ def _replace(graph: Graph, table: _Table, intent: Intent) -> None:
         attrs = {key: type_value(dtype) for key, dtype in types.items()}
         graph.replace_op(lookup, "GatherV2", new, {"Tin": None, "Tout": None, **attrs})
         intent.changed.append(lookup.name)
-    intent.removed += drop_nodes(graph, going)
+    intent.removed += drop_nodes(graph, [node.name for node in going])
     intent.removed += remove_unused(graph, dict.fromkeys(read.node for read in reads))

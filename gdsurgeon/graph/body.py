@@ -158,12 +158,12 @@ class Body:
         self._owner.functions.replace(self.function_def())
 
     def _check_ends(self) -> None:
-        gone = set(self.graph.removed())
+        gone = self.graph.removed()
         for what, nodes in (("argument", self.arguments), ("result", self.results)):
             for node in nodes:
                 rewired = node.controls or (what == "argument" and node.inputs)
                 is_other = node.changed_attrs and node not in self._retyped
-                if node in gone or is_other or node.op_override or node.device_override or rewired:
+                if node.base_name in gone or is_other or node.op_override or node.device_override or rewired:
                     raise EditError(
                         f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the "
                         f"function {quoted(self.name)}: only its name can change",
@@ -206,8 +206,8 @@ class Body:
             if node in self._retyped:
                 _retype(arg, self._retyped[node][0])
             out.ret[arg.name] = self._spelt(node.inputs[0])
-        gone = set(self.graph.removed())
-        kept = {key: node.name for key, node in self.control_results.items() if node not in gone}
+        gone = self.graph.removed()
+        kept = {key: node.name for key, node in self.control_results.items() if node.base_name not in gone}
         out.control_ret.clear()
         for key, name in kept.items():
             out.control_ret[key] = name

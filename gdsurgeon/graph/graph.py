@@ -177,7 +177,7 @@ class Graph:
             return self.find(name.name) is name
         if not isinstance(name, str):
             return False
-        return name in self._overlay.current or (name not in self._overlay.left and self.store.has(name))
+        return name in self._overlay.current or (not self._overlay.has_left(name) and self.store.has(name))
 
     def _ipython_key_completions_(self) -> list[str]:
         """Returns the names that IPython offers after ``graph["``."""
@@ -210,7 +210,7 @@ class Graph:
         node = self._overlay.current.get(name)
         if node is not None:
             return node
-        if name in self._overlay.left:
+        if self._overlay.has_left(name):
             return None
         node = self.base_node(name)
         return node if node.exists else None
@@ -230,20 +230,19 @@ class Graph:
 
     def names(self) -> Iterator[str]:
         """Yields the present names of all nodes: nodes of the file in its order, then the added nodes."""
-        respelt, left = self._overlay.respelt, self._overlay.left
+        respelt, removed = self._overlay.respelt, self._overlay.removed
         for name in self.store.names:
-            if name not in left:
-                yield name
-            elif name in respelt:
+            if name in respelt:
                 yield respelt[name]
+            elif name not in removed:
+                yield name
         yield from (node.name for node in self._overlay.added)
 
     def nodes(self) -> Iterator[Node]:
         """Yields all present nodes, in the order of `names`."""
         for name in self.store.names:
-            node = self.base_node(name)
-            if node not in self._overlay.removed:
-                yield node
+            if name not in self._overlay.removed:
+                yield self.base_node(name)
         yield from tuple(self._overlay.added)
 
     def tensor(self, text: str) -> Output:
@@ -410,7 +409,7 @@ class Graph:
             self._adopt(node)
         for node in names:
             if node.base_name is not None:
-                users = [user for user in self._base_users(node) if user not in self._overlay.removed]
+                users = filter(self._overlay.has, self._base_users(node))
                 for named in (node, *users, *self.colocated_with(node)):
                     self._overlay.touch(named)
 
@@ -438,7 +437,7 @@ class Graph:
 
     def _adopt(self, node: Node) -> None:
         """Connects `node` to the nodes that read its new name in the file, if the file has no node of this name."""
-        if node.name in self._overlay.left and node.name != node.base_name:
+        if self._overlay.has_left(node.name) and node.name != node.base_name:
             return
         if node.name not in self._nodes and not self.store.users(node.name):
             return
@@ -520,8 +519,8 @@ class Graph:
             raise EditError(f"the name {quoted(node.name)} is already taken", code="name-taken", name=node.name)
         self._overlay.enter(node, after)
 
-    def remove(self, nodes: Iterable[Node], *, still_used: bool = False) -> None:
-        """Removes nodes.
+    def remove(self, nodes: Iterable[Node | str], *, still_used: bool = False) -> None:
+        """Removes nodes, given as objects or by their present names. By name, objects need not be made for them.
 
         Args:
             nodes: the nodes.
@@ -531,35 +530,43 @@ class Graph:
             EditError: a remaining node has one of them as a data input, control input or colocation; or one of them
                 does not exist in the graph.
         """
-        going = dict.fromkeys(nodes)
-        for node in going:
-            if node.extent is None:
-                raise EditError(
-                    f"the node {quoted(node.name)} cannot be removed: the graph has no node with this name",
-                    code="no-such-node",
-                    node=node.name,
-                )
+        overlay, bases, known = self._overlay, dict[str, None](), dict[Node, None]()
+        for item in nodes:
+            if isinstance(item, Node):
+                node: Node | None = item
+            elif item in overlay.current or overlay.has_left(item):
+                node = self[item]
+            else:
+                node = self._nodes.get(item)
+            if node is not None:
+                known[node] = None
+            base = node.base_name if node is not None else str(item)
+            if base is not None:
+                bases[base] = None
+        missing = self.store.first_missing(bases)
+        if missing is not None:
+            line = f"the node {quoted(missing)} cannot be removed: the graph has no node with this name"
+            raise EditError(line, code="no-such-node", node=missing)
         if not still_used:
-            self._check_unused(going)
-        for node in going if self.has_colocations else ():
+            self._check_unused(bases, known)
+        for node in {**dict.fromkeys(map(self.base_node, bases)), **known} if self.has_colocations else ():
             for user in self.colocated_with(node):
-                if user not in going:
+                if user not in known and user.base_name not in bases:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it",
                         code="has-colocated",
                         node=node.name,
                         colocated=user.name,
                     )
-        self._overlay.drop(going)
+        overlay.drop(bases, known)
 
-    def _check_unused(self, going: Collection[Node]) -> None:
-        """Raises EditError if a remaining node uses one of the nodes `going`. Each user is checked once."""
-        names = {node.base_name: None for node in going if node.base_name is not None}
-        users = dict.fromkeys(map(self.base_node, self.store.users_besides(names)))
-        users.update((user, None) for node in going for user in self._overlay.users.get(node, ()) if user not in going)
+    def _check_unused(self, bases: Collection[str], known: Collection[Node]) -> None:
+        """Raises EditError if a remaining node uses one of the nodes that go; for the arguments see `Overlay.drop`."""
+        users = dict.fromkeys(map(self.base_node, self.store.users_besides(bases)))
+        users.update((user, None) for node in known for user in self._overlay.users.get(node, ()) if user not in known)
         for user in filter(self._overlay.has, users):
             for node in (*[read.node for read in user.inputs], *user.controls):
-                if node in going:
+                if node in known or node.base_name in bases:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
                         code="has-consumers",
@@ -685,7 +692,7 @@ class Graph:
         def same(node: Node) -> Node:
             return new[node] if node in new else out.base_node(node.base_name or node.name)
 
-        for node in dict.fromkeys([*now.added, *now.touched, *now.removed, *now.current.values()]):
+        for node in dict.fromkeys([*now.added, *now.touched, *now.current.values()]):
             same(node).become(node, same)
         out.ends = {same(node): None for node in self.ends}
         out._overlay.become(now, same)
@@ -744,9 +751,9 @@ class Graph:
         """Returns the nodes that were added or must be encoded again."""
         return [*self._overlay.touched, *self._overlay.added]
 
-    def removed(self) -> list[Node]:
-        """Returns the nodes of the file that were removed."""
-        return list(self._overlay.removed)
+    def removed(self) -> Collection[str]:
+        """Returns the names in the file of the nodes that were removed."""
+        return self._overlay.removed.keys()
 
     def chunks(self) -> list[Chunk]:
         """Returns the serialised graph: spans of the source, and new bytes for the changed parts."""

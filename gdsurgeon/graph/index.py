@@ -70,14 +70,18 @@ class Rows:
     def get(self, name: str, default: int) -> int: ...
     def get(self, name: str, default: int | None = None) -> int | None:
         """Returns the row of `name`, or `default` if no row has the name."""
-        self._looked += len(self._parts)
+        self.expect(1)
+        return next((row for names in reversed(self._parts) if (row := names.get(name)) is not None), default)
+
+    def expect(self, count: int) -> None:
+        """Prepares for `count` lookups."""
+        self._looked += count * len(self._parts)
         if self._looked > self._PAYS * self._apart:
             first, *others = self._parts
             for names in others:
                 first.update(names)
             self._parts, self._apart, self._looked = [first], 0, 0
             self.get = first.get  # type: ignore[assignment]  # with one dictionary, no search is needed
-        return next((row for names in reversed(self._parts) if (row := names.get(name)) is not None), default)
 
     def __getitem__(self, name: str) -> int:
         row = self.get(name)
@@ -225,7 +229,7 @@ class Table:
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
         self._others: list[Field] = []
-        self._asked = 0
+        self._searched = 0  # what the searches in `users` cost, in edges
         self._has_forward = False
 
     @classmethod
@@ -401,8 +405,8 @@ class Table:
 
     def users(self, row: int) -> Iterable[int]:
         """Returns the rows that have `row` as an input or control input, each once, ascending."""
-        self._asked += 1
-        if self._asked <= _FEW and "_users" not in self.__dict__:
+        self._searched += len(self.odd_edges) + len(self.edges) // 16
+        if self._searched <= len(self.edges) + 16 and "_users" not in self.__dict__:
             bits = self.PORT_BITS
             odd = [at for at in self.odd_edges if self.edges[at] >> bits == row]
             return sorted({self.reader(at) for at in (*places(self.edges, row << bits), *odd)})
@@ -461,10 +465,6 @@ class Table:
             start, end = header.attrs[COLOCATION_ATTR]
             for name in dict.fromkeys(colocated_names(record.buffer()[start:end])):
                 out.setdefault(name, []).append(row)
-
-
-_FEW = 3
-"""Rows whose users are searched one by one, before the users of all rows are computed at once."""
 
 
 def _is_plain(name: str) -> bool:

@@ -199,6 +199,18 @@ class Store:
         counts = Counter(names) if len(self.table.rows) != len(names) else {}
         return frozenset(name for name, count in counts.items() if count > 1)
 
+    def rows(self, names: Collection[str]) -> list[int]:
+        """Returns the row in the index of each of the nodes `names` that exist."""
+        rows = self.table.rows
+        rows.expect(len(names))
+        return [row for row in map(rows.get, names) if row is not None]
+
+    def first_missing(self, names: Collection[str]) -> str | None:
+        """Returns the first of `names` that no node has, or None."""
+        if self.has_table and len(self.rows(names)) == len(names):
+            return None
+        return next((name for name in names if not self.has(name)), None)
+
     def users(self, name: str) -> Iterable[str]:
         """Returns the nodes that have `name` as an input or control input, and perhaps other nodes."""
         found = self._finder.mentions(name) if self._finder is not None else None
@@ -211,13 +223,32 @@ class Store:
 
     def users_besides(self, names: Collection[str]) -> Iterable[str]:
         """Returns the nodes other than `names` that have one of `names` as an input, and perhaps other nodes."""
-        if self._finder is not None:
+        if self._finder is not None or len(names) < len(self.names) // 8:
             return dict.fromkeys(user for name in names for user in self.users(name) if user not in names)
-        table, users = self.table, set[int]()
-        rows = {row for name in names if (row := table.rows.get(name)) is not None}
-        for row in rows:
-            users.update(table.users(row))
-        return [table.names[row] for row in sorted(users - rows)]
+        table = self.table  # one pass over all edges is faster than a search for each name
+        is_one = bytearray(len(table.names))
+        for row in self.rows(names):
+            is_one[row] = 1
+        pairs = zip(table.edges, table.readers(), strict=True)
+        bits = table.PORT_BITS
+        rows = {row for code, row in pairs if code >= 0 and is_one[code >> bits] and not is_one[row]}
+        return [table.names[row] for row in sorted(rows)]
+
+    def stretches(self, names: Collection[str]) -> list[tuple[int, int]]:
+        """Returns the start and the end of the records of the nodes `names`, ascending; adjacent records as one."""
+        extents: Iterable[tuple[int, int]]
+        if self.has_table:
+            table = self.table
+            extents = ((table.starts[row], table.ends[row]) for row in sorted(self.rows(names)))
+        else:
+            extents = sorted(found for name in names if (found := self.extent(name)) is not None)
+        out: list[tuple[int, int]] = []
+        for start, end in extents:
+            if out and out[-1][1] == start:
+                out[-1] = out[-1][0], end
+            else:
+                out.append((start, end))
+        return out
 
     def colocated(self, name: str) -> Iterable[str]:
         """Returns the nodes that are colocated with `name`, and perhaps other nodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -29,10 +29,9 @@ class Overlay:
     Attributes:
         version: grows with every change.
         current: added and renamed nodes, by their current names.
-        left: names in the file whose nodes are renamed or removed, as keys.
         respelt: the current names of renamed nodes, by their names in the file.
         touched: nodes of the file that must be encoded again, in the order of their changes.
-        removed: removed nodes of the file.
+        removed: the names in the file of removed nodes.
         added: new nodes, in order, each with the node of the file that it follows; None: at the end.
         users: for each node its present and former consumers, by data or control inputs, if edits set them.
         colocated: likewise the nodes that are or were colocated with it.
@@ -44,10 +43,9 @@ class Overlay:
         self._rewinds = journal.rewinds
         self.version = 0
         self.current: dict[str, Node] = {}
-        self.left: dict[str, None] = {}
         self.respelt: dict[str, str] = {}
         self.touched: dict[Node, None] = {}
-        self.removed: dict[Node, None] = {}
+        self.removed: dict[str, None] = {}
         self.added: dict[Node, Node | None] = {}
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
@@ -69,7 +67,11 @@ class Overlay:
 
     def has(self, node: Node) -> bool:
         """Returns whether `node`, which was in the graph, is still in it."""
-        return node not in self.removed if node.base_name is not None else node in self.added
+        return node.base_name not in self.removed if node.base_name is not None else node in self.added
+
+    def has_left(self, name: str) -> bool:
+        """Returns whether the node with the name `name` in the file was removed or has a different name."""
+        return name in self.removed or name in self.respelt
 
     def touch(self, node: Node) -> None:
         """Records that `node` has changed."""
@@ -100,31 +102,35 @@ class Overlay:
         place = after if after is None or after.base_name is not None else self.added.get(after)
         self._journal.set_item(self.added, node, place)
 
-    def drop(self, nodes: Collection[Node]) -> None:
-        """Removes nodes."""
+    def drop(self, names: dict[str, None], nodes: Iterable[Node]) -> None:
+        """Removes nodes.
+
+        Args:
+            names: the names in the file of all that are in the file.
+            nodes: the nodes that were added, and those of the file for which there are objects.
+        """
         self.version += 1
         journal = self._journal
-        for name in ("left", "removed"):
-            if len(nodes) > len(getattr(self, name)):  # one copy instead of an entry for each node
-                journal.copied(self, name)
+        if len(names) > len(self.removed):  # one copy instead of an entry for each node
+            journal.set_attribute(self, "removed", self.removed | names)
+        else:
+            for name in names:
+                journal.set_item(self.removed, name, None)
         for node in nodes:
             self._records.pop(node, None)
             self.forget_name(node)
             if node.base_name is None:
                 journal.drop_item(journal.copied(self, "added"), node)
             else:
-                journal.set_item(self.left, node.base_name, None)
                 journal.drop_item(self.respelt, node.base_name)
-                journal.set_item(self.removed, node, None)
                 journal.drop_item(self.touched, node)
 
     def become(self, other: Overlay, same: Callable[[Node], Node]) -> None:
         """Copies the changes in `other`, of a different graph; `same` maps its nodes to nodes of this graph."""
         self.version = other.version
         self.current = {name: same(node) for name, node in other.current.items()}
-        self.left, self.respelt, self.versions = dict(other.left), dict(other.respelt), other.versions
+        self.removed, self.respelt, self.versions = dict(other.removed), dict(other.respelt), other.versions
         self.touched = {same(node): None for node in other.touched}
-        self.removed = {same(node): None for node in other.removed}
         self.added = {same(node): after and same(after) for node, after in other.added.items()}
         self.users = {same(node): {same(user): None for user in users} for node, users in other.users.items()}
         self.colocated = {same(node): {same(user): None for user in others} for node, others in other.colocated.items()}
@@ -133,15 +139,12 @@ class Overlay:
         """Makes the name of `node` available again."""
         if self.current.get(node.name) is node:
             self._journal.drop_item(self.current, node.name)
-        elif node.base_name is not None:
-            self._journal.set_item(self.left, node.base_name, None)
 
     def learn_name(self, node: Node) -> None:
         """Records the current name of `node`."""
         self.version += 1
         self._records.clear()  # other records contain the name as an input
         if node.base_name is not None:
-            self._journal.set_item(self.left, node.base_name, None)
             self._journal.set_item(self.respelt, node.base_name, node.name)
         self._journal.set_item(self.current, node.name, node)
 
@@ -160,10 +163,7 @@ class Overlay:
             place = node.record
             assert place is not None
             out.append((place.start, place.end, record(node)))
-        for start, end in sorted(extent for node in self.removed if (extent := node.extent) is not None):
-            if out and out[-1][1] == start and not out[-1][2]:
-                start = out.pop()[0]
-            out.append((start, end, []))
+        out += [(start, end, []) for start, end in store.stretches(self.removed)]
         following: dict[Node | None, list[Node]] = {}
         for node, after in self.added.items():
             following.setdefault(after, []).append(node)

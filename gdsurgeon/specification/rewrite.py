@@ -212,7 +212,7 @@ def declare(graph: Graph, intent: Intent) -> None:
             continue
         intent.alter(node.name, {"op": node.op, "device": node.device, "inputs": inputs, "controls": controls})
         intent.alter(node.name, {f"attr {key}": data for key, data in node.changed_attrs.items()})
-    intent.removed += [node.name for node in graph.removed()]
+    intent.removed += graph.removed()
 
 
 def serialized(value: AttrValue) -> bytes:

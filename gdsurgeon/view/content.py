@@ -75,7 +75,7 @@ class Content(Data):
     def __len__(self) -> int:
         return len(self.names)
 
-    def places(self) -> list[int]:
+    def places(self) -> Sequence[int]:
         """Returns for each row its place in the order."""
         return places_in(self.order, len(self))
 

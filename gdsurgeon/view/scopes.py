@@ -321,7 +321,7 @@ LONGEST_BLOCK = 64
 def group_by_cuts(root: Scope, content: Content, kinds: Kinds) -> None:
     """Groups repeated stretches of nodes that are in the same scope."""
     labels: list[int] = []
-    places: list[int] = []
+    places: Sequence[int] = []
     for scope in list(root.walk()):
         drawn = sum(not content.is_weight[row] for row in scope.rows)
         if drawn >= FEWEST_IN_ROW and not any(child.nodes > len(scope.rows) for child in scope.scopes):

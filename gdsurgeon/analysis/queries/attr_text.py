@@ -334,10 +334,9 @@ def has_parts(device: Device, wanted: Device) -> bool:
 
 def placed_nodes(graph: Graph) -> Iterator[Node]:
     """Yields the nodes of `graph` that have a device, without nodes of functions; one pass over the file."""
-    touched, removed = set(graph.touched()), set(graph.removed())
+    touched, removed = set(graph.touched()), graph.removed()
     for name in _placed_names(graph.source):
-        node = graph.base_node(name)
-        if node not in touched and node not in removed:
+        if name not in removed and (node := graph.base_node(name)) not in touched:
             yield node
     yield from (node for node in graph.touched() if node.device)
 

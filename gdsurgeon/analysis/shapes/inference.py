@@ -22,7 +22,7 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     count,
 )
 from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, fitting
-from gdsurgeon.analysis.traversal.order import Worklist, places_in, topological_order
+from gdsurgeon.analysis.traversal.order import Worklist, any_order, places_in
 from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import EditError, InputError
@@ -286,7 +286,7 @@ def infer_shapes(
         topology, order, places = base.topology, base.order, base.places
     else:
         topology = topology_of(graph)
-        order = topological_order(topology)
+        order = any_order(topology)
         places = places_in(order, topology.size)
     out = Shapes(topology, order, places, given, use_stated=use_stated, settle=settle, base=base)
     if wanted is None:

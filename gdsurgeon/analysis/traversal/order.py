@@ -34,8 +34,16 @@ def topological_order(topology: Topology) -> list[int]:
     return order
 
 
-def places_in(order: Sequence[int], size: int) -> list[int]:
+def any_order(topology: Topology) -> Sequence[int]:
+    """Returns a topological order: the order of the file, if it is one, which needs no search."""
+    is_of_file = not topology.is_edited and not has_forward_edges(topology)
+    return range(topology.size) if is_of_file else topological_order(topology)
+
+
+def places_in(order: Sequence[int], size: int) -> Sequence[int]:
     """Returns for each of `size` nodes its place in `order`; -1 if it has none."""
+    if isinstance(order, range):
+        return order  # each node has its number as its place
     out = [-1] * size
     for place, number in enumerate(order):
         out[number] = place

@@ -32,7 +32,7 @@ class Topology:
         self.rows = len(self.table.names)
         self._added = [node for node in graph.touched() if node.base_name is None]
         self._ids = {node: self.rows + i for i, node in enumerate(self._added)}
-        self.gone = frozenset(self.table.rows[n.base_name] for n in graph.removed() if n.base_name is not None)
+        self.gone = frozenset(graph.store.rows(graph.removed()))
         self._codes: dict[int, tuple[int, ...]] = {}
         self._consumers: dict[bool, list[list[int]]] = {}
         self._ops: dict[int, str] = {}  # of nodes whose op was changed by an edit
@@ -43,6 +43,11 @@ class Topology:
             if node.op_override is not None and node.base_name is not None:
                 self._ops[self.id_of(node)] = node.op_override
         self.size = self.rows + len(self._added)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether an edge or a node differs from those of the file."""
+        return bool(self._codes or self.gone or self._added)
 
     def _resolved(self, node: Node) -> Iterator[int]:
         bits = Table.PORT_BITS
@@ -254,6 +259,9 @@ class Topology:
     def unread(self) -> list[int]:
         """Returns the nodes whose outputs no node reads as data."""
         table = self.table
+        if len(self.gone) > self.size // 2:  # few nodes remain
+            read = set(self._data(chain.from_iterable(map(self.inputs, self.numbers()))))
+            return [number for number in self.numbers() if number not in read]
         others = self.gone | self._codes.keys()
         old = chain.from_iterable(table.inputs(number) for number in others if number < self.rows)
         before, now = set(self._data(old)), set(self._data(chain.from_iterable(self._codes.values())))
