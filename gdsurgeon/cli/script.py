@@ -36,19 +36,21 @@ NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 """The name of a variable."""
 
 _VARIABLE = rf"(?P<variable>\$(?:{NAME}|\(|\{{[^}}\n]*\}}?)?)"
-_PIECE = re.compile(
+_PIECES = (
     r"(?P<continues>\\\r?(?:\n|\Z))"
-    r"|(?P<ends>\n)"
     r"|(?P<blank>\\[^\S\n]+(?:\n|\Z))"
+    r"|(?P<comment>(?<!\S)\#[^\n]*)"
     r"|(?P<space>[^\S\n]+)"
     r"|'(?P<single>[^'\n]*)'"
     r'|"(?P<double>(?:\\.|[^"\\\n])*)"'
     r"|(?P<open>'[^\n]*"
     r'|"(?:\\.|[^"\\\n])*)'
-    rf"|\\(?P<escaped>.)|{_VARIABLE}|(?P<bare>[^\s\\'\"$]+)",
-    re.DOTALL,
+    rf"|\\(?P<escaped>.\#*)|{_VARIABLE}|(?P<bare>[^\s\\'\"$]+)"
 )
-"""A piece of a script."""
+_PIECE = re.compile(_PIECES, re.DOTALL)
+"""A piece of a line. A # after an escaped blank starts no comment, so it belongs to the escaped character."""
+_LINE = re.compile(rf"(?:{_PIECES})*(?:\n|\Z)", re.DOTALL)
+"""A line with its continuation lines."""
 
 _IN_QUOTES = re.compile(rf"(?P<continues>\\\r?\n)|\\(?P<escaped>[\"\\$`])|{_VARIABLE}|(?P<plain>[^\\$]+|\\)")
 """A piece of a text within double quotes."""
@@ -102,61 +104,38 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
     redirections and other shell features are faults.
     """
     out: list[ScriptLine | Fault] = []
-    start, number = 0, 1
-    while start < len(text):
-        line, end = _line(text, start, number, variables)
-        if line is not None:
-            out.append(line)
-        start, number = end, number + text.count("\n", start, end)
+    number = 1
+    for line in _LINE.finditer(text):
+        pieces = [*_PIECE.finditer(line[0])]
+        try:
+            words: list[Word] = []
+            after = "space"
+            for piece in pieces:
+                kind = str(piece.lastgroup)
+                if kind not in ("space", "comment", "continues"):
+                    if after == "space":
+                        words.append([])
+                    words[-1] += _parts(kind, piece[kind], variables, is_first=not words[-1])
+                after = kind if kind != "continues" else after
+            if words:
+                check_is_edit(words)
+                written = "".join(piece[0] for piece in pieces if piece.lastgroup not in ("comment", "continues"))
+                plain = " ".join(re.sub(r"\\\r?\n", "", written).split())
+                out.append(ScriptLine(number, plain, tuple(_spelt(words))))
+        except UsageError as wrong:
+            out.append(Fault(number, wrong))
+        number += line[0].count("\n")
     return out
 
 
-def _line(text: str, start: int, number: int, variables: Mapping[str, str]) -> tuple[ScriptLine | Fault | None, int]:
-    """Returns the line of `text` that starts at `start`, or its first fault, or None; and the position after it."""
-    at = start
-    words: list[Word] = []
-    word: Word | None = None
-    written = ""
-    fault: Fault | None = None
-    kind = ""
-    while kind != "ends" and at < len(text):
-        found = _PIECE.match(text, at)
-        assert found is not None
-        kind, piece, at = str(found.lastgroup), found[0], found.end()
-        if kind in ("space", "ends"):
-            word = None
-        elif word is None and piece[0] == "#":
-            end = text.find("\n", at)
-            at = end if end >= 0 else len(text)
-            continue
-        elif kind == "blank":
-            what = "there is a space after the backslash: a backslash continues the line only as the last character"
-            fault = fault or Fault(
-                number + text.count("\n", start, found.start()), UsageError(what, code="bad-script", value="\\")
-            )
-        elif kind != "continues":
-            if word is None:
-                words.append(word := [])
-            try:
-                word += _parts(found, variables, is_first=not word)
-            except UsageError as wrong:
-                fault = fault or Fault(number, wrong)
-        written += "" if kind == "continues" else piece
-    if fault is None and words:
-        try:
-            check_is_edit(words)
-            return ScriptLine(number, " ".join(re.sub(r"\\\r?\n", "", written).split()), tuple(_spelt(words))), at
-        except UsageError as wrong:
-            fault = Fault(number, wrong)
-    return fault, at
-
-
-def _parts(piece: re.Match[str], variables: Mapping[str, str], *, is_first: bool) -> Iterator[Part]:
-    """Yields the parts of a word in `piece`. Raises UsageError."""
-    kind, text = piece.lastgroup, piece[piece.lastgroup or 0]
+def _parts(kind: str, text: str, variables: Mapping[str, str], *, is_first: bool) -> Iterator[Part]:
+    """Yields the parts of a word in a piece. Raises UsageError."""
     if kind == "open":
         line = f"the quote {text[0]} is not closed; within double quotes, a backslash at the end continues the line"
         raise UsageError(line, code="bad-script", value=text[0])
+    if kind == "blank":
+        line = "there is a space after the backslash: a backslash continues the line only as the last character"
+        raise UsageError(line, code="bad-script", value="\\")
     if kind == "variable":
         yield _value(text, variables, "bare")
     elif kind == "double":
