@@ -146,9 +146,12 @@ Deviations: TypeAlias = Annotated[
     tuple[float, ...],
     Kind("a number above 0, or a list with one for each channel", partial(numbers, is_valid=lambda found: found > 0)),
 ]
-CAFFE_MEAN = (103.939, 116.779, 123.68)
-TORCH_MEAN, TORCH_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-PRESETS = ("keras-caffe", "keras-tf", "keras-torch")
+PRESETS: dict[str, tuple[tuple[str, tuple[float, ...]], ...]] = {
+    "keras-caffe": (("Sub", (103.939, 116.779, 123.68)),),
+    "keras-tf": (("RealDiv", (127.5,)), ("AddV2", (-1.0,))),
+    "keras-torch": (("RealDiv", (255.0,)), ("Sub", (0.485, 0.456, 0.406)), ("RealDiv", (0.229, 0.224, 0.225))),
+}
+"""The ops and numbers of normalize(like=...); keras-caffe also reverses the channels."""
 Preset: TypeAlias = Annotated[str, choice(*PRESETS)]
 
 
@@ -176,17 +179,18 @@ def normalize(
     _check_preset(mean, std, like)
     if like is None:
         _check_units(value, mean or (), std or ())
-        return _normalized(build, build.floating(value), mean, std)
+        value = _computed(build, build.floating(value), "Sub", mean, "mean")
+        return _computed(build, value, "RealDiv", std, "std")
     if max(abs(value.low), abs(value.high)) <= SMALL:
         raise Unfit(f"like={like} requires values of 0..255, got {value.bounds}")
-    if like == "keras-tf":
-        value = divide(build, value, by=127.5)
-        return rescale(build, value, scale=1.0, offset=-1.0)
-    if value.is_reversed or value.colour == "BGR":
+    if like != "keras-tf" and (value.is_reversed or value.colour == "BGR"):
         raise Unfit(f"like={like} requires RGB, but the channels are {value.colour or 'reversed'}")
+    value = build.floating(value)
     if like == "keras-caffe":
-        return _normalized(build, reverse_channels(build, build.floating(value)), CAFFE_MEAN, None)
-    return _normalized(build, divide(build, value, by=255.0), TORCH_MEAN, TORCH_STD)
+        value = reverse_channels(build, value)
+    for op, operands in PRESETS[like]:
+        value = _computed(build, value, op, operands, f"like={like}")
+    return value
 
 
 def _check_preset(mean: Sequence[float] | None, std: Sequence[float] | None, like: str | None) -> None:
@@ -210,11 +214,6 @@ def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]
         raise Unfit(
             f"mean and std are for values of 0..1, but the values are {value.bounds}: add rescale(1/255) before it"
         )
-
-
-def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
-    """Returns floats minus `mean`, divided by `std`."""
-    return _computed(build, _computed(build, value, "Sub", mean, "mean"), "RealDiv", std, "std")
 
 
 @step("clip", example="clip(0, 1)")
@@ -274,18 +273,12 @@ def denormalize(
     _check_preset(mean, std, like)
     value = build.floating(value)
     if like is None:
-        return _restored(build, value, mean, std)
-    if like == "keras-tf":
-        value = rescale(build, value, scale=1.0, offset=1.0)
-        return rescale(build, value, scale=127.5, offset=0.0)
-    if like == "keras-torch":
-        return rescale(build, _restored(build, value, TORCH_MEAN, TORCH_STD), scale=255.0, offset=0.0)
-    return reverse_channels(build, _restored(build, value, CAFFE_MEAN, None))
-
-
-def _restored(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
-    """Returns floats multiplied by `std`, plus `mean`."""
-    return _computed(build, _computed(build, value, "Mul", std, "std"), "AddV2", mean, "mean")
+        return _computed(build, _computed(build, value, "Mul", std, "std"), "AddV2", mean, "mean")
+    for op, operands in reversed(PRESETS[like]):
+        inverse = "Mul" if op == "RealDiv" else "AddV2"
+        signed = [-number if op == "AddV2" else number for number in operands]
+        value = _computed(build, value, inverse, signed, f"like={like}")
+    return reverse_channels(build, value) if like == "keras-caffe" else value
 
 
 @step("dequantize", family="restoring", example="dequantize(0.00390625, zero-point=-128)")

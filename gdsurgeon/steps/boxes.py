@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import printable
@@ -19,14 +19,6 @@ BOXES = "boxes"
 
 
 Fraction: TypeAlias = Annotated[float, number_that("a number from 0 to 1", lambda found: 0 <= found <= 1)]
-
-
-class Limits(NamedTuple):
-    """The kept boxes: at most `most`; one of two boxes that overlap by more than `iou`; with at least this score."""
-
-    most: int
-    iou: float
-    score: float
 
 
 @step("nms", sides=(BEHIND,), example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)")
@@ -81,21 +73,19 @@ def nms(
         half = build.add("Mul", size, 0.5)
         ends = build.add("Sub", center, half), build.add("AddV2", center, half)
         corners = corners.replace(tensor=build.add("ConcatV2", *ends, axis))
-    limits = Limits(most, iou, -3e38 if score is None else score)
-    if has_classes and per_class:
-        found = _each_class(build, corners, value, limits, is_batch)
-    else:
-        found = _all_classes(build, corners, value, limits, is_batch)
+    limits = (most, iou, -3e38 if score is None else score)
+    find = _each_class if has_classes and per_class else _all_classes
+    kept, kept_scores, kept_classes, kept_count = find(build, corners, value, limits, is_batch)
     images: tuple[int, ...] = (corners.shape[0],) if is_batch and corners.shape is not None else ()
     count = value.shape[-1] if value.shape is not None else -1
     low, high = min(value.low, 0.0), max(value.high, 0.0)
-    scores = value.replace(tensor=found.scores, shape=(*images, most), layout="", low=low, high=high)
-    results = {BOXES: corners.fresh(found.boxes, FLOAT32, (*images, most, 4)).replace(place=boxes)}
-    if found.classes is not None:
-        classes = value.fresh(found.classes, INT32, (*images, most))
+    scores = value.replace(tensor=kept_scores, shape=(*images, most), layout="", low=low, high=high)
+    results = {BOXES: corners.fresh(kept, FLOAT32, (*images, most, 4)).replace(place=boxes)}
+    if kept_classes is not None:
+        classes = value.fresh(kept_classes, INT32, (*images, most))
         last = float(count - 1) if count > 0 else inf
         results[CLASSES] = classes.replace(low=0.0, high=last).with_kind(CLASSES)
-    results["count"] = value.fresh(found.number, INT32, images).replace(low=0.0, high=float(most))
+    results["count"] = value.fresh(kept_count, INT32, images).replace(low=0.0, high=float(most))
     return scores.with_results(**results)
 
 
@@ -117,38 +107,45 @@ def _check_shapes(scores: Value, boxes: Value) -> bool:
     return len(scores.shape) == len(boxes.shape)
 
 
-class Found(NamedTuple):
-    """Tensors: the kept boxes, and their count; classes are None if there is only one class."""
-
-    boxes: Output
-    scores: Output
-    classes: Output | None
-    number: Output
+Limits: TypeAlias = tuple[int, float, float]
+"""The maximum number of boxes, the largest overlap, and the smallest score."""
+Found: TypeAlias = tuple[Output, Output, Output | None, Output]
+"""The kept boxes, their scores, their classes (None if there is only one class), and their count."""
 
 
 def _each_class(build: Builder, boxes: Value, scores: Value, limits: Limits, is_batch: bool) -> Found:
     """Uses CombinedNonMaxSuppression, which processes batches; all classes share the boxes."""
+    most, iou, score = limits
     rows, table = boxes.tensor, scores.tensor
     if not is_batch:
         rows, table = (build.add("ExpandDims", tensor, 0) for tensor in (rows, table))
-    shared = build.add("ExpandDims", rows, 2)
-    inputs: list[Input] = [shared, table, limits.most, limits.most, limits.iou, limits.score]
+    inputs: list[Input] = [build.add("ExpandDims", rows, 2), table, most, most, iou, score]
     found = build.node("CombinedNonMaxSuppression", inputs, {"clip_boxes": False}).outputs
     if not is_batch:
         found = [build.add("Squeeze", tensor, squeeze_dims=[0]) for tensor in found]
-    return Found(found[0], found[1], build.add("Cast", found[2], DstT=INT32), found[3])
+    return found[0], found[1], build.add("Cast", found[2], DstT=INT32), found[3]
 
 
 def _all_classes(build: Builder, boxes: Value, scores: Value, limits: Limits, is_batch: bool) -> Found:
-    """Uses NonMaxSuppressionV4 with the best score of each box, for each image of a batch."""
-    best, classes = scores.tensor, None
+    """Uses NonMaxSuppressionV4 with the best score of each box; for a batch, in a function that one node calls."""
+    given = [boxes.tensor, scores.tensor]
     if scores.rank == boxes.rank:
-        best = build.add("Max", scores.tensor, (-1,))
         classes = build.add("ArgMax", scores.tensor, -1, output_type=INT64)
-        classes = build.add("Cast", classes, DstT=INT32)
-    given = [boxes.tensor, best] if classes is None else [boxes.tensor, best, classes]
-    found = _image_by_image(build, given, limits) if is_batch else _one_image(build, given, limits)
-    return Found(found[0], found[1], found[2] if classes is not None else None, found[-1])
+        given[1:] = [build.add("Max", scores.tensor, (-1,)), build.add("Cast", classes, DstT=INT32)]
+    if is_batch:
+        inner = Builder(empty_graph(), "")
+        items = [
+            inner.node("Placeholder", (), {"dtype": tensor.dtype, "shape": shape}, f"item{place}").output
+            for place, (tensor, shape) in enumerate(zip(given, ((-1, 4), (-1,), (-1,)), strict=False))
+        ]
+        shapes: list[Shape] = [(limits[0], 4), (limits[0],), (limits[0],)]
+        shapes[len(given) :] = [()]
+        rows = _one_image(inner, items, limits)
+        results = [Value(each, DTYPES[each.dtype], shape) for each, shape in zip(rows, shapes, strict=True)]
+        found = build.mapped(inner, items, results, given)
+    else:
+        found = _one_image(build, given, limits)
+    return found[0], found[1], found[2] if len(given) > 2 else None, found[-1]
 
 
 def _one_image(build: Builder, given: list[Output], limits: Limits) -> list[Output]:
@@ -156,9 +153,8 @@ def _one_image(build: Builder, given: list[Output], limits: Limits) -> list[Outp
 
     Returns the rows, and their number.
     """
-    inputs: list[Input] = [*given[:2], limits.most, limits.iou, limits.score]
-    places, count = build.node("NonMaxSuppressionV4", inputs, {"pad_to_max_output_size": True}).outputs
-    is_kept = build.add("Less", build.add("Range", 0, limits.most, 1), count)
+    places, count = build.node("NonMaxSuppressionV4", [*given[:2], *limits], {"pad_to_max_output_size": True}).outputs
+    is_kept = build.add("Less", build.add("Range", 0, limits[0], 1), count)
     out: list[Output] = []
     for tensor, rank in zip(given, (2, 1, 1), strict=False):
         # A padding row exists even if there are no boxes.
@@ -166,20 +162,6 @@ def _one_image(build: Builder, given: list[Output], limits: Limits) -> list[Outp
         rows = build.add("GatherV2", padded, places, 0)
         out.append(build.add("Select", is_kept, rows, build.add("ZerosLike", rows)))
     return [*out, count]
-
-
-def _image_by_image(build: Builder, given: list[Output], limits: Limits) -> list[Output]:
-    """Does the same for each image of a batch: one function, and one node that calls it."""
-    inner = Builder(empty_graph(), "")
-    items = [
-        inner.node("Placeholder", (), {"dtype": tensor.dtype, "shape": shape}, f"item{place}").output
-        for place, (tensor, shape) in enumerate(zip(given, ((-1, 4), (-1,), (-1,)), strict=False))
-    ]
-    found = _one_image(inner, items, limits)
-    shapes: list[Shape] = [(limits.most, 4), (limits.most,), (limits.most,)]
-    shapes[len(given) :] = [()]
-    results = [Value(each, DTYPES[each.dtype], shape) for each, shape in zip(found, shapes, strict=True)]
-    return build.mapped(inner, items, results, given)
 
 
 _OFFSETS = {"yxyx": (0, 1, 0, 1), "xyxy": (1, 0, 1, 0), "cxcywh": (1, 0, 4, 4)}
