@@ -53,7 +53,7 @@ def distribution(folder: Path, entry_points: str) -> None:
 @pytest.mark.usefixtures("on_path")
 def test_the_help_lists_it(desk: Desk) -> None:
     text = desk.run("--help").out.decode()
-    assert "\nFrom other packages:\n  strip-checks        Take ops out of a graph that only check values." in text
+    assert "\nFrom other packages:\n  strip-checks        Remove ops that only check values." in text
     ran = desk.run("help", "strip-checks")
     assert ran == desk.run("strip-checks", "--help")
     assert ran.out.startswith(b"Usage: gdsurgeon strip-checks [OPTIONS] MODEL") and b"\nSelection:\n" in ran.out
