@@ -7,9 +7,12 @@ conditionals, runners of queues, savers, assets in an Any), and the constants of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import Copied
 from gdsurgeon.wire.protos import (
     AssetFileDef,
@@ -52,8 +55,8 @@ _NAMES = frozenset(
 """The fields that hold names of nodes or tensors."""
 
 
-def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bool:
-    """Updates the names of nodes in `part`, a MetaGraphDef or some fields of one; returns whether it has changed.
+def respell(part: MetaGraphDef, graph: Graph, *, needs_saver: bool = True) -> bool:
+    """Updates the names of nodes of `graph` in `part`, some fields of a MetaGraphDef; returns whether it has changed.
 
     Removed nodes are left out of lists of names and of variables. A saver whose nodes were removed is removed as well
     unless `needs_saver`: import_meta_graph makes one for the listed variables.
@@ -62,7 +65,7 @@ def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bo
         EditError: a signature, the saver, an asset or an object needs a removed node.
         InputError: a collection is corrupt.
     """
-    before = part.SerializeToString(deterministic=True)
+    before, spell = part.SerializeToString(deterministic=True), partial(tensor_now, graph)
     named = [text for key in _SAVER if (text := getattr(part.saver_def, key))]
     if not needs_saver and any(spell(text) is None for text in named):
         part.ClearField("saver_def")

@@ -10,7 +10,6 @@ from gdsurgeon.container.mentions import add_copies, respell
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
-from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.protos import (
@@ -173,31 +172,28 @@ class MetaGraph:
 
     def objects_now(self) -> SavedObjectGraph:
         """Returns a copy of the object graph with current node and tensor names. Raises EditError: see `chunks`."""
-        part = MetaGraphDef()
-        part.object_graph_def.CopyFrom(self.around.object_graph_def)
-        respell(part, lambda text: tensor_now(self.graph, text))
+        part = MetaGraphDef(object_graph_def=self.around.object_graph_def)
+        respell(part, self.graph)
         return part.object_graph_def
 
     def members_lost(self) -> dict[str, int]:
         """Returns the number of members that each collection loses because their nodes were removed."""
-        part = MetaGraphDef()
-        for key, collection in self.around.collection_def.items():
-            part.collection_def[key].CopyFrom(collection)
-        before = {key: _members(collection) for key, collection in part.collection_def.items()}
-        respell(part, lambda text: tensor_now(self.graph, text))
-        after = {key: _members(collection) for key, collection in part.collection_def.items()}
-        return {key: before[key] - count for key, count in sorted(after.items()) if count < before[key]}
+        before = self.around.collection_def
+        part = MetaGraphDef(collection_def=before)
+        respell(part, self.graph)
+        lost = {key: _members(before[key]) - _members(part.collection_def[key]) for key in sorted(before)}
+        return {key: count for key, count in lost.items() if count > 0}
 
     def _signatures_now(self) -> Mapping[str, SignatureDef]:
         """Returns the signatures with current node and tensor names."""
         part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == _SIGNATURES))
-        respell(part, lambda text: tensor_now(self.graph, text))
+        respell(part, self.graph)
         return dict(part.signature_def)
 
     def _respelt(self, field: Field) -> Chunk:
         as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)
         part = self._parsed(self._bytes(field))
-        is_respelt = respell(part, lambda text: tensor_now(self.graph, text), needs_saver=bool(self.tags))
+        is_respelt = respell(part, self.graph, needs_saver=bool(self.tags))
         lists_copies = add_copies(part, self.graph.serving.copies if self.graph.serving is not None else ())
         return part.SerializeToString(deterministic=True) if is_respelt or lists_copies else as_it_was
 

@@ -77,7 +77,7 @@ def _records(graph: Graph, type_of: TypeOf, meta: MetaGraph | None) -> MetaGraph
     if meta is not None:
         for key in serving.signatures.keys() - {INIT}:
             new.signature_def[key].CopyFrom(meta.around.signature_def[key])
-        respell(new, lambda text: tensor_now(graph, text))
+        respell(new, graph)
         new.meta_info_def.tensorflow_version = meta.around.meta_info_def.tensorflow_version
     else:
         for key, served in serving.signatures.items():
@@ -262,7 +262,7 @@ def _definitions(meta: MetaGraph, touched: Collection[str], type_of: TypeOf) -> 
                 tensor = plain_tensor(old.inputs[name].name) if name in old.inputs else None
                 for mine in (label for label, text in served.inputs.items() if text == tensor):
                     part.signature_def[key].defaults[mine].CopyFrom(value)
-    respell(part, lambda text: tensor_now(graph, text))
+    respell(part, graph)
     for key in touched:
         if key == INIT:
             continue

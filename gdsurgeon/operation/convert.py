@@ -14,7 +14,7 @@ from gdsurgeon.container.files import GRAPH_FILE, TEXT_FILE, saved_model_at
 from gdsurgeon.container.load import folder_state, meta_of, model_folder
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source
-from gdsurgeon.operation.paths import check_apart, check_outside, check_takes_binary, output_path
+from gdsurgeon.operation.paths import check_outside, check_takes_binary, output_path
 from gdsurgeon.text import size
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Output, OutputFile
@@ -203,7 +203,6 @@ def _output(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -
     becomes = ".converted" if folder else ".pbtxt" if is_text else ".pb"
     given = path_of(request.out)
     out = output_path(model, given, in_place=False, backup=None, dry_run=request.dry_run, becomes=becomes)
-    check_apart(out, None, None, model, ())
     check_outside(out, folder)
     if not folder:
         return out, OutputFile(out)

@@ -75,13 +75,6 @@ class Block(NamedTuple):
     size: int
 
 
-class Record(NamedTuple):
-    """A key, and the location of its value."""
-
-    key: bytes
-    value: SourceSpan
-
-
 def is_table(source: Source) -> bool:
     """Returns whether the bytes end with the end marker of a table."""
     return source.size >= _FOOTER and source.read(source.size - len(TABLE_END), len(TABLE_END)) == TABLE_END
@@ -130,7 +123,7 @@ class Table:
             except WireError as error:
                 raise self._broken(block, error) from error
 
-    def located(self) -> Iterator[Record]:
+    def located(self) -> Iterator[tuple[bytes, SourceSpan]]:
         """Yields all keys and the locations of their values; only compressed blocks are read as a whole.
 
         Raises:
@@ -144,7 +137,7 @@ class Table:
                     source = BytesSource(self.content(block), source.name)
                     start, size = 0, source.size
                 for key, first, last in _entries(Window(source, start, start + size), block.size):
-                    yield Record(key, SourceSpan(source, start + first, start + last))
+                    yield key, SourceSpan(source, start + first, start + last)
             except WireError as error:
                 raise self._broken(block, error) from error
 

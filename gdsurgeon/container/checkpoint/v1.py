@@ -88,12 +88,12 @@ class V1Checkpoint(Checkpoint):
         """Returns the descriptions of the tensors; each file lists its own slices."""
         out: dict[str, _Meta] = {}
         for table, source in zip(self.tables, self._sources, strict=True):
-            first = next(table.located(), None)
-            if first is None or first.key:
+            key, value = next(table.located(), (b"-", None))
+            if key or value is None:
                 line = f"{printable(source.name)} is not a checkpoint: it does not list any tensors"
                 raise InputError(line, code="wrong-format", facts={"file": source.name})
             try:
-                saved = SavedTensorSlices.FromString(read_chunks([first.value]))
+                saved = SavedTensorSlices.FromString(read_chunks([value]))
             except decode_error() as error:
                 raise corrupt_file(source.name, "its list of tensors cannot be parsed", reason="message") from error
             spare = _MOST_NAMED * source.size
@@ -117,7 +117,7 @@ class V1Checkpoint(Checkpoint):
         Raises:
             InputError: a block is corrupt.
         """
-        return {record.key: record.value for table in self.tables for record in table.located()}
+        return {key: span for table in self.tables for key, span in table.located()}
 
     def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
         faults: list[str] = []
