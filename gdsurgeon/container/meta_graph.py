@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from gdsurgeon.container.mentions import add_copies, respell
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
-from gdsurgeon.graph.serving import INIT, Served
+from gdsurgeon.graph.serving import Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.protos import (
     CollectionDef,
@@ -28,42 +28,27 @@ MAIN_OP = "saved_model_main_op"
 """The collection that names the op that a loader runs first."""
 GRAPH = 2
 """Field number of the GraphDef in a MetaGraphDef."""
-_SAVER = 3
-_SIGNATURES = 5
-_OBJECTS = 7
-"""Field number of the object graph, by which tf.saved_model.load finds everything."""
+SAVER, SIGNATURES, OBJECTS = 3, 5, 7
+"""Field numbers of the saver, of a signature, and of the object graph, by which tf.saved_model.load finds everything.
+"""
 MOST_AROUND = 1 << 30
 """The maximum size in bytes of the parts outside the graph, which are parsed at once."""
-
-
-class Objects(NamedTuple):
-    """The new objects of a model.
-
-    Attributes:
-        graph: the objects.
-        added: functions that they need, for the library.
-        dropped: names of library functions that are no longer needed.
-    """
-
-    graph: SavedObjectGraph
-    added: Sequence[FunctionDef] = ()
-    dropped: Sequence[str] = ()
 
 
 class Around(NamedTuple):
     """The new parts of a MetaGraph outside its graph.
 
     Attributes:
-        signatures: by key; None: the existing signatures.
-        objects: None: the existing objects.
-        without_objects: whether the objects are left out.
-        saver: the new saver, with collections that do not exist yet; None: the existing saver.
+        replaced: the field numbers of the present parts that are left out.
+        new: the parts that are added.
+        added: functions that they need, for the library.
+        dropped: names of library functions that are no longer needed.
     """
 
-    signatures: Mapping[str, SignatureDef] | None = None
-    objects: Objects | None = None
-    without_objects: bool = False
-    saver: MetaGraphDef | None = None
+    replaced: Collection[int] = ()
+    new: MetaGraphDef | None = None
+    added: Sequence[FunctionDef] = ()
+    dropped: Sequence[str] = ()
 
 
 AS_IT_IS = Around()
@@ -142,31 +127,26 @@ class MetaGraph:
         Raises:
             EditError: a part requires a removed node.
         """
-        if not self.graph.is_changed and around == AS_IT_IS:
+        if not self.graph.is_changed and not around.replaced:
             return [SourceSpan(self._source, self._start, self._end)]
-        objects, signatures = around.objects, around.signatures
-        if around.without_objects and signatures is None and INIT in self.signatures:
-            signatures = self._signatures_now()
-        others = around.without_objects or objects is not None
-        replaced = [_OBJECTS] * others + [_SIGNATURES] * (signatures is not None)
-        replaced += [_SAVER] * (around.saver is not None)
         out: list[Chunk] = []
         for field in self._fields:
             if _is_graph(field):
-                inner = self._graph_chunks(objects)
+                inner = self._graph_chunks(around)
                 out += [encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)), *inner]
-            elif field.number not in replaced:
+            elif field.number not in around.replaced:
                 out.append(self._respelt(field))
-        out.append(_replacements(signatures or {}, around))
+        if around.new is not None:
+            out.append(around.new.SerializeToString(deterministic=True))
         return out
 
-    def _graph_chunks(self, objects: Objects | None) -> list[Chunk]:
+    def _graph_chunks(self, around: Around) -> list[Chunk]:
         chunks = self.graph.chunks()
-        if objects is None or not (objects.added or objects.dropped):
+        if not (around.added or around.dropped):
             return chunks
         written = Graph(ChunkSource(chunks, self.graph.source_name))
-        written.functions.remove(objects.dropped)
-        for function in objects.added:
+        written.functions.remove(around.dropped)
+        for function in around.added:
             written.functions.add(function)
         return written.chunks()
 
@@ -184,9 +164,9 @@ class MetaGraph:
         lost = {key: _members(before[key]) - _members(part.collection_def[key]) for key in sorted(before)}
         return {key: count for key, count in lost.items() if count > 0}
 
-    def _signatures_now(self) -> Mapping[str, SignatureDef]:
+    def signatures_now(self) -> Mapping[str, SignatureDef]:
         """Returns the signatures with current node and tensor names."""
-        part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == _SIGNATURES))
+        part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == SIGNATURES))
         respell(part, self.graph)
         return dict(part.signature_def)
 
@@ -196,22 +176,6 @@ class MetaGraph:
         is_respelt = respell(part, self.graph, needs_saver=bool(self.tags))
         lists_copies = add_copies(part, self.graph.serving.copies if self.graph.serving is not None else ())
         return part.SerializeToString(deterministic=True) if is_respelt or lists_copies else as_it_was
-
-
-def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> bytes:
-    """Returns signatures, objects and saver as fields; without objects, initialization is as in TensorFlow 1."""
-    added = MetaGraphDef()
-    if around.saver is not None:
-        added.CopyFrom(around.saver)
-    if around.objects is not None:
-        added.object_graph_def.CopyFrom(around.objects.graph)
-    for key, definition in signatures.items():
-        if key == INIT and around.without_objects:
-            names = (info.name.removesuffix(":0") for info in definition.outputs.values())
-            added.collection_def[MAIN_OP].node_list.value.extend(names)
-        else:
-            added.signature_def[key].CopyFrom(definition)
-    return added.SerializeToString(deterministic=True)
 
 
 def _members(collection: CollectionDef) -> int:

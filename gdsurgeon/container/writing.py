@@ -17,7 +17,7 @@ from gdsurgeon.container.checkpoint.edit import Edited, edit
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import META_GRAPHS
 from gdsurgeon.container.mentions import as_variable, respell
-from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, Around, MetaGraph, Objects
+from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, OBJECTS, SAVER, SIGNATURES, Around, MetaGraph
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction, Unlike, held_by, held_nodes
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.errors import EditError, InputError, Json, Remark, printable, quoted
@@ -31,7 +31,7 @@ from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, named, nearest, suggestion
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
-from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
+from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo, VariableDef
 from gdsurgeon.wire.write import Chunk, size_of
 
 if TYPE_CHECKING:
@@ -215,19 +215,35 @@ def records_after(
         InputError: the objects name functions that the model lacks.
         EditError: a touched signature cannot be a function, or needs a node for which there is no object.
     """
-    graph = meta.graph
+    saver = meta.graph.serving.saver if meta.graph.serving is not None else None
+    new, replaced = MetaGraphDef(), set[int]()
+    added: Sequence[FunctionDef] = ()
+    dropped: Sequence[str] = ()
     if meta.has_objects and not as_v1:
         _check_functions(meta)
-    signatures = _definitions(meta, touched, type_of)
-    objects = _objects_after(meta, touched, signatures, function_of) if meta.has_objects and not as_v1 else None
-    saver = graph.serving.saver if graph.serving is not None else None
-    new_saver = None
+    signatures: Mapping[str, SignatureDef] | None = _definitions(meta, touched, type_of)
+    if as_v1:
+        replaced.add(OBJECTS)
+        if signatures is None and INIT in meta.signatures:
+            signatures = meta.signatures_now()
+    elif meta.has_objects and (objects := _objects_after(meta, touched, signatures, function_of)) is not None:
+        replaced.add(OBJECTS)
+        graph, added, dropped = objects
+        new.object_graph_def.CopyFrom(graph)
+    if signatures is not None:
+        replaced.add(SIGNATURES)
+        for key, definition in signatures.items():
+            if key == INIT and as_v1:  # as in TensorFlow 1
+                names = (info.name.removesuffix(":0") for info in definition.outputs.values())
+                new.collection_def[MAIN_OP].node_list.value.extend(names)
+            else:
+                new.signature_def[key].CopyFrom(definition)
     if saver is not None:
-        new_saver = MetaGraphDef()
-        _put_saver(new_saver, saver)
+        replaced.add(SAVER)
+        _put_saver(new, saver)
         if VARIABLES not in meta.around.collection_def:
-            _put_variables(new_saver, saver, meta)
-    return Around(signatures, objects, as_v1, new_saver)
+            _put_variables(new, saver, meta)
+    return Around(replaced, new, added, dropped)
 
 
 def _definitions(meta: MetaGraph, touched: Collection[str], type_of: TypeOf) -> dict[str, SignatureDef] | None:
@@ -298,8 +314,8 @@ def _objects_after(
     touched: Collection[str],
     definitions: Mapping[str, SignatureDef] | None,
     function_of: FunctionOf,
-) -> Objects | None:
-    """Returns the objects after the edit; None if they did not change.
+) -> tuple[SavedObjectGraph, Sequence[FunctionDef], Sequence[str]] | None:
+    """Returns the objects after the edit, with their added and dropped functions; None if they did not change.
 
     `definitions` are the signatures as they are written, if a signature changed.
     """
@@ -315,7 +331,7 @@ def _objects_after(
     added = _needed_functions(graph, objects)
     keys = [key for key in serving.signatures if key != INIT]
     if definitions is None:
-        return Objects(objects.proto, added) if added else None
+        return (objects.proto, added, ()) if added else None
     was = ObjectGraph(meta.around.object_graph_def).signatures
     if not objects.has_signature_map:
         raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE, code="not-served")
@@ -332,7 +348,7 @@ def _objects_after(
             added.append(function)
     objects.set_signatures(definitions, keys, made)
     replaced = {was[key].name for key in was if key in made or key not in keys}
-    return Objects(objects.proto, added, sorted(replaced - objects.functions))
+    return objects.proto, added, sorted(replaced - objects.functions)
 
 
 def _check_functions(meta: MetaGraph) -> None:
@@ -396,9 +412,9 @@ def is_as_before(graph: Graph, node: Node) -> bool:
     return reads[0] == reads[1] and controls[0] == controls[1]
 
 
-def unseen(objects: Objects, touched: Collection[str]) -> Iterable[str]:
+def unseen(objects: SavedObjectGraph, touched: Collection[str]) -> Iterable[str]:
     """Yields warnings about the parts of the edit that tf.saved_model.load ignores."""
-    callables = ObjectGraph(objects.graph).callables
+    callables = ObjectGraph(objects).callables
     if callables and set(touched) - {INIT}:
         yield f"the model's other functions ({named(callables, 3)}) are unchanged: only its signatures have the edit"
     if INIT in touched:

@@ -19,7 +19,7 @@ from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container, only_graph
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.load import Model
-from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.meta_graph import OBJECTS, SAVER, MetaGraph
 from gdsurgeon.container.output import OutputFolder, OutputTar
 from gdsurgeon.container.surroundings import surroundings
 from gdsurgeon.container.writing import (
@@ -206,27 +206,25 @@ def edited_model(container: Container, result: EditResult, *, as_v1: bool) -> Fo
     meta, graph, intent = container.meta, container.graph, result.intent
     touched = _touched_signatures(meta, intent)
     records = records_after(meta, touched, _type, signature_function, as_v1=as_v1)
-    objects = records.objects
-    if objects is not None:
-        objects = objects._replace(dropped=sorted({*objects.dropped} - used_functions(graph)))
+    if records.dropped:
+        records = records._replace(dropped=sorted({*records.dropped} - used_functions(graph)))
     _check_restorable(graph, result)
-    if records.saver is not None and meta.has_objects:
+    if SAVER in records.replaced and meta.has_objects:
         result.notes.append("written without the model's objects: all loaders run the graph and its signatures")
     lost = meta.members_lost() if intent.removed else {}
     if lost:
         result.told.append(Entry("removed", "from collections", [f"{count:,} of {key}" for key, count in lost.items()]))
         result.facts["collections"] = lost
-    chunks = container.chunks(records._replace(objects=objects))
+    chunks = container.chunks(records)
     around = specification.Around(touched, as_v1)
     form = _model_form(Model(graph, container), result, chunks, container.read_again, around)
     other_nodes = intent.added, intent.removed, intent.rewired, result.inside
     other_functions = intent.functions.added, intent.functions.removed, intent.functions.changed
-    if objects is not None:
+    if OBJECTS in records.replaced and not as_v1:
+        assert records.new is not None
         form.served = [key for key in touched if key != INIT]
-        result.warnings.extend(unseen(objects, touched))
-    elif container.kind == "SavedModel" and any(
-        (records.signatures is not None, records.saver is not None, as_v1, *other_nodes, *other_functions)
-    ):
+        result.warnings.extend(unseen(records.new.object_graph_def, touched))
+    elif container.kind == "SavedModel" and any((records.replaced, *other_nodes, *other_functions)):
         form.served = []
     return form
 
