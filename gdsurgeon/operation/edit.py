@@ -18,6 +18,7 @@ from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, UsageError, join
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import uniquely_named
+from gdsurgeon.operation.forms import Form, FormName
 from gdsurgeon.operation.paths import (
     back_up_all,
     backup_path,
@@ -30,8 +31,6 @@ from gdsurgeon.operation.paths import (
 from gdsurgeon.operation.sequence import (
     Carried,
     Edit,
-    Form,
-    FormName,
     Instruction,
     carry_out,
     form_of,

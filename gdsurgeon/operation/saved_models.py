@@ -41,7 +41,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import INIT, Served, Serving
-from gdsurgeon.operation.sequence import Form, check_size
+from gdsurgeon.operation.forms import Form, check_size
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.specification import surroundings as specification

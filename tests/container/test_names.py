@@ -263,5 +263,5 @@ def test_a_saved_model_that_no_loader_takes(desk: Desk, monkeypatch: pytest.Monk
     """The data around the graph counts as well."""
     fill(desk.folder)
     size = len(saved_model().SerializeToString())
-    monkeypatch.setattr("gdsurgeon.operation.sequence.LARGEST", size - 10)
+    monkeypatch.setattr("gdsurgeon.operation.forms.LARGEST", size - 10)
     desk.refused(6, "too-large", "rename", "model", "y=yyyy", *QUICK, "-o", "out")
