@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 import re
 import struct
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support import graphs
-from support.graphs import FLOAT, INT32, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, const, dtypes, func, graph, identity, node, placeholder, scalar
 
+import gdsurgeon
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
@@ -18,9 +21,11 @@ from gdsurgeon.feeds.consumers import Consumer
 from gdsurgeon.feeds.numbers import number_content
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops import kinds, op_defs
-from gdsurgeon.ops.dtypes import DTYPES, FLOATING, NUMBERS, DType, dtype_name, element_size
+from gdsurgeon.ops.dtypes import DTYPES, FLOATING, NUMBERS, DType, base_dtype, dtype_name, element_size, is_dtype
 from gdsurgeon.ops.kinds import UNDEFINED
-from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_def, op_names, table_version
+from gdsurgeon.ops.reach import KINDS, UNKNOWN, is_pure, reach_of, reaches
+from gdsurgeon.ops.releases import TITLES, engine
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.protos import AttrValue, TensorProto
@@ -260,3 +265,197 @@ def test_kinds() -> None:
     }
     assert {d.name for d in DTYPES.values() if d.is_integer} == {d.name for d in DTYPES.values() if "int" in d.name}
     assert element_size(999) == element_size(0) == element_size(NUMBERS["string"]) == 0
+
+
+def test_every_op_of_the_table_is_found_and_sound() -> None:
+    assert len(ALL) > 1000
+    assert len(set(ALL)) == len(ALL)
+    for name in ALL:
+        found = op_def(name)
+        assert found is not None, name
+        assert found.name == name
+        for arg in (*found.inputs, *found.outputs):
+            assert arg.dtype or arg.type_attr or arg.list_attr, name
+            assert not arg.dtype or is_dtype(arg.dtype), name
+            if arg.type_attr:
+                assert found.attrs[arg.type_attr].kind == "type", name
+            if arg.number_attr:
+                assert found.attrs[arg.number_attr].kind == "int", name
+            if arg.list_attr:
+                assert found.attrs[arg.list_attr].kind == "list(type)", name
+
+
+def test_signatures() -> None:
+    split = op_def("Split")
+    assert split is not None
+    assert split.inputs == (Arg("split_dim", 3), Arg("value", type_attr="T"))
+    assert split.outputs == (Arg("output", type_attr="T", number_attr="num_split"),)
+    assert (split.attrs["T"].kind, split.attrs["T"].has_default, split.is_stateful) == ("type", False, False)
+    variable = op_def("VariableV2")
+    assert variable is not None
+    assert variable.outputs == (Arg("ref", type_attr="dtype", is_ref=True),)
+    assert variable.is_stateful
+    case = op_def("Case")
+    assert case is not None
+    assert case.outputs == (Arg("output", list_attr="Tout"),)
+    merge = op_def("Merge")
+    assert merge is not None
+    assert [a.name for a in merge.outputs] == ["output", "value_index"]
+    random = op_def("RandomUniform")
+    assert random is not None
+    assert (random.attrs["seed"].has_default, random.attrs["seed"].default) == (True, 0)
+
+
+@pytest.mark.parametrize("name", ["", "NoSuchOp", "#", "Add\t", "\nAdd", "add", "Ad", ">Add", "Add>", "A\n"])
+def test_what_is_no_op_is_none(name: str) -> None:
+    assert op_def(name) is None
+
+
+def test_the_version_is_that_of_a_tensorflow() -> None:
+    assert [int(part) for part in table_version().split(".")[:2]] >= [2, 16]
+
+
+@pytest.mark.parametrize(
+    ("record", "outputs", "inputs"),
+    [
+        (node("n", "Split", num_split=3, T=FLOAT), [1, 1, 1], [3, 1]),
+        (node("n", "IdentityN", T=dtypes(FLOAT, INT32)), [1, 3], [1, 3]),
+        (node("n", "VariableV2", dtype=FLOAT), [101], []),
+        (node("n", "NoOp"), [], []),
+        (node("n", "AddV2"), [0], [0, 0]),
+        (node("n", "Split", T=FLOAT), [1], [3, 1]),
+        (node("n", "AddN", N=0, T=FLOAT), [1], []),
+        (node("n", "Split", num_split=-1, T=FLOAT), [1], [3, 1]),
+        (node("n", "Shape", T=FLOAT), [3], [1]),
+        (node("n", "PartitionedCall", Tin=dtypes(FLOAT), Tout=dtypes(INT32, FLOAT), f=func("f")), [3, 1], [1]),
+    ],
+)
+def test_dtypes_of_a_nodes_outputs_and_inputs(record: bytes, outputs: list[int], inputs: list[int]) -> None:
+    found = graph(record)["n"]
+    assert found.output_dtypes == outputs
+    assert found.input_dtypes == inputs
+
+
+def test_a_count_beyond_any_real_nodes_does_not_become_a_list_of_that_length() -> None:
+    found = graph(node("n", "Split", num_split=1 << 62, T=FLOAT))["n"].output_dtypes
+    assert found is not None
+    assert len(found) < 1 << 21
+
+
+def test_a_library_function_is_an_op() -> None:
+    function = graphs.function("Mine", node("y", "Identity", ["x"], T=FLOAT))
+    found = graph(node("n", "Mine", ["n"]), trailer=graphs.library(function))
+    assert found["n"].output_dtypes == [1]
+    assert found.op_def("NotMine") is None
+
+
+def test_an_attr_reader_that_knows_nothing() -> None:
+    definition = op_def("Split")
+    assert definition is not None
+
+    def nothing(_name: str) -> Any:
+        return None
+
+    assert arg_dtypes(definition.outputs, definition, nothing) == [0]
+
+
+def test_dtypes() -> None:
+    assert len(NUMBERS) == len(DTYPES)
+    assert {n for n in DTYPES if element_size(n)} == set(DTYPES) - {
+        NUMBERS["string"],
+        NUMBERS["resource"],
+        NUMBERS["variant"],
+    }
+    assert [dtype_name(n) for n in (1, 101, 7, 999, 0, 100)] == [
+        "float32", "float32_ref", "string", "dtype 999", "dtype 0", "dtype 100",
+    ]  # fmt: skip
+    assert [is_dtype(n) for n in (1, 101, 0, 100, 999, -1, 1 << 40)] == [True, True, *[False] * 5]
+    assert [base_dtype(n) for n in (1, 101, 0)] == [1, 1, 0]
+
+
+def test_each_op_has_a_line_and_none_was_left_unseen() -> None:
+    assert [op for op, _ in reaches()] == op_names()
+    assert {reach.kind for _, reach in reaches()} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [
+        ("Relu", "none"),
+        ("ScalarSummary", "none"),
+        ("ShardedFilename", "none"),
+        ("ReadFile", "file read"),
+        ("CSVDataset", "file read"),
+        ("SaveV2", "file write"),
+        ("DatasetToTFRecord", "file write"),
+        ("DistributedSave", "network"),
+        ("RegisterDatasetV2", "network"),
+        ("DatasetFromGraph", "process"),
+        ("XlaCallModule", "process"),
+        ("Abort", "process"),
+        ("EagerPyFunc", "python"),
+    ],
+)
+def test_what_ops_reach(op: str, kind: str) -> None:
+    assert reach_of(op).kind == kind
+    assert is_pure(op, {}) is (kind == "none")
+
+
+@pytest.mark.parametrize("op", ["NoSuchOp", "", "Relu\t", "Relu\nRelu6", "#"])
+def test_what_is_not_in_the_table_reaches(op: str) -> None:
+    assert reach_of(op).kind == UNKNOWN
+    assert not is_pure(op, {})
+
+
+@pytest.mark.parametrize(("op", "reach"), [(op, reach) for op, reach in reaches() if reach.attr])
+def test_the_default_of_an_attr_that_decides_is_harmless(op: str, reach: object) -> None:
+    attr = reach_of(op).attr
+    definition = op_def(op)
+    assert definition is not None
+    default = definition.attrs[attr].default
+    assert is_pure(op, {attr: default.encode() if isinstance(default, str) else default})
+    assert is_pure(op, {})
+
+
+def test_an_attr_decides_only_with_a_plain_value() -> None:
+    assert is_pure("PrintV2", {"output_stream": b"log(info)"})
+    assert not is_pure("PrintV2", {"output_stream": b"file:///tmp/x"})
+    assert not is_pure("PrintV2", {"output_stream": None})  # the function's caller says what it is
+    assert not is_pure("DebugNanCount", {"debug_urls": [b"file:///tmp"]})
+    assert not is_pure("DecodeProtoV2", {"descriptor_source": b"/etc/passwd"})
+
+
+TABLE = Path(gdsurgeon.__file__).parent / "data" / "engines.txt"
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_an_engine_has_a_version_and_what_all_of_them_take(name: str) -> None:
+    found = engine(name)
+    assert found.called == f"{TITLES[name]} {found.version}" and found.version.count(".") == 2
+    common = """Abs AddV2 AvgPool BiasAdd ConcatV2 Const Conv2D DepthwiseConv2dNative FusedBatchNormV3 Identity MatMul
+        MaxPool Mean Mul Pad Placeholder Relu Relu6 Reshape Sigmoid Softmax Squeeze StridedSlice Sub Tanh Transpose"""
+    assert [op for op in common.split() if found.ops.get(op) != ""] == []
+    assert not {"DecodeWav", "NoSuchOp", ""} & {op for op, kind in found.ops.items() if not kind}
+
+
+def test_ops_of_tensorflow_that_can_be_linked_are_told_apart() -> None:
+    ops = engine("tflite").ops
+    assert ops["Erf"] == ops["DecodeJpeg"] == "select" and set(ops.values()) == {"", "select"}
+    assert {kind for name in TITLES if name != "tflite" for kind in engine(name).ops.values()} == {""}
+    assert all(op in ops and not ops[op] for op in ("SplitV", "BatchToSpaceND", "StatelessWhile", "TensorListStack"))
+
+
+def test_loops_count_where_they_are_taken_whole() -> None:
+    assert {"Enter", "Exit", "NextIteration"} <= set(engine("openvino").ops)
+    assert not {"Enter", "Exit", "NextIteration"} & set(engine("opencv").ops)
+
+
+def test_the_table_is_small_and_sorted_and_of_ops() -> None:
+    assert TABLE.stat().st_size < 40_000
+    lines = TABLE.read_text().splitlines()
+    heads = [line for line in lines if line.startswith(">")]
+    assert [head[1:].partition("\t")[0] for head in heads] == sorted(TITLES)
+    for name in TITLES:
+        ops = list(engine(name).ops)
+        assert ops == sorted(set(ops)) and len(ops) > 90
+        assert sum(op_def(op) is None for op in ops) < 20  # tfjs has some of its own
