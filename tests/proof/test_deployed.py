@@ -59,6 +59,21 @@ def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda
         return prove(executor, change, Overrides(), meanwhile)
 
 
+def loading(monkeypatch: pytest.MonkeyPatch, instead: dict[str, bytes]) -> list[str]:
+    """Makes executors load the graphs INSTEAD of those with these keys; returns the keys as these are loaded."""
+    found: list[str] = []
+    load = Executor.load_graph
+
+    def load_graph(self: Executor, key: str, graph: Graph, *, optimize: bool = False) -> None:
+        if key not in instead:
+            return load(self, key, graph, optimize=optimize)
+        found.append(key)
+        return self.load_bytes(key, instead[key], optimize=optimize)
+
+    monkeypatch.setattr(Executor, "load_graph", load_graph)
+    return found
+
+
 def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
     proof = proven(graph(*_records(model())), model(simple=True))
     assert asked == [True]
@@ -89,12 +104,7 @@ def test_what_rounds_otherwise_is_compared_without_onednn(asked: list[bool]) -> 
 
 
 def test_what_differs_without_onednn_is_wrong(asked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    load_bytes = Executor.load_bytes
-
-    def load_graph(self: Executor, key: str, _: Graph, *, optimize: bool = False) -> None:
-        load_bytes(self, key, model(NEAR, simple=True), optimize=optimize)
-
-    monkeypatch.setattr(Executor, "load_graph", load_graph)
+    loading(monkeypatch, dict.fromkeys((EDITED, KEYS[EDITED]), model(NEAR, simple=True)))
     with pytest.raises(DiffersError):
         proven(graph(*_records(model())), model(NEAR, simple=True))
     assert asked == [True, False]
@@ -107,12 +117,7 @@ def test_what_differs_by_more_than_rounding_is_wrong_at_once(asked: list[bool]) 
 
 
 def test_what_differs_as_it_is_deployed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = Executor.load_bytes
-
-    def wrong(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
-        load(self, key, model(FAR, simple=True) if optimize else data, optimize=optimize)
-
-    monkeypatch.setattr(Executor, "load_bytes", wrong)
+    loading(monkeypatch, {KEYS[EDITED]: model(FAR, simple=True)})
     with pytest.raises(ValidationError) as error:
         proven(graph(*_records(model())), model(simple=True))
     assert error.value.code == "optimizer-differs"
@@ -124,17 +129,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> 
     Which are loaded so.
     """
     monkeypatch.setattr(prove_module, "MANY_NODES", 1)
-    found: list[str] = []
-    load = Executor.load_graph
-
-    def load_graph(self: Executor, key: str, graph: Graph, *, optimize: bool = False) -> None:
-        if not optimize:
-            return load(self, key, graph)
-        found.append(key)
-        return self.load_bytes(key, written if key == KEYS[EDITED] else optimized, optimize=True)
-
-    monkeypatch.setattr(Executor, "load_graph", load_graph)
-    return found
+    return loading(monkeypatch, {KEYS[EDITED]: written, KEYS[ORIGINAL]: optimized})
 
 
 def test_a_large_original_is_not_optimised_where_nothing_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,10 +177,6 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
     found = graph(*_records(detector(1.0)))
     change = edited(found, simplify(found, fold_bn=True))
     written = read_chunks(found.chunks())
-    load = Executor.load_bytes
-
-    def load_bytes(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
-        load(self, key, detector(1.1) if optimize else data, optimize=optimize)
 
     def proof() -> Proof:
         with Executor(Settings()) as executor:
@@ -195,7 +186,7 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
 
     right = proof()
     assert right.deployed is not None and right.deployed.compared and not right.deployed.why_not
-    monkeypatch.setattr(Executor, "load_bytes", load_bytes)
+    loading(monkeypatch, {KEYS[EDITED]: detector(1.1)})
     with pytest.raises(ValidationError) as error:
         proof()
     assert error.value.code == "optimizer-differs"
