@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf, isfinite, prod
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from gdsurgeon.errors import (
     UsageError,
     ValidationError,
     printable,
-    quoted,
 )
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
@@ -27,14 +27,15 @@ from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.releases import TITLES
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
-from gdsurgeon.proof.subject import Feeds, Subject
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, nothing_to_run
+from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, ComparedPair, Fetch, Trial, TrialRun, nothing_to_run
 from gdsurgeon.runtime.compare import Likeness, likeness
 from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
 from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
-from gdsurgeon.text import counted, listed, named
+from gdsurgeon.runtime.protocol import OutputInfo
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import counted, listed
 from gdsurgeon.values import Tolerance
 from gdsurgeon.wire.write import read_chunks
 
@@ -300,9 +301,6 @@ def agreement(found: EngineRun) -> str:
     return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'input set')}, {largest}"
 
 
-RELEASED = "the other release"
-
-
 class Released(NamedTuple):
     """The result of a different release: its version, and a summary with its name."""
 
@@ -369,34 +367,23 @@ def check_released(
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
     """Runs the graph in both releases. Raises ValidationError if outputs differ by more than the tolerance."""
     plan = plan_with(executor.settings, graph)
-    plan = replace(plan.only(set(plan.fetches) - plan.random), inputs_of_sampled=[])
+    plan = replace(plan.only({*plan.fetches} - plan.random), inputs_of_sampled=[])
     if not plan.fetches:
         return "loads it, but nothing can be compared"
-    here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, name="here")
-    here.initialize()
-    there: Subject | None = None
-    largest = 0.0
-    for sample in range(here.needed_samples):
-        bound: Feeds = {name: executor.fetched(value) for name, value in here.run(sample, {})[0].items()}
-        if there is None:
-            there = Subject(other, EDITED, graph, plan=plan, name=RELEASED, bound=frozenset(bound))
-            there.initialize()
-        there.run(sample, bound)
-        for group, names in enumerate(plan.groups):
-            result, places = here.result(sample, group), range(len(names))
-            executor.put(RELEASED, [other.tensor(there.result(sample, group), place) for place in places])
-            found = executor.compare(result, RELEASED, [*zip(places, places, strict=True)], Tolerance(RTOL, ATOL))
-            wrong: dict[str, str] = {}
-            for name, compared, values in zip(names, found, executor.statistics(result), strict=True):
-                most = RTOL * max(abs(values.minimum or 0.0), abs(values.maximum or 0.0))
-                if not compared.close and (compared.max_abs is None or compared.max_abs > most):
-                    wrong[name] = f"{quoted(name)}: {difference(compared)}"
-                largest = max(largest, compared.max_abs or 0.0)
-            if wrong:
-                differ = f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}"
-                raise ValidationError(differ, code="differs", tensors=list(wrong), details=tuple(wrong.values()))
-        here.finish(sample)
-        there.finish(sample)
-    outputs = counted(len(plan.fetches), "output")
-    equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
-    return f"returns the same: {outputs}, {counted(here.needed_samples, 'input set')}, {equal}"
+    here = Subject(executor, EDITED, graph, plan, overrides, name="here")
+    there = Subject(other, EDITED, graph, plan, bound={*plan.placeholders, *plan.defaults})
+    places = there.places()
+    there.initialize()
+
+    def expected(name: str, trial: Trial, sample: int, _info: OutputInfo) -> Tensor:
+        if name == plan.fetches[0]:
+            there.run(sample, {feed: executor.fetched(value) for feed, value in trial.fed[here.name].items()})
+        group, place = places[name]
+        return other.tensor(there.result(sample, group), place)
+
+    pairs = [ComparedPair(name, name, partial(expected, name), Fetch(here.name, name)) for name in plan.fetches]
+    trial = Trial(executor, "", [TrialRun(here)], pairs, here.name, here.needed_samples)
+    trial.tolerance, trial.message = Tolerance(RTOL, ATOL, RTOL), "other values are returned for"
+    proof = trial.run().proof
+    equal = "bit-identical" if proof.is_exact else f"largest difference {proof.largest_difference:.1e}"
+    return f"returns the same: {counted(len(pairs), 'output')}, {counted(proof.samples, 'input set')}, {equal}"

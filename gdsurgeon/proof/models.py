@@ -15,7 +15,7 @@ from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.edits.claims import SameOutputs
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import save
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
@@ -30,7 +30,6 @@ from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.same_outputs import deciding, side_by_side
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
-    DO_WITHOUT,
     EDITED,
     ORIGINAL,
     ComparedPair,
@@ -39,6 +38,7 @@ from gdsurgeon.proof.trial import (
     RunRefused,
     Trial,
     TrialRun,
+    nothing_comparable,
     random_outputs,
     random_reasons,
 )
@@ -249,9 +249,7 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
 def check_compared(golden: Golden, proof: Proof) -> None:
     """Raises NotValidatedError if nothing could be compared with the recorded outputs."""
     if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
-        reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
-        line = Line("nothing could be compared with {golden}: {reasons}", golden=golden.name, reasons=reasons)
-        raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+        raise nothing_comparable(proof, "nothing could be compared with {golden}: {reasons}", golden=golden.name)
 
 
 # -- two models -----------------------------------------------------------------------------------------------
@@ -286,12 +284,7 @@ def compared_models(
     if outputs:
         plan = plan.only({*tensors})
     trial = side_by_side(context, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})
-    model, other = trial.runs
-    inputs = _paired_inputs(context, model.subject)
-    other.subject.specs = inputs.extra
-    other.fed = {name: source for name, source in other.fed.items() if node_of(name) not in inputs.alone}
-    for pair in trial.pairs:
-        pair.reason = inputs.not_compared.get(pair.before, pair.reason)
+    _pair_inputs(context, trial)
     trial.statement = f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}"
     trial.tolerance, trial.judged, trial.varying_run = tolerance, judged, ORIGINAL if judged else None
     return trial
@@ -340,22 +333,13 @@ def _tensors(context: ProofContext, wanted: Sequence[str], ignored: Collection[s
     return list(dict.fromkeys([*mine, *nodes_of(old for old in partners.values() if old in model)]))
 
 
-class _Inputs(NamedTuple):
-    """How the inputs of two models are paired.
+def _pair_inputs(context: ProofContext, trial: Trial) -> None:
+    """Makes both models of `trial` get the same inputs, in shapes that both accept.
 
-    Attributes:
-        extra: inputs that only the other model has; the user gives their values.
-        alone: inputs that only the model has, by their names in the other model.
-        not_compared: fetches of the model whose counterparts are random, with the reason.
+    The user gives the values of inputs that only the other model has. Outputs that depend on random ops of only the
+    other model are not compared.
     """
-
-    extra: list[InputSpec]
-    alone: set[str]
-    not_compared: dict[str, str]
-
-
-def _paired_inputs(context: ProofContext, model: Subject) -> _Inputs:
-    """Makes both models get the same inputs, in shapes that both accept."""
+    model, other = trial.runs[0].subject, trial.runs[1]
     change = context.change
     fed = {context.after(spec.name): spec for spec in model.specs}
     variables = {context.after(variable.name) for variable in model.variables}
@@ -364,7 +348,6 @@ def _paired_inputs(context: ProofContext, model: Subject) -> _Inputs:
     own = [node for node in nodes_of(context.plan(EDITED, outputs).sampled) if node not in sampled]
     plan = context.plan(EDITED, outputs, not_sampled=own)  # the random ops of only the other model are not fed
     reasons = random_reasons(plan)
-    not_compared = {name: reasons[context.after(name)] for name in model.plan.fetches if context.after(name) in reasons}
     extra: list[InputSpec] = []
     lonely: list[str] = []
     for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
@@ -385,7 +368,10 @@ def _paired_inputs(context: ProofContext, model: Subject) -> _Inputs:
     unfed = [spec.name for name, spec in fed.items() if name in alone and spec.name not in given]
     if unfed:
         raise _unpaired(change.name, unfed, change.called)
-    return _Inputs(extra, alone, not_compared)
+    other.subject.specs = extra
+    other.fed = {name: source for name, source in other.fed.items() if node_of(name) not in alone}
+    for pair in trial.pairs:
+        pair.reason = reasons.get(pair.after, pair.reason)
 
 
 def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:

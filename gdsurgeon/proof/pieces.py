@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.compare.intent import Intent
@@ -55,13 +56,13 @@ def prove_pieces(
     Raises:
         ValidationError, NotValidatedError, UsageError: see `prove`.
     """
-    pieces = [[step] for step in steps] if each else joined_steps(steps)
+    pieces = [Joined([step], step.result) for step in steps] if each else joined_steps(steps)
     is_whole = len(pieces) == 1
     if not is_whole:
         _check_known(overrides, steps)
     loaded, seconds, proofs = steps[0].before, 0.0, list[Piece]()
     while pieces:
-        piece = pieces.pop(0)
+        piece, result = pieces.pop(0)
         before, after = piece[0].before, piece[-1].after
         if before is not loaded:
             executor.load_graph(ORIGINAL, before)
@@ -72,13 +73,13 @@ def prove_pieces(
             load_last()
         said = overrides if is_whole else _said_of(overrides, steps, piece)
         try:
-            proof = prove(executor, Change(before, after, result_of(piece)), said, meanwhile)
+            proof = prove(executor, Change(before, after, result), said, meanwhile)
         except (EditError, NotValidatedError, ValidationError) as error:
             if len(piece) == 1:
                 error.place_at(_called(piece) if len(steps) > 1 else "")
                 raise
             # Each edit alone may be provable, and then the error names the wrong edit.
-            pieces[:0] = [[step] for step in piece]
+            pieces[:0] = [Joined([step], step.result) for step in piece]
             is_whole = False
             executor.load_again(ORIGINAL)
             continue
@@ -140,22 +141,20 @@ class Relation:
     tensors: dict[str, bool] = field(default_factory=dict)
 
 
-def joined_steps(steps: Sequence[Step]) -> list[list[Step]]:
-    """Returns `steps` in as few pieces as possible; the claims of a piece relate its first and its last graph."""
-    return [piece for piece, _, _ in _joined_pieces(steps)]
+class Joined(NamedTuple):
+    """Edits that are proven together.
+
+    Attributes:
+        steps: the edits.
+        result: their intent and their claims about the first and the last graph.
+    """
+
+    steps: list[Step]
+    result: EditResult
 
 
-def result_of(steps: Sequence[Step]) -> EditResult:
-    """Returns the intent and the claims of a piece of `joined_steps` about its first and its last graph."""
-    if len(steps) == 1:
-        return steps[0].result
-    ((_, relation, intent),) = _joined_pieces(steps)
-    assert relation is not None
-    return EditResult(intent, tuple(_claims(relation, steps[0].before, intent, steps[-1].after)))
-
-
-def _joined_pieces(steps: Sequence[Step]) -> list[tuple[list[Step], Relation | None, Intent]]:
-    """Returns the pieces of `joined_steps`, each with its claims and its intent; None: claims that cannot be joined."""
+def joined_steps(steps: Sequence[Step]) -> list[Joined]:
+    """Returns `steps` in as few pieces as possible."""
     pieces: list[tuple[list[Step], Relation | None, Intent]] = []
     for step in steps:
         relation, intent = _relation(step), step.result.intent
@@ -165,7 +164,13 @@ def _joined_pieces(steps: Sequence[Step]) -> list[tuple[list[Step], Relation | N
             pieces[-1] = ([*piece, step], both, done.then(intent))
         else:
             pieces.append(([step], relation, intent))
-    return pieces
+    out: list[Joined] = []
+    for piece, known, intent in pieces:
+        result = piece[0].result
+        if known is not None and len(piece) > 1:
+            result = EditResult(intent, tuple(_claims(known, piece[0].before, intent, piece[-1].after)))
+        out.append(Joined(piece, result))
+    return out
 
 
 def _relation(step: Step) -> Relation | None:

@@ -41,10 +41,10 @@ class DiffersError(ValidationError):
 
 def agrees(comparison: Comparison, tolerance: Tolerance) -> bool:
     """Returns whether two tensors agree within `tolerance`; `comparison` was made with its rtol and atol."""
-    if tolerance.of_largest and not comparison.equal:
-        found = part_of_largest(comparison)
-        return found is not None and found <= tolerance.of_largest
-    return comparison.close if tolerance.rtol or tolerance.atol else comparison.equal
+    if comparison.equal or (comparison.close and (tolerance.rtol or tolerance.atol)):
+        return True
+    part = part_of_largest(comparison)
+    return part is not None and bool(tolerance.of_largest) and part <= tolerance.of_largest
 
 
 def part_of_largest(comparison: Comparison) -> float | None:

@@ -55,7 +55,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     plan, inside = same_outputs_plan(context, SameOutputs())
     if plan.sampled or claim.alone:  # each row would need its own random values
         plan = context.plan(key, plan.fetches, not_sampled=nodes_of(plan.sampled))
-    overrides = context.overrides_before()
+    overrides = context.overrides_of(ORIGINAL)
     overrides = overrides.only({*overrides.names()} - {*claim.inputs})
     overrides.archive = None if claim.inputs else overrides.archive
     names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]

@@ -18,7 +18,7 @@ from gdsurgeon.analysis.queries.usage import calling, op_counts, op_usage
 from gdsurgeon.analysis.traversal.topology import depending_on, topology_of
 from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import node_of, nodes_of, parse_tensor
@@ -40,6 +40,7 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
+    nothing_comparable,
     random_reasons,
 )
 from gdsurgeon.text import counted, listed, named
@@ -255,10 +256,7 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
     """
     sites = not proof.tolerance.of_largest if by_sites is None else by_sites
     if not any(not o.inside or (o.site and sites) for o in proof.compared):
-        found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
-        reasons = joined("; ", found or ["no output has a counterpart that can be run"])
-        text = Line("nothing could be compared: {reasons}", reasons=reasons)
-        raise NotValidatedError(text, code="nothing-comparable", advice=DO_WITHOUT)
+        raise nothing_comparable(proof)
     empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
     if len(empty) == len(proof.compared):
         raise NotValidatedError(
@@ -304,13 +302,9 @@ def _unchanged(context: ProofContext, *, is_measured: bool) -> Trial:
     original = context.original(context.plan(ORIGINAL, [*served, *inside]), batches=False)
     names = [*map(context.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
     plan = context.plan(EDITED, (name for name in names if name in after))
-    overrides = context.overrides_before()
+    overrides = context.overrides_of(ORIGINAL)
     edited = Subject(context.executor, EDITED, after, plan=plan, overrides=overrides, batches=False)
-    touched = [*(slot.node for slot in intent.rewired), *intent.changed]
-    if intent.functions.changed:
-        touched += [node.name for node in calling(before, intent.functions.changed)]
-    changed = {name for name in touched if before.find(name) is not None}
-    reached = depending_on(before, changed) | reached_after(context)
+    changed, reached = {*intent.changed, *(slot.node for slot in intent.rewired)}, reached_after(context)
     decided = {context.after(name) for name in inside}
     reasons = random_reasons(plan) | random_reasons(original.plan)
     old_names = {context.after(name): name for name in original.plan.fetches}

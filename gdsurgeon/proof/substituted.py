@@ -31,13 +31,10 @@ from gdsurgeon.errors import (
     GdsurgeonError,
     Line,
     NotValidatedError,
-    UsageError,
     ValidationError,
-    joined,
     printable,
     quoted,
 )
-from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
@@ -66,6 +63,7 @@ from gdsurgeon.proof.trial import (
     SameFeed,
     Trial,
     TrialRun,
+    nothing_comparable,
     random_outputs,
     random_reasons,
 )
@@ -154,11 +152,8 @@ def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart,
         replaced = nodes_of(tensor for tensor, value in given.items() if value == result)
         if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
             name = (replaced or [result])[0]
-            reasons = [output.reason for output in proof.outputs if output.reason] + [why for _, why in proof.skipped]
-            why = joined("; ", dict.fromkeys(reasons)) or "no output depends on it"
             subject = f"no output that depends on {quoted(name)} could" if replaced else f"{quoted(name)} could not"
-            line = Line("{subject} be compared: {why}", subject=subject, why=why)
-            raise NotValidatedError(line, code="nothing-comparable", node=name, advice=DO_WITHOUT)
+            raise nothing_comparable(proof, "{subject} be compared: {reasons}", subject=subject)
 
 
 def prove_same_tensors(context: ProofContext, claim: SameTensors) -> Trial:
@@ -379,7 +374,7 @@ def _edited(
         key,
         graph,
         plan=plan,
-        overrides=_overrides(context),
+        overrides=context.overrides_of(EDITED),
         name=EDITED,
         picture=sides[0] if sides else None,
     )
@@ -417,24 +412,6 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
     is_first = spec.stated is None and spec.dtype != STRING  # one text may be a whole image
     shapes = dict.fromkeys([*more, *spec.shapes] if is_first else [*spec.shapes, *more])
     return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
-
-
-def _overrides(context: ProofContext) -> Overrides:
-    """Returns the overrides of the inputs of the edited graph; the original gets the same feeds."""
-    known = [node.name for node in input_nodes(context.change.after)]
-    renamed = {old: new for old, new in context.change.intent.renamed.items() if new in known and old not in known}
-    overrides = context.overrides.renamed(renamed)
-    for name in overrides.names():
-        if name not in known and name in context.change.before:
-            listed = ", ".join(map(quoted, known[:8])) or "nothing"
-            raise UsageError(
-                f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs "
-                f"are {listed}",
-                code="no-such-input",
-                node=name,
-            )
-    check_names(overrides, known)
-    return overrides
 
 
 def _observe(

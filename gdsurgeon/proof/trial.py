@@ -89,17 +89,23 @@ class ProofContext(NamedTuple):
         graph = self.change.before if key == ORIGINAL else self.change.after
         return plan_with(self.executor.settings, graph, tensors, not_sampled=not_sampled)
 
-    def overrides_before(self) -> Overrides:
-        """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
-        known, theirs = (dict.fromkeys(n.name for n in input_nodes(g)) for g in (self.change.before, self.change.after))
-        old_names = {new: old for old, new in self.change.intent.renamed.items() if old in known and new not in known}
-        overrides = self.overrides.renamed(old_names)
-        check_names(overrides, [*known, *(name for name in theirs if name not in old_names)])
+    def overrides_of(self, key: str) -> Overrides:
+        """Returns the overrides by the names in ORIGINAL or EDITED; those of inputs that only EDITED has are left out.
+
+        Raises:
+            UsageError: a name is not an input.
+        """
+        before, after = ([node.name for node in input_nodes(g)] for g in (self.change.before, self.change.after))
+        names = [pair if key == EDITED else pair[::-1] for pair in self.change.intent.renamed.items()]
+        known = after if key == EDITED else before
+        renamed = {name: own for name, own in names if own in known and name not in known}
+        overrides = self.overrides.renamed(renamed)
+        check_names(overrides, [*known, *(name for name in after if name not in renamed)])
         return overrides.only(known)
 
     def original(self, plan: FetchPlan, *, batches: bool = True) -> Subject:
         """Returns the original, to be run according to `plan`; `batches` as in `Subject`."""
-        overrides, graph, after = self.overrides_before(), self.change.before, self.change.after
+        overrides, graph, after = self.overrides_of(ORIGINAL), self.change.before, self.change.after
         subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, batches=batches)
         partners = {name: after.find(node_of(self.after(name))) for name in subject.optional}
         given = PLACEHOLDERS | VARIABLES
@@ -425,9 +431,7 @@ class Trial:
         if not lead.plan.fetches:
             raise nothing_to_run(lead, self._runs[self.lead].called)
         if not self.pairs:
-            reasons = joined("; ", dict.fromkeys(reason for _, reason in self.skipped)) or "there is no output"
-            line = Line("nothing could be compared: {reasons}", reasons=reasons)
-            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+            raise nothing_comparable(self.proof)
         count = len(lead.plan.variables) + len(lead.plan.assigned)
         if count:
             values = "variable has no value" if count == 1 else "variables have no values"
@@ -578,14 +582,14 @@ class Trial:
     def _outputs(self, sample: int) -> list[OutputProof]:
         """Compares each pair."""
         outputs: list[OutputProof] = []
-        pending: dict[tuple[str, str, int | None, Tolerance], list[tuple[OutputProof, tuple[int, int]]]] = {}
+        pending: dict[
+            tuple[str, str, int | None, Tolerance], list[tuple[ComparedPair, OutputProof, tuple[int, int]]]
+        ] = {}
         expected: list[Tensor] = []
         for pair in self.pairs:
             info, reason = self.info(pair.actual), pair.reason or self._accepted.get(pair.before, "")
-            inside = pair.inside or pair.site
-            output = OutputProof(
-                pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=inside, site=pair.site
-            )
+            output = OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason, site=pair.site)
+            output.inside = pair.inside or pair.site
             outputs.append(output)
             if pair.expected is None or (reason and not pair.measured):
                 continue
@@ -595,20 +599,19 @@ class Trial:
                 mine = Result(f"{_EXPECTED} {sample}", len(expected))
                 expected.append(pair.expected(self, sample, info))
             theirs = self.result(pair.actual, sample)
-            group = pending.setdefault((mine.result_id, theirs.result_id, pair.channels, self._tolerance(pair)), [])
-            group.append((output, (mine.index, theirs.index)))
+            key = mine.result_id, theirs.result_id, pair.channels, self._tolerance(pair)
+            pending.setdefault(key, []).append((pair, output, (mine.index, theirs.index)))
         if expected:
             self.executor.put(f"{_EXPECTED} {sample}", expected)
         for (a, b, axis, tolerance), group in pending.items():
-            places = [at for _, at in group]
-            found = self.executor.compare(a, b, places, tolerance, channels=axis)
-            for (output, _), comparison in zip(group, found, strict=True):
-                output.comparison = comparison
-        for pair, output in zip(self.pairs, outputs, strict=True):
-            if pair.measured:
-                output.moved, output.comparison = output.comparison, None
-            if pair.accepted_because and self._differs(output, pair):
-                output.comparison, output.reason = None, pair.accepted_because
+            found = self.executor.compare(a, b, [places for _, _, places in group], tolerance, channels=axis)
+            for (pair, output, _), comparison in zip(group, found, strict=True):
+                if pair.measured:
+                    output.moved = comparison
+                elif pair.accepted_because and not agrees(comparison, tolerance):
+                    output.reason = pair.accepted_because
+                else:
+                    output.comparison = comparison
         return outputs
 
     def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
@@ -619,10 +622,7 @@ class Trial:
         return self.tolerance if pair.tolerance is None else pair.tolerance
 
     def _differs(self, output: OutputProof, pair: ComparedPair) -> bool:
-        found = output.comparison
-        if found is None:
-            return False
-        return not agrees(found, self._tolerance(pair))
+        return output.comparison is not None and not agrees(output.comparison, self._tolerance(pair))
 
     def _repeat_or_accept(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
         """Repeats a sample until different outputs agree; otherwise compares them with the variation of `run` itself.
@@ -693,9 +693,9 @@ class Trial:
 
 def optimized_again(trial: Trial) -> Trial:
     """Returns the trial for the graphs that are loaded then, which TensorFlow optimizes."""
-    given = trial.tolerance
-    wider = given if given.rtol or given.atol else given._replace(rtol=OPTIMIZED_TOLERANCE, atol=OPTIMIZED_TOLERANCE)
-    return replace(trial, tolerance=wider, optimized=True)
+    tolerance = trial.tolerance
+    tolerance = Tolerance(OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE) if tolerance.is_exact else tolerance
+    return replace(trial, tolerance=tolerance, optimized=True)
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:
@@ -770,6 +770,15 @@ def random_outputs(graph: Graph, plan: FetchPlan) -> dict[str, str]:
     reached = depending_on(graph, sampled) if sampled else ()
     depending = [name for name in plan.fetches if node_of(name) in reached]
     return dict.fromkeys(depending, f"random: {', '.join(sampled[:3])}") | random_reasons(plan)
+
+
+def nothing_comparable(
+    proof: Proof, text: str = "nothing could be compared: {reasons}", **facts: str
+) -> NotValidatedError:
+    """Returns the error for a proof in which nothing was compared; `text` is the message, with the values `facts`."""
+    found = [output.reason for output in proof.outputs if output.reason] + [reason for _, reason in proof.skipped]
+    reasons = joined("; ", dict.fromkeys(found)) or "there are no elements to compare"
+    return NotValidatedError(Line(text, reasons=reasons, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

@@ -24,7 +24,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.pieces import joined_steps
+from gdsurgeon.proof.pieces import Joined, joined_steps
 from gdsurgeon.proof.proof import DiffersError
 from gdsurgeon.select import Selection
 
@@ -252,7 +252,7 @@ def check_proven(executor: Executor, data: bytes, kinds: list[tuple[str, int]]) 
         return
     steps = carried_out(data, [edit for _, edit in done])
     try:
-        proven_pieces(executor, [[step] for step in steps])
+        proven_pieces(executor, [Joined([step], step.result) for step in steps])
     except GdsurgeonError:
         return
     for piece in joined_steps(steps):

@@ -25,7 +25,7 @@ from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.pieces import joined_steps, result_of
+from gdsurgeon.proof.pieces import joined_steps
 from gdsurgeon.select import Selection
 
 Spoil = Callable[[Graph], object]
@@ -175,7 +175,7 @@ def prove_row(executor: Executor, name: str) -> None:
     assert pieces_of(steps) == row.pieces
     for piece, proof in zip(pieces, proven_pieces(executor, pieces), strict=True):
         assert all(o.comparison is not None and o.comparison.equal for o in proof.compared)
-        if len(piece) > 1:
+        if len(piece.steps) > 1:
             assert proof.compared
 
 
@@ -313,7 +313,7 @@ class Joining:
             raise AssertionError(name)
 
     def __call__(self) -> bool:
-        claimed = [result_of(piece).claims for piece in joined_steps(self.steps)]
+        claimed = [piece.result.claims for piece in joined_steps(self.steps)]
         self.right = self.right or claimed
         if claimed != self.right:
             self.prove()

@@ -13,7 +13,7 @@ from gdsurgeon.operation.sequence import Instruction, carry_out
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.pieces import joined_steps, result_of
+from gdsurgeon.proof.pieces import Joined, joined_steps
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
@@ -58,17 +58,15 @@ def carried_out(
 
 def pieces_of(steps: Sequence[Step]) -> list[int]:
     """How many steps each piece has that is proven at once."""
-    return [len(piece) for piece in joined_steps(steps)]
+    return [len(piece.steps) for piece in joined_steps(steps)]
 
 
-def proven_pieces(
-    executor: Executor, pieces: Sequence[Sequence[Step]], overrides: Overrides | None = None
-) -> list[Proof]:
+def proven_pieces(executor: Executor, pieces: Sequence[Joined], overrides: Overrides | None = None) -> list[Proof]:
     """The proof of each of PIECES, of what is claimed of its first and last graph: nothing else is tried."""
     out = []
-    for piece in pieces:
-        executor.load_graph(ORIGINAL, piece[0].before)
-        executor.load_graph(EDITED, piece[-1].after)
-        change = Change(piece[0].before, piece[-1].after, result_of(piece))
+    for steps, result in pieces:
+        change = Change(steps[0].before, steps[-1].after, result)
+        executor.load_graph(ORIGINAL, change.before)
+        executor.load_graph(EDITED, change.after)
         out.append(prove(executor, change, overrides or Overrides()))
     return out
