@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import reduce
+from types import MappingProxyType
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
+from gdsurgeon.edits.replacing import unrenamed_outputs
+from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.edits.simplifying.constants import Evaluate
 from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
-from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
-from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, with_folds
-from gdsurgeon.edits.simplifying.functions import after_inlining, inlined, written, written_size
+from gdsurgeon.edits.simplifying.fold_sites import Sites
+from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, fold, with_folds
+from gdsurgeon.edits.simplifying.functions import inlined, written, written_size
 from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
 from gdsurgeon.edits.simplifying.passes import (
-    by_rules,
     conditions,
     control_edges,
     fetched_by_savers,
@@ -33,6 +35,7 @@ from gdsurgeon.edits.simplifying.passes import (
     remove_unused,
     served_nodes,
 )
+from gdsurgeon.edits.simplifying.rules import by_rules
 from gdsurgeon.edits.simplifying.stages import (
     CONDITIONS,
     CONSTANTS,
@@ -42,15 +45,13 @@ from gdsurgeon.edits.simplifying.stages import (
     How,
     Step,
     decided,
-    folded,
     in_bodies,
-    passed,
-    passed_by,
+    simplify_nodes,
 )
-from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark, UsageError, joined, quoted
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.errors import EditError, Json, Line, NothingToDo, Remark, UsageError, joined, quoted
+from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, placeholder_shape
 from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.patterns.exact import RULES
@@ -84,8 +85,8 @@ PASSES: dict[str, Pass | None] = {
 """The passes, which are repeated in this order; constants and functions come last. None: other code applies the pass,
 or it consists only of rules in `RULES`.
 """
-MOST_OPS = 12
-"""The number of ops in the summary."""
+_NOT_IN_BODIES = frozenset((CONSTANTS, DROPOUT, SAME_SHAPE, SHAPES))
+"""Passes that need the shapes of arguments, and values: not run on a function body that is edited as a graph."""
 
 
 @edit(outputs=of_tensors, shapes=of_olds(of_nodes))
@@ -135,20 +136,25 @@ def simplify(
     if fold_bn:
         require_numpy("folding batch norms")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
-    named = [end.name for end in ends]
     _check_sound(graph, engine)
     was, inside = topology_of(graph).op_counts(), _nodes_inside(graph)
-    fixing = fixed(graph, pairs_of(shapes))
-    start = graph.pristine() if fixing is None else written(graph)
-    first = _inlined(graph, ends, chosen) if INLINE in chosen else None
-    before = start if first is None else written(graph)
-    work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth), engine)
-    result = work.done(was, may_be_nothing=fold_bn)
-    result = result if first is None else after_inlining(first, before, result)
-    result = result if fixing is None else after_fixing(fixing, start, graph, result)
+    work = _Work(graph, [end.name for end in ends], chosen, evaluate, max_growth)
+    work.fix(pairs_of(shapes))
+    if INLINE in chosen:
+        work.inline()
+    work.run()
+    if engine:
+        work.do("spelt_constants", lambda: spelt_out(graph))
+    if FUNCTIONS in chosen:
+        work.drop_functions()
+    if not graph.is_changed and not fold_bn:
+        raise NothingToDo("nothing would change: no pass found anything to simplify")
+    sites: Sites | None = None
     if fold_bn:
-        ends = [graph.output(name) for name in named]
-        result = with_folds(graph, result, ends, _named(graph, ends), tolerance, spells_out=bool(engine))
+        sites = work.fold(spells_out=bool(engine))
+    result = work.result(was)
+    if sites is not None:
+        result = with_folds(graph, result, sites, tolerance)
     result.told += [*_table(was, now := topology_of(graph).op_counts()), *_totals(graph, was, now, inside)]
     return result
 
@@ -173,225 +179,164 @@ def _check_sound(graph: Graph, engine: str) -> None:
         check_room(graph)
 
 
-def _inlined(graph: Graph, ends: Sequence[Output], chosen: Sequence[str]) -> Stage | None:
-    """Returns the stage of inlining if the file does not grow after the other passes; otherwise None."""
-    named, rest = [end.name for end in ends], [name for name in chosen if name != INLINE]
-    return inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
-
-
-def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:
-    """Runs the other passes on a copy of a graph, to find its size."""
-    with suppress(NothingToDo):
-        simplify(graph, ends, passes=passes)
-
-
-class Folds(NamedTuple):
-    """How constants are folded; see `simplify`."""
-
-    evaluate: Evaluate | None
-    max_growth: int
-
-
 class _Work:
     """A graph that is simplified in stages.
 
     Attributes:
-        view: of the current graph.
         stages: the stages so far.
-        folded: the names of nodes that became constants.
-        opened: the names of shapes that became constants with one dim of -1.
-        reshapes: the consumers of `opened` shapes.
         counts: the number of removed nodes and edges by pass.
+        inlined: the number of inlined calls.
+        folded: the nodes that became constants, and consumers of shapes that became constants with one dim of -1.
+        moved: the nodes that were replaced because of known shapes.
         idle: nodes whose random values are not used any more.
         as_written: whether calls were removed or changed, whose functions TensorFlow would optimize.
         lost: the number of removed checks in functions, by op.
-        notes: notes for the user.
         refusing: removed Reshape nodes that fail for some inputs.
+        fixed: the inputs whose shapes were fixed, for the summary.
     """
 
     def __init__(
-        self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds, engine: str
+        self, graph: Graph, ends: Sequence[str], chosen: Sequence[str], evaluate: Evaluate | None, room: int
     ) -> None:
-        self._before: Graph | None = before  # the graph before the next stage, if it was serialized
-        self._graph, self._chosen, self._ends = graph, chosen, ends
+        self._graph, self._ends, self._room = graph, ends, room
+        self._chosen = chosen if not graph.is_body else [name for name in chosen if name not in _NOT_IN_BODIES]
         passes: list[Pass] = []
-        rules = [name for name in chosen if name in RULES]
-        for name in chosen:
+        rules = [name for name in self._chosen if name in RULES]
+        for name in self._chosen:
             if name in rules[:1]:  # the rules of all passes are applied together
                 passes.append(by_rules(rules))
             if (found := PASSES[name]) is not None:
                 passes.append(found)
-        self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None, self._snapshot)
-        self._room = folds.max_growth
-        self._engine = engine
+        evaluate = evaluate if CONSTANTS in self._chosen else None
+        self._how = How(self._chosen, passes, evaluate, self._snapshot, [])
+        self._before: Graph | None = graph.pristine()  # the graph before the next stage, if it was serialized
         self._refused: set[str] = set()
-        self._kept = _named(graph, ends)
         self.stages: list[Stage] = []
-        self.folded: dict[str, None] = {}
-        self.opened: dict[str, None] = {}
-        self.reshapes: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.inlined = 0
+        self.folded: list[str] = []
+        self.moved: list[str] = []
         self.idle: list[str] = []
         self.as_written = False
         self.lost: Counter[str] = Counter()
-        self.notes: list[str] = []
         self.refusing: list[str] = []
-        self.view = self._new_view()
-        savers = fetched_by_savers(self.view)
-        self._kept += [self.view.topology.node(number) for number in savers]
-        for number in savers:
-            self.view.kept[number] = 1
+        self.fixed: list[Entry] = []
 
-    def _new_view(self) -> GraphView:
-        topology = topology_of(self._graph)
-        return GraphView(self._graph, map(topology.id_of, self._kept), keeps_checks="checks" not in self._chosen)
+    # -- the stages ------------------------------------------------------------------------------------------
 
-    def done(self, was: Counter[str], *, may_be_nothing: bool) -> EditResult:
-        """Runs all stages; returns the result. `was`: the number of nodes by op before."""
-        self._run()
-        if not self._graph.is_changed and not may_be_nothing:
-            raise NothingToDo("nothing would change: no pass found anything to simplify")
-        now, intent = self.view.topology.op_counts(), self.intent()
-        original = self._graph.pristine()
-        sites = sorted(name for name in self.folded if name in self._graph and name in original)
-        sites += sorted(name for name in intent.moved if name in original)
-        reshapes = (name for name in self.reshapes if name in self._graph and name in original)
-        sites = list(dict.fromkeys([*sites, *sorted(reshapes)]))
-        idle = tuple(name for name in self.idle if name in original and name not in self._graph)
-        claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
-        if self._ends:
-            ends = [end.name for end in self._ends]
-            named = tuple((name, intent.counterpart(name)) for name in dict.fromkeys([*ends, *sites]))
-            inside = tuple(name for name in sites if name not in ends)
-            claim = SameGiven({}, named, equation(()), sites=inside, deployed=True, as_written=self.as_written)
-        self.notes += _refusals(self.refusing)
-        told = _told(self.counts)
-        kinds = [stage.result.asked.edit for stage in self.stages if stage.result.asked is not None]
-        stages = () if kinds == ["simplify"] else self.stages
-        facts: dict[str, Json] = {"passes": dict(self.counts)}
-        return EditResult(intent, (claim,), _warnings(was + self.lost, now), self.notes, told, facts, stages=stages)
+    def fix(self, shapes: Sequence[tuple[str, Shape]]) -> None:
+        """Fixes the shapes of inputs."""
+        stage = _fixed(self._graph, shapes)
+        if stage is not None:
+            self._append(stage)
+            nodes = [node for name in stage.result.intent.changed if (node := self._graph[name]).op in PLACEHOLDERS]
+            self.fixed = [Entry("fixed", f"{node.name} {format_shape(placeholder_shape(node))}") for node in nodes]
 
-    def _run(self) -> None:
-        """Runs all stages, functions last."""
+    def inline(self) -> None:
+        """Inlines functions if the file does not grow after the other passes."""
+
+        def other_passes(graph: Graph) -> None:
+            with suppress(NothingToDo):
+                simplify(graph, self._ends, passes=[name for name in self._chosen if name != INLINE])
+
+        stage = inlined(self._graph, self._kept(), other_passes)
+        if stage is not None:
+            self._append(stage)
+            self.as_written = True
+            self.inlined += sum(len(claim.also) for claim in stage.result.claims if isinstance(claim, SameOutputs))
+
+    def run(self) -> None:
+        """Runs the passes, on nodes, on calls and on the bodies of functions, until nothing changes."""
+        names = [node.name for node in self._kept()]
+        savers: list[str] | None = None
         while True:
-            self._pass()
-            self.view.renew()
-            has_folded = self._fold()
-            self.view.renew()
-            has_less = self._same_shape() or has_folded
-            if self._decide() or (not has_less and self._in_bodies()):
-                self.view = self._new_view()
-            elif has_less:
-                self.view.renew()
-            else:
+            topology = topology_of(self._graph)
+            kept = (topology.id_of(self._graph[name]) for name in (*names, *(savers or ())))
+            view = GraphView(self._graph, kept, keeps_checks="checks" not in self._chosen)
+            if savers is None:
+                numbers = fetched_by_savers(view)
+                savers = list(map(topology.name, numbers))
+                for number in numbers:
+                    view.kept[number] = 1
+            effects = initialising if self._ends else lasting
+            self._add(simplify_nodes(view, self._how, self._room, self._refused, effects))
+            step = decided(self._graph, self._how) if not self._graph.is_body else None
+            if step is not None:
+                self._add(step)
+                if INLINE in self._chosen:
+                    self.inline()
+            elif not self._in_bodies():
                 break
-        if self._engine:
-            self._snapshot()
-            self._done(spelt_out(self._graph), self._asked("spelt_constants"))
-            self.view = self._new_view()
-        if FUNCTIONS in self._chosen:
-            self.counts[FUNCTIONS] = 0
-        if FUNCTIONS in self._chosen and len(self._graph.functions):
-            self._snapshot()
+
+    def drop_functions(self) -> None:
+        """Removes unused functions."""
+
+        def dropped() -> Intent:
             intent = Intent()
             intent.functions.removed = drop_unused_functions(self._graph)
             self.counts[FUNCTIONS] = len(intent.functions.removed)
-            self._done(intent, self._asked("simplify", passes=tuple(self._chosen)))
+            return intent
 
-    def _asked(self, stage: str, **arguments: object) -> Asked:
-        return Asked(stage, {"outputs": tuple(end.name for end in self._ends), **arguments})
+        self.counts[FUNCTIONS] = 0
+        if len(self._graph.functions):
+            self.do("simplify", dropped, {"passes": tuple(self._chosen)})
 
-    def _root(self) -> None:
-        view = self.view
-        view.roots = [number for number, flag in enumerate(view.kept) if flag]
-        view.roots += initialising(view) if self._ends else lasting(view)
+    def fold(self, *, spells_out: bool) -> Sites:
+        """Folds into convolutions; returns the folds."""
+        ends, found = [self._graph.output(name) for name in self._ends], list[Sites]()
 
-    def _pass(self) -> None:
-        """Runs the passes until no pass changes anything."""
-        self._root()
-        self._add(passed(self.view, self._how))
+        def folded() -> Intent:
+            found.append(fold(self._graph, ends, self._kept(), spells_out=spells_out))
+            return found[0].intent()
 
-    def _fold(self) -> bool:
-        """Folds constants; returns False if nothing is constant."""
-        if self._graph.is_body:
-            return False
-        try:
-            found = folded(self.view, self._how, self._room, self._refused)
-        except NotValidatedError as error:
-            self._give_up(error)
-            return self._fold()
-        if found is None:
-            return False
-        self._room -= found.growth
-        self.reshapes += found.reshapes
-        (self.opened if found.reshapes else self.folded).update(dict.fromkeys(found.intent.changed))
-        self._add(found)
-        return True
+        self.do("fold_batch_norms", folded)
+        return found[0]
 
-    def _same_shape(self) -> bool:
-        """Removes nodes that return their input, given known shapes; returns False if no such node exists."""
-        self._root()
-        found = None if self._graph.is_body else passed_by(self.view, self._how)
-        if found is None:
-            return False
-        self.idle += found.idle
-        self._add(found)
-        return True
-
-    def _decide(self) -> bool:
-        """Makes conditionals with constant conditions calls, and inlines them; returns False if no such node exists."""
-        found = None if self._graph.is_body else decided(self.view, self._how)
-        if found is None:
-            return False
-        self._add(found)
-        names, ends = [node.name for node in self._kept], [end.name for end in self._ends]
-        if INLINE in self._chosen:
-            rest = [name for name in self._chosen if name != INLINE]
-            stage = inlined(self._graph, self._kept, lambda other: _after_inlining(other, ends, rest))
-            if stage is not None:
-                self.stages.append(stage)
-                self._before = None
-                self._kept = [self._graph[name] for name in names]
-                self._ends = [self._graph.output(name) for name in ends]
-        return True
+    def do(
+        self, stage: str, edit: Callable[[], Intent], arguments: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        """Carries out an edit; records it as a stage if it changes anything."""
+        self._snapshot()
+        self._record(stage, edit(), arguments)
 
     def _in_bodies(self) -> bool:
         """Simplifies function bodies; returns False if nothing changed."""
-        if BODIES not in self._chosen:
-            return False
         changed: set[str] = set()
-        is_able = True
-        try:
-            for done in in_bodies(self._graph, self._how):
-                self.counts += done.counts
-                self.lost += done.checks
-                changed |= done.result.inside.keys()
-                self.stages.append(Stage(self._snapshot(), done.result))
-                self._before = None
-        except NotValidatedError as error:
-            self._give_up(error)
-            is_able = False
+        for done in in_bodies(self._graph, self._how) if BODIES in self._chosen else ():
+            self.counts += done.counts
+            self.lost += done.checks
+            changed |= done.result.inside.keys()
+            self._append(Stage(self._snapshot(), done.result))
         if changed:
             self.counts[BODIES] = max(self.counts[BODIES], len(changed))
             self.as_written = True
-        return bool(changed) or (not is_able and self._in_bodies())
+        return bool(changed)
 
-    def _give_up(self, error: NotValidatedError) -> None:
-        """Records that values cannot be computed."""
-        self.notes.append(Remark(f"{error.message}; these nodes are kept", "not-computed", reason=error.code))
-        self._how.evaluate = None
+    def _add(self, step: Step) -> None:
+        """Records the changes of nodes."""
+        self._room -= step.growth
+        self.counts += step.counts
+        self.as_written |= step.as_written
+        self.refusing += step.refusing
+        self.idle += step.idle
+        self.moved += step.intent.moved
+        certificate = step.certificate
+        if certificate is not None:
+            self.folded += [*(certificate.constants.keys() - certificate.opened), *step.reshapes]
+        decided: dict[str, object] = {"certificate": certificate} if certificate is not None else {}
+        self._record(step.stage, step.intent, step.arguments, decided)
 
-    def _add(self, found: Step) -> None:
-        """Records a stage."""
-        self.counts += found.counts
-        self.as_written = self.as_written or found.as_written
-        self.refusing += found.refusing
-        self._done(found.intent, self._asked(found.stage, **found.arguments))
+    def _record(
+        self, stage: str, intent: Intent, arguments: Mapping[str, object], decided: dict[str, object] | None = None
+    ) -> None:
+        """Records a stage that changed the graph."""
+        if intent.added or intent.removed or intent.changed or intent.rewired or intent.functions.removed:
+            asked = Asked(stage, {"outputs": tuple(self._ends), **arguments})
+            self._append(Stage(self._snapshot(), EditResult(intent, asked=asked, decided=decided or {})))
 
-    def _done(self, intent: Intent, asked: Asked) -> None:
-        if intent.removed or intent.changed or intent.rewired or intent.functions.removed:
-            self.stages.append(Stage(self._snapshot(), EditResult(intent, asked=asked)))
-            self._before = None
+    def _append(self, stage: Stage) -> None:
+        self.stages.append(stage)
+        self._before = None
 
     def _snapshot(self) -> Graph:
         """Returns the graph before the next stage; must be called before the graph changes."""
@@ -399,15 +344,77 @@ class _Work:
             self._before = written(self._graph)
         return self._before
 
-    def intent(self) -> Intent:
-        """Returns the changes of all stages."""
-        if len(self.stages) == 1:
-            return self.stages[0].result.intent
-        out = Intent()
-        for stage in self.stages:
-            out = out.then(stage.result.intent)
-        out.rewired = [slot for slot in out.rewired if slot.node not in self.folded and slot.node not in self.opened]
-        return out
+    def _kept(self) -> list[Node]:
+        """Returns the nodes that must keep their names and values."""
+        graph, topology = self._graph, topology_of(self._graph)
+        inputs = [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
+        outputs = [graph.output(name).node for name in self._ends] or output_nodes(graph)
+        return list(dict.fromkeys([*inputs, *outputs, *served_nodes(graph)]))
+
+    # -- the result ------------------------------------------------------------------------------------------
+
+    def result(self, was: Counter[str]) -> EditResult:
+        """Returns the result of all stages; `was` is the number of nodes by op before."""
+        results = [stage.result for stage in self.stages]
+        intent = reduce(Intent.then, (each.intent for each in results)) if results else Intent()
+        if len(results) > 1:
+            intent.rewired = [slot for slot in intent.rewired if _is_read(self._graph, slot)]
+        now = topology_of(self._graph).op_counts()
+        return EditResult(
+            intent,
+            (self._claim(intent),),
+            [*(text for each in results for text in each.warnings), *_warnings(was + self.lost, now)],
+            [*(text for each in results for text in each.notes), *self._how.notes, *_refusals(self.refusing)],
+            [*self.fixed, *_told(self.inlined, self.counts)],
+            {"passes": {**({INLINE: self.inlined} if self.inlined else {}), **self.counts}},
+            stages=self.stages,
+        )
+
+    def _claim(self, intent: Intent) -> Claim:
+        """Returns the claim about the outputs, and about the tensors that the proof also compares."""
+        graph, original = self._graph, self._graph.pristine()
+        folded = sorted(name for name in self.folded if name in graph)
+        moved = sorted(name for name in self.moved if name in intent.moved)
+        sites = [name for name in dict.fromkeys([*folded, *moved]) if name in original]
+        if not self._ends and not self.fixed:
+            idle = tuple(name for name in self.idle if name in original and name not in graph)
+            return SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
+        outputs = [(name, intent.counterpart(name)) for name in self._ends] or unrenamed_outputs(graph)
+        pairs = dict.fromkeys((*outputs, *((name, intent.counterpart(name)) for name in sites)))
+        inside = tuple(name for name in sites if name not in dict(outputs))
+        return SameGiven({}, tuple(pairs), equation(()), sites=inside, deployed=True, as_written=self.as_written)
+
+
+def _is_read(graph: Graph, slot: Rewired) -> bool:
+    """Returns whether an input still reads the tensor of an earlier stage."""
+    node = graph.find(slot.node)
+    return node is not None and slot.slot < len(node.inputs) and node.inputs[slot.slot].name == slot.new
+
+
+def _fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
+    """Fixes the shapes of inputs. Returns the stage, or None if the inputs already have these shapes.
+
+    Raises:
+        EditError: an input does not exist, does not accept the shape, or the graph does not fit.
+    """
+    new = []
+    for name, shape in shapes:
+        node = graph[name.removesuffix(":0")]
+        old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
+        if old is not None and not _includes(old, shape):
+            line = f"the shape {format_shape(shape)} does not fit {quoted(name)}, which accepts {format_shape(old)}"
+            facts = {"node": name, "expected": old, "found": shape}
+            raise EditError(line, code="wrong-shape", facts=facts, hint="set-shape changes the shapes of inputs")
+        if node.op not in PLACEHOLDERS or old != shape:
+            new.append((name, shape))
+    if not new:
+        return None
+    before = graph.pristine()
+    return Stage(before, set_shape(graph, new, batch_check=False))
+
+
+def _includes(old: Sequence[int], shape: Shape) -> bool:
+    return shape is not None and len(old) == len(shape) and all(a in (-1, b) for a, b in zip(old, shape, strict=True))
 
 
 def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) -> list[str]:
@@ -434,14 +441,6 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
     return UsageError(line, code="conflicting-options", facts=facts | {"engine": engine if others else None})
 
 
-def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
-    """Returns the nodes that must keep their names and values."""
-    topology = topology_of(graph)
-    inputs = [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
-    outputs = [end.node for end in ends] or output_nodes(graph)
-    return list(dict.fromkeys([*inputs, *outputs, *served_nodes(graph)]))
-
-
 # -- the summary ----------------------------------------------------------------------------------------------
 
 
@@ -451,9 +450,10 @@ def _nodes_inside(graph: Graph) -> int:
     return sum(len(function.node_def) for function in graph.functions) if is_alone else 0
 
 
-def _told(found: Counter[str]) -> list[Entry]:
+def _told(calls: int, found: Counter[str]) -> list[Entry]:
     counts = [f"{name} {found[name]:,}" for name in PASSES if found[name]]
-    return [Entry("passes", ", ".join(counts))] if counts else []
+    told = [Entry("inlined", counted(calls, "call"))] if calls else []
+    return [*told, Entry("passes", ", ".join(counts))] if counts else told
 
 
 def _table(was: Counter[str], now: Counter[str]) -> list[Entry]:

@@ -6,7 +6,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from math import copysign
 from typing import NamedTuple
@@ -56,6 +56,26 @@ RULES = {
         """,
 }
 """The rules of each pass, in the pattern language."""
+SHAPED = {
+    "same-shape": """
+        BroadcastTo($x, $shape) -> $x
+        Slice($x, $begin:0..0, $size) -> $x
+        StridedSlice{ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0}($x, $begin, $end, $steps:1..1) -> $x
+        reduced: reduction=All|Any|Max|Mean|Min|Prod|Sum($x, $axes) -> $x
+        """,
+    "dropout": """
+        Mul($x, Floor(Add|AddV2(1.0, draw=RandomUniform($shape)))) -> $x
+        Mul($x, Floor(Add|AddV2(1.0, Add|AddV2(0.0, draw=RandomUniform($shape))))) -> $x
+        kept-1: Mul($x, Cast(GreaterEqual(draw=RandomUniform($shape), $least:scalar))) -> $x
+        kept-2: Mul($x, Cast(GreaterEqual(Add|AddV2(0.0, draw=RandomUniform($shape)), $least:scalar))) -> $x
+        kept-3: Select|SelectV2(GreaterEqual(draw=RandomUniform($shape), $least:scalar), $x, $y) -> $x
+        kept-4: Select|SelectV2(GreaterEqual(Add|AddV2(0.0, draw=RandomUniform($shape)), $least:scalar), $x, $y) -> $x
+        """,
+}
+"""Further rules: a match is replaced only if the result is known to have the shape of the tensor that replaces it.
+
+The values of RandomUniform are at least 0 and below 1: dropout with probability 0 is a product with 1.
+"""
 
 
 class Bound(NamedTuple):
@@ -98,6 +118,17 @@ def _squeezed(bound: Bound) -> bool:
     return axis is not None and bound.attrs["dims"] == [*axis.values]
 
 
+def _reduced(bound: Bound) -> bool:
+    """Returns whether single elements may be combined: dims of size 1 are kept, or a scalar has no axes."""
+    return bool(bound.attr_of("reduction", "keep_dims")) or bound.values("axes") is None
+
+
+def _kept(bound: Bound) -> bool:
+    """Returns whether no random value is below the least one."""
+    least = bound.values("least")
+    return least is not None and least.shape == () and isinstance(least.values[0], float) and least.values[0] <= 0
+
+
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """The number of bits of integers that a float dtype represents exactly."""
 
@@ -132,6 +163,8 @@ _CONDITIONS: dict[str, Callable[[Bound], bool]] = {
     "ordered-back": _ordered_back,
     "squeezed": _squeezed,
     "cast-back": _cast_back,
+    "reduced": _reduced,
+    **dict.fromkeys(("kept-1", "kept-2", "kept-3", "kept-4"), _kept),
 }
 
 
@@ -139,6 +172,7 @@ class ExactRule(NamedTuple):
     """A rule.
 
     Attributes:
+        of: the pass.
         pattern: the op whose result is replaced.
         kept: the name of the variable, or the label of the node, that replaces it.
         condition: a further condition on a match, or None.
@@ -147,6 +181,7 @@ class ExactRule(NamedTuple):
         is_forward: whether the op has one input, which replaces its result in any case.
     """
 
+    of: str
     pattern: Op
     kept: str
     condition: Callable[[Bound], bool] | None
@@ -161,8 +196,17 @@ def exact_rules(name: str) -> tuple[ExactRule, ...]:
     return tuple(_rules(name))
 
 
+def rules_by_op(names: Iterable[str]) -> dict[str, list[ExactRule]]:
+    """Returns the rules of passes of simplify, by the op that they replace."""
+    found: dict[str, list[ExactRule]] = {}
+    for rule in (rule for name in names for rule in exact_rules(name)):
+        for op in rule.pattern.ops:
+            found.setdefault(op, []).append(rule)
+    return found
+
+
 def _rules(name: str) -> Iterator[ExactRule]:
-    for rule in rules_in_text(RULES[name].splitlines(), name):
+    for rule in rules_in_text((RULES | SHAPED)[name].splitlines(), name):
         (root,), (kept,) = rule.pattern, rule.replacement or ()
         assert isinstance(root, Op)
         label = kept.name if isinstance(kept, Variable) else getattr(kept, "label", "")
@@ -171,7 +215,7 @@ def _rules(name: str) -> Iterator[ExactRule]:
         if not ops and any(isinstance(t, Value) or (isinstance(t, Variable) and t.kind) for t in root.inputs or ()):
             ops = frozenset(("Const",))
         is_forward = len(root.inputs or ()) == 1 and not (inner or ops or root.attrs)
-        yield ExactRule(root, label, _CONDITIONS.get(rule.name), ops, 1 + bool(inner), is_forward)
+        yield ExactRule(name, root, label, _CONDITIONS.get(rule.name), ops, 1 + bool(inner), is_forward)
 
 
 def is_literal(value: Constant | None, term: Value) -> bool:

@@ -1,17 +1,19 @@
-"""Which tensors of a file always have equal values, derived from the file only."""
+"""Which tensors of a file always have equal values, derived from the file and from the certificate of an edit."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gdsurgeon.compare.comparison import is_same_attr, node_of
-from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.constants import Constant, constant, constant_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Record
+from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import (
     ASIDE,
     COMMUTATIVE,
@@ -19,10 +21,11 @@ from gdsurgeon.ops.kinds import (
     MERGE,
     NEXT_ITERATION,
     PASSES_ON,
+    PLACEHOLDERS,
     hides_state,
 )
 from gdsurgeon.ops.op_defs import OpDef, op_def
-from gdsurgeon.patterns.exact import RULES, Bound, ExactRule, exact_rules, is_literal
+from gdsurgeon.patterns.exact import RULES, SHAPED, Bound, ExactRule, is_literal, rules_by_op
 from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
 from gdsurgeon.specification.nodes import named_by_node, overwritten
 
@@ -31,14 +34,36 @@ REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
 _PACKING = {"Pack": "Unpack", "Unpack": "Pack"}
 """Ops that undo each other."""
 _SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
+_OF_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
+_ORDERED = frozenset(("Maximum", "Minimum"))
+"""Commutative ops that return one of their inputs: of two zeros, the sign depends on the order."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _ANY: frozenset[int] = frozenset((-1,))
 
 Names = dict[str, Any]
 """The tensors of variables and labels, and the plain values of attr variables, whose names begin with a dollar sign."""
 
 
+class Certificate(NamedTuple):
+    """The steps of simplify that a checker could find only by a search, in names of the graph before.
+
+    Attributes:
+        equal: for each node that an equal node replaced, the equal node.
+        moved: for each tensor that a tensor of the same shape replaced, this tensor. The proof compares both.
+        constants: for each node that became a constant, its value as a serialized AttrValue. The proof compares it.
+        opened: those of `constants` that are shapes of which one dim became -1.
+    """
+
+    equal: Mapping[str, str] = _NOTHING
+    moved: Mapping[str, str] = _NOTHING
+    constants: Mapping[str, bytes] = MappingProxyType({})
+    opened: frozenset[str] = frozenset()
+
+
 class Equivalence:
     """Facts about the nodes of a file, by row.
+
+    A step of the certificate is used only if it is right; a wrong step is ignored, so that tensors remain different.
 
     Attributes:
         graph, table: the file.
@@ -46,23 +71,30 @@ class Equivalence:
         free: for each row, whether it and all upstream rows have no effects and run exactly once.
         dead: for each row, whether a constant predicate prevents it from running.
         branching: for each row, whether it depends on control flow.
+        folded: the rows of `constants` that depend only on constants and shapes, with their values.
     """
 
-    def __init__(self, graph: Graph, rules: Collection[str]) -> None:
+    def __init__(self, graph: Graph, rules: Collection[str], certificate: Certificate) -> None:
         self.graph, self.table, self.rules = graph, graph.store.table, frozenset(rules)
         size = len(self.table.names)
         self.free, self.dead, self.branching = bytearray(size), bytearray(size), bytearray(size)
         self._same: dict[int, int] = {}
         self._stands: dict[int, int] = {}
         self._taken: dict[int, int] = {}
-        self._proven: set[tuple[int, int]] = set()
         self._constants: dict[int, Constant | None] = {}
         self._scalars: dict[int, bool] = {}
         self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
-        self._exact: dict[str, list[ExactRule]] = {}
-        for rule in (rule for name in RULES if name in self.rules for rule in exact_rules(name)):
-            for op in rule.pattern.ops:
-                self._exact.setdefault(op, []).append(rule)
+        self._exact = rules_by_op(name for name in RULES if name in self.rules)
+        self._shaped = rules_by_op(name for name in SHAPED if name in self.rules)
+        self.folded: dict[int, bytes] = {}
+        self._based = set[int]()  # the rows that are known to depend only on constants and shapes
+        rows, is_chosen = self.table.rows, not {"constants", "shapes"}.isdisjoint(self.rules)
+        self._values = {rows[name]: value for name, value in certificate.constants.items() if is_chosen}
+        self._moved = {
+            rows[old]: code for old, now in certificate.moved.items() if (code := self.code(now)) is not None
+        }
+        self._first = self._first_of_equal(certificate.equal) if "equal-nodes" in self.rules else {}
+        self._claimed = {self.table.ops[row] for row in (*self._values, *self._moved, *self._first)}
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = {self.table.rows[node.name] for node in overwritten(graph)}
         self._walk()
@@ -98,10 +130,11 @@ class Equivalence:
             waited -= {self.normal(code), self.stand(code >> BITS), code >> BITS << BITS | PORT}
         return waited
 
-    def elements(self, code: int) -> int:
-        """Returns the tensor with the same elements in the same order."""
+    def same_elements(self, code: int, ops: Collection[str] = _SHAPING) -> Iterator[int]:
+        """Yields a tensor, and the tensors with the same elements in the same order from which `ops` compute it."""
         code = self.normal(code)
-        while self.table.op(code >> BITS) in _SHAPING:
+        yield code
+        while self.table.op(code >> BITS) in ops:
             reads, waited = self.edges(code >> BITS)
             if self.waits_beside(reads, waited) or not all(self._is_free(read) for read in reads[1:]):
                 break
@@ -109,34 +142,16 @@ class Equivalence:
             if not self._gives_value(above):
                 break
             code = above
-        return code
+            yield code
+
+    def elements(self, code: int) -> int:
+        """Returns the first tensor with the same elements in the same order."""
+        *_, last = self.same_elements(code)
+        return last
 
     def is_same(self, first: int, second: int) -> bool:
-        """Returns whether two tensors, or two sources of control edges, are equal or computed equally from equal
-        tensors.
-        """
-        if self.normal(first) == self.normal(second):
-            return True
-        pending, found = [(first, second)], set[tuple[int, int]]()
-        while pending:
-            a, b = (self.normal(code) for code in pending.pop())
-            if a == b or (a, b) in self._proven or (a, b) in found:
-                continue
-            if "equal-nodes" not in self.rules or a & PORT != b & PORT:
-                return False
-            (mine, my_waits), (its, its_waits) = self.edges(a >> BITS), self.edges(b >> BITS)
-            if len(mine) != len(its) or not self._is_alike(a >> BITS, b >> BITS):
-                return False
-            waited, other = self.waits_beside(mine, my_waits), self.waits_beside(its, its_waits)
-            lone = sorted(waited - other), sorted(other - waited)
-            if len(lone[0]) != len(lone[1]) or len(lone[0]) > 1:
-                return False
-            if "pairs" in self.rules and self.table.op(a >> BITS) == "Reshape" and mine and its:
-                mine[0], its[0] = self.elements(mine[0]), self.elements(its[0])
-            found.add((a, b))
-            pending += [*zip(mine, its, strict=True), *zip(*lone, strict=True)]
-        self._proven |= found
-        return True
+        """Returns whether two tensors, or two sources of control edges, are equal."""
+        return self.normal(first) == self.normal(second)
 
     def is_dead(self, code: int) -> bool:
         """Returns whether a constant predicate prevents a tensor from being computed."""
@@ -194,6 +209,7 @@ class Equivalence:
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
         triggers = [self._trigger(number) for number in range(len(self._ops))]
         forwards = {n for n, op in enumerate(self.table.op_names) if not self._flows and self._is_forward(op)}
+        forwards -= self._claimed
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
             if ops[row] in forwards and row not in self.table.with_controls and offsets[row + 1] == offsets[row] + 1:
@@ -226,7 +242,7 @@ class Equivalence:
         _ANY if it may be any op, or if further facts are derived.
         """
         op, rules = self.table.op_names[number], self.rules
-        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules):
+        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or number in self._claimed:
             return _ANY
         if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
             return _ANY
@@ -235,6 +251,7 @@ class Equivalence:
             return _ANY
         wanted = {op for rule in exact for op in rule.needed}
         wanted |= {_PACKING[op]} if "pairs" in rules and op in _PACKING else set()
+        wanted |= {self.table.op(row) for row in self._values} if "Const" in wanted else set()
         return frozenset(self.numbered(wanted))
 
     def _look(self, row: int) -> None:
@@ -250,7 +267,9 @@ class Equivalence:
                 (self._stands[row],) = awaited
         is_free = all(map(self._is_free, reads)) and not (waited and self.waits(waited))
         self.free[row] = is_free and (self.is_quiet(row) or (op in REFUSING and "checks" in self.rules))
-        if any(dead) and dead.count(False) == 1 and not waited:
+        if row in self._values and self._depends_on_shapes(row):
+            self.folded[row] = self._values[row]
+        elif any(dead) and dead.count(False) == 1 and not waited:
             self._hand_on(row, 0, reads[dead.index(False)])
         elif op == "Switch" and "conditions" in self.rules and len(reads) == 2:
             side = self._predicate(reads[1])
@@ -259,6 +278,13 @@ class Equivalence:
                 self._hand_on(row, side, reads[0])
         elif reads and not (waited and self.waits_beside(reads, waited)):
             self._find(row, op, reads)
+            if row in self._moved:
+                self._move(row, op, reads, self._moved[row])
+        first = self._first.get(row, row)
+        if first != row and row << BITS not in self._same and self._is_alike(first, row):
+            self._stands[row] = self.stand(first)
+            for port in range(self.graph[self.table.names[row]].output_count or 0):
+                self._same[row << BITS | port] = self.normal(first << BITS | port)
 
     def _follow(self, row: int, op: str, reads: Sequence[int], waited: Sequence[int]) -> list[bool]:
         """Derives the effect of control flow on a row; returns which inputs of a Merge are dead."""
@@ -312,6 +338,52 @@ class Equivalence:
             if names is not None and self._satisfies(rule, names):
                 self._hand_on(row, 0, names[rule.kept])
                 return
+
+    # -- the certificate ---------------------------------------------------------------------------------
+
+    def _first_of_equal(self, equal: Mapping[str, str]) -> dict[int, int]:
+        """Returns for each node of a group of equal nodes, by row, the first of them."""
+        if not equal:
+            return {}
+        rows, ends = self.table.rows, dict[str, str]()
+        for name in reversed([*equal]):  # a node that was replaced later may be the end of an earlier replacement
+            ends[name] = ends.get(equal[name], equal[name])
+        order = self.rows
+        place = range(len(order)) if isinstance(order, range) else {row: at for at, row in enumerate(order)}
+        first: dict[str, int] = {}
+        for name, end in ends.items():
+            first[end] = min(first.get(end, rows[end]), rows[name], key=lambda row: place[row])
+        return {rows[name]: first[end] for name, end in (*ends.items(), *((end, end) for end in first))}
+
+    def _depends_on_shapes(self, row: int) -> bool:
+        """Returns whether a row depends only on constants and the shapes of tensors."""
+        pending = [row]
+        while pending:
+            at = pending.pop()
+            if at in self._based:
+                continue
+            op, (reads, _) = self.table.op(at), self.edges(at)
+            if not self.free[at] or op in PLACEHOLDERS or not (reads or op == "Const"):
+                return False
+            self._based.add(at)
+            pending += [self.normal(code) >> BITS for code in reads if op not in _OF_SHAPES]
+        return True
+
+    def _move(self, row: int, op: str, reads: list[int], target: int) -> None:
+        """Makes a row equal to `target` if it can only return this tensor or have a different shape."""
+
+        def is_target(code: int) -> bool:
+            at, goal = self.normal(code), self.normal(target)
+            is_first = self._first.get(at >> BITS, at >> BITS) == self._first.get(goal >> BITS, goal >> BITS)
+            return at == goal or (is_first and at & PORT == goal & PORT)
+
+        found = list(self.same_elements(row << BITS, _SHAPING | {"EnsureShape"}))[1:]
+        for rule in self._shaped.get(op, ()):
+            names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
+            if names is not None and self._satisfies(rule, names):
+                found.append(names[rule.kept])
+        for code in filter(is_target, found):
+            self._hand_on(row, 0, code)
 
     # -- exact rules -------------------------------------------------------------------------------------
 
@@ -406,16 +478,19 @@ class Equivalence:
 
     def _value(self, code: int) -> Constant | None:
         row = self.normal(code) >> BITS
-        if self.table.op(row) != "Const":
+        if self.table.op(row) != "Const" and row not in self.folded:
             return None
         if row not in self._constants:
-            self._constants[row] = constant(self.graph[self.table.names[row]])
+            value = self.folded.get(row)
+            self._constants[row] = constant_in(value) if value else constant(self.graph[self.table.names[row]])
         found = self._constants[row]
         return found if found is not None and (found.values or 0 in found.shape) else None
 
     def _is_scalar(self, code: int) -> bool:
         """Returns whether a tensor is a scalar constant; other constants are not decoded."""
         row = self.normal(code) >> BITS
+        if row in self.folded:
+            return True
         if row not in self._scalars:
             node = node_of(self.table.record(row)) if self.table.op(row) == "Const" else None
             self._scalars[row] = node is not None and not node.attr["value"].tensor.tensor_shape.dim
@@ -428,7 +503,7 @@ class Equivalence:
         """Returns the side that a constant predicate selects, 1 or 0; otherwise None."""
         negated = 0
         code = self.normal(code)
-        while (op := self.table.op(code >> BITS)) in PASSES_ON | {"LogicalNot"}:
+        while code >> BITS not in self.folded and (op := self.table.op(code >> BITS)) in PASSES_ON | {"LogicalNot"}:
             reads, _ = self.edges(code >> BITS)
             negated ^= op == "LogicalNot"
             if not reads:
@@ -440,17 +515,33 @@ class Equivalence:
         return int(value.values[0]) ^ negated
 
     def _is_alike(self, mine: int, its: int) -> bool:
-        """Returns whether two rows compute the same function of their inputs."""
-        op = self.table.op(mine)
-        if self.table.op(its) != op or not (self.is_quiet(mine) and self.is_quiet(its)) or op.startswith("Placeh"):
+        """Returns whether two rows compute the same function of equal inputs and have equal control inputs."""
+        op, names = self.table.op(mine), self.table.names
+        if mine in self.folded or its in self.folded:
+            one, other = (self.graph[names[row]] for row in (mine, its))
+            values = {self.folded.get(row) or node.attr_bytes("value") for row, node in ((mine, one), (its, other))}
+            if len(values) == 1 and one.device == other.device:
+                return True
+        if self.table.op(its) != op or not (self.is_quiet(mine) and self.is_quiet(its)) or op in PLACEHOLDERS:
             return False
-        if self._ops[self.table.ops[mine]].calls:
+        if self._ops[self.table.ops[mine]].calls or self._inputs(mine) != self._inputs(its):
             return False
         if _is_spelt_alike(self.table.record(mine), self.table.record(its)):
             return True
-        one, other = (self.graph[self.table.names[row]] for row in (mine, its))
+        one, other = (self.graph[names[row]] for row in (mine, its))
         keys = {*one.attr_keys, *other.attr_keys} - ASIDE
         return one.device == other.device and all(is_same_attr(one, other, key) for key in keys)
+
+    def _inputs(self, row: int) -> tuple[list[int], set[int]]:
+        """Returns the inputs of a row, in any order if that does not matter, and its control inputs."""
+        reads, waited = self.edges(row)
+        op, found = self._ops[self.table.ops[row]], [self.normal(code) for code in reads]
+        if found and op.name == "Reshape" and "pairs" in self.rules:
+            found[0] = self.elements(found[0])
+        is_any_order = op.is_commutative and op.name not in _ORDERED
+        if is_any_order and (op.name != "Add" or self._setting(row, "T") != STRING):
+            found.sort()
+        return found, self.waits_beside(reads, waited)
 
 
 def _is_spelt_alike(mine: Record, its: Record) -> bool:
@@ -480,6 +571,7 @@ class _OpFacts:
     """Facts about an op.
 
     Attributes:
+        name: the op.
         is_quiet: whether it only computes, not considering the functions that it may call.
         calls: whether it calls functions, is a function, or is unknown.
         gives_values: whether it is known to return no references.
@@ -487,7 +579,7 @@ class _OpFacts:
     """
 
     def __init__(self, graph: Graph, op: str) -> None:
-        definition = graph.op_def(op)
+        definition, self.name = graph.op_def(op), op
         self.is_quiet = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(definition)
         self.calls = definition is None or definition.takes_functions or op in graph.functions
         self.is_commutative = op in COMMUTATIVE

@@ -1,13 +1,15 @@
 """simplify and its stages: remaining nodes read tensors with the same values and keep their control dependencies.
 
 A tensor that replaces a different one must be equal to it in the original file, by rules of a second implementation
-(`equivalence`). Then all values are the same, by induction along the edges. Effects are kept.
+(`equivalence`). Then all values are the same, by induction along the edges. Effects are kept. A new constant depends
+only on constants and shapes, and runs once in each run; the proof compares its value.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gdsurgeon.compare.audit import audit
@@ -15,20 +17,20 @@ from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.constants import constant, constant_header
+from gdsurgeon.graph.constants import constant, constant_header, constant_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import DTYPES, RESOURCE
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS, hides_state, is_random
 from gdsurgeon.specification.constants import elements
-from gdsurgeon.specification.equivalence import BITS, PORT, REFUSING, Equivalence
+from gdsurgeon.specification.equivalence import BITS, REFUSING, Certificate, Equivalence
 from gdsurgeon.specification.nodes import Rows, branches_of, calling_nodes, kept_names, named_by_node, used_functions
 from gdsurgeon.specification.specify import Asked, violations
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
-_ALL = ("inline", "unread", "control-edges", "conditions", "checks", "stop-gradients", "identities", "neutral", "pairs",
-        "equal-nodes", "functions")  # fmt: skip
+_CONSTANT = ("dtype", "value")
+"""The attrs of a constant."""
 _OF_A_MERGE = frozenset(("op", "inputs", "attr N", "attr _output_shapes"))
 """The fields of a Merge that change if it becomes an Identity."""
 
@@ -37,16 +39,15 @@ def simplify(
     comparison: Comparison,
     outputs: Sequence[str] = (),
     passes: Sequence[str] = (),
-    skip: Sequence[str] = (),
     *,
-    engine: str = "",
-    **folding: object,
+    max_growth: int = 0,
+    certificate: Certificate = Certificate(),  # noqa: B008
+    **others: object,
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`; `folding` has arguments of other stages."""
-    del folding
+    """See `gdsurgeon.specification.specify.violations`; `others` are arguments of other stages."""
+    del others
     before, after, facts = comparison.before, comparison.after, comparison.facts
-    rules = [name for name in passes or _ALL if name not in skip]
-    same = Equivalence(before, rules)
+    same = Equivalence(before, passes, certificate)
     used = used_functions(after) if after.functions else {}
     intent = Intent(removed=facts.removed, rewired=facts.rewired)
     intent.functions.removed = [name for name in facts.functions.removed if name not in used]
@@ -54,16 +55,64 @@ def simplify(
     for slot in facts.rewired:
         if not _may_read(comparison, same, slot):
             yield (f"{quoted(slot.node)} reads {quoted(slot.new)} instead of {quoted(slot.old)}, which is not equal")
-    for name, altered in facts.altered.items():
-        old, new = before[name], after[name]
+    folded = [name for name in certificate.constants if name in after]
+    yield from _folded(comparison, same, intent, folded, kept_names(before, outputs))
+    yield from _opened(comparison, same, certificate.opened)
+    for name in facts.altered.keys() - folded:
+        old, new, altered = before[name], after[name], facts.altered[name]
         if "controls" in altered:
             intent.alter(name, {"controls": frozenset(control.name for control in new.controls)})
             yield from _waits(same, old, new)
         if _is_joined(same, old, new):
             intent.alter(name, {what: value for what, (_, value) in altered.items() if what in _OF_A_MERGE})
+    if folded and (grown := _growth(comparison, folded)) > max_growth:
+        yield f"constants made the file {grown:,} bytes larger, but only {max_growth:,} are allowed"
     yield from audit(comparison, intent)
-    if engine:
-        yield from not_spelt_out(after)
+
+
+def _folded(
+    comparison: Comparison, same: Equivalence, intent: Intent, folded: Sequence[str], kept: Collection[str]
+) -> Iterator[str]:
+    """Declares the nodes that became constants, and yields their faults."""
+    for name in folded:
+        old, new, row = comparison.before[name], comparison.after[name], same.table.rows[name]
+        if name in kept or not any(True for _ in same.table.users(row)):
+            yield f"{quoted(name)} became a constant, but is an output"
+        if row not in same.folded:
+            yield f"{quoted(name)} became a constant, but depends on more than constants and shapes"
+        if old.output_dtypes != new.output_dtypes:
+            yield f"{quoted(name)} became a constant of a different dtype"
+        values = {f"attr {key}": new.attr_bytes(key) for key in (*old.attr_keys, *_CONSTANT)}
+        values["attr value"] = same.folded.get(row)
+        nothing = dict.fromkeys(("inputs", "controls", "colocated"), ())
+        intent.alter(name, {"op": "Const", "device": old.device, "attrs": _CONSTANT, **nothing, **values})
+
+
+def _opened(comparison: Comparison, same: Equivalence, opened: Collection[str]) -> Iterator[str]:
+    """Yields a line for each shape with a dim of -1 that is not determined, or that is an input of another op."""
+    table, rows = same.table, {same.table.rows[name] for name in opened}
+    for row in rows:
+        value = constant_in(same.folded.get(row, b""))
+        dims = [dim for dim in value.values if isinstance(dim, int)] if value and len(value.shape) == 1 else []
+        if dims.count(-1) != 1 or min(dims) < -1 or 0 in dims:
+            yield f"{quoted(table.names[row])} is a shape with an open dim that the other dims do not determine"
+    tensors = {same.normal(row << BITS) for row in rows}
+    for user in range(len(table.names)) if rows else ():
+        reads, waited = same.edges(user)
+        places = [
+            at for at, code in enumerate(reads) if same.normal(code) in tensors and table.op(code >> BITS) != "Const"
+        ]
+        is_plain = table.op(user) == "Reshape" and places == [1] and rows.isdisjoint(waited)
+        if (places or not rows.isdisjoint(waited)) and not is_plain and table.names[user] in comparison.after:
+            yield f"{quoted(table.names[user])} reads a shape with an open dim, but is not a Reshape"
+
+
+def _growth(comparison: Comparison, folded: Sequence[str]) -> int:
+    """Returns by how many bytes the constants `folded` are larger than the nodes that were removed or replaced."""
+    before, after = comparison.before.store.table, comparison.after.store.table
+    spans = [(after, after.rows[name], 1) for name in folded]
+    spans += [(before, before.rows[name], -1) for name in (*folded, *comparison.facts.removed)]
+    return sum((table.ends[row] - table.starts[row]) * sign for table, row, sign in spans)
 
 
 def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> Iterator[str]:
@@ -115,7 +164,7 @@ def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
     if same.is_same(old, new) or (same.is_dead(old) and same.is_dead(new)):
         return True
     shapes = comparison.before[slot.node].op == "Reshape" and slot.slot == 0 and "pairs" in same.rules
-    return shapes and same.is_same(same.elements(old), same.elements(new))
+    return shapes and same.elements(old) == same.elements(new)
 
 
 def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:
@@ -129,32 +178,24 @@ def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:
 
 def _waits(same: Equivalence, old: Node, new: Node) -> Iterator[str]:
     """Yields missing and undeclared control dependencies of a node; a data input counts as one."""
-    rows = same.table.rows
+    rows, names = same.table.rows, same.table.names
     read = [code for output in new.inputs if (code := same.code(output.name)) is not None]
     waited = [rows[control.name] for control in old.controls]
-    had, needed = same.waits(waited), same.waits_beside(read, waited)
     now = same.waits([rows[control.name] for control in new.controls if control.name in rows])
-    new_ones = now - had
-    there = {*new_ones, *map(same.normal, read), *(code >> BITS << BITS | PORT for code in read)}
-    for code in sorted(needed - now):
-        if not any(same.is_same(code, other) for other in there):
-            yield (
-                f"{quoted(new.name)} lacks the required control dependency on {quoted(same.table.names[code >> BITS])}"
-            )
-    for code in sorted(new_ones):
-        if not any(same.is_same(code, other) for other in had):
-            yield (
-                f"{quoted(new.name)} has a control dependency on {quoted(same.table.names[code >> BITS])}, "
-                "which was not requested"
-            )
+    for code in sorted(same.waits_beside(read, waited) - now):
+        yield f"{quoted(new.name)} lacks the required control dependency on {quoted(names[code >> BITS])}"
+    for code in sorted(now - same.waits(waited)):
+        yield (f"{quoted(new.name)} has a control dependency on {quoted(names[code >> BITS])}, which was not requested")
 
 
 # -- the stages --------------------------------------------------------------------------------------------------
 
-_PASSES = frozenset((*_ALL, "same-shape", "dropout", "shapes", "constants", "bodies"))
+_PASSES = frozenset("""
+    inline unread control-edges conditions checks stop-gradients identities neutral pairs equal-nodes same-shape dropout
+    shapes constants bodies functions
+""".split())  # fmt: skip
 _OF_PASSES: Mapping[str, Collection[str]] = {
-    "decide_calls": {"conditions"}, "fold_constants": {"constants", "shapes"}, "inline": {"inline"},
-    "same_shape": {"dropout", "same-shape"}, "simplify": _PASSES,
+    "decide_calls": {"conditions"}, "inline": {"inline"}, "simplify": _PASSES,
 }  # fmt: skip
 """For each stage, the passes that it belongs to."""
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
@@ -171,11 +212,11 @@ def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Gr
         after: the graph after the last stage.
     """
     given: Mapping[str, Any] = asked.arguments
-    engine, outputs, grown = given.get("engine"), given.get("outputs", ()), 0
+    engine, outputs, most = given.get("engine"), given.get("outputs", ()), given.get("max_growth", 0)
     chosen = {*(given.get("passes") or _PASSES)}.difference(given.get("skip", ()))
     if engine:
         chosen -= {"equal-nodes"} if given.get("shapes") else {"equal-nodes", "shapes"}
-    for stage, more in stages:
+    for stage, _ in stages:
         done: Mapping[str, Any] = stage.arguments
         is_body = stage.edit == "simplify_bodies"
         name = stage.edit if not is_body else done["stage"] if "bodies" in chosen else ""
@@ -185,9 +226,8 @@ def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Gr
             yield f"the pass {quoted(name)} was done, but was not requested"
         if {*map(parse_tensor, done.get("outputs", outputs))} != {*map(parse_tensor, outputs)}:
             yield f"{stage.edit} was done for different outputs than requested"
-        grown += max(more, 0) if stage.edit == "fold_constants" else 0
-    if grown > (most := given.get("max_growth", 0)):
-        yield f"constants made the file {grown:,} bytes larger, but only {most:,} are allowed"
+        if done.get("max_growth", 0) > most:
+            yield f"constants made the file up to {done['max_growth']:,} bytes larger, but only {most:,} are allowed"
     if engine:
         yield from not_spelt_out(after)
 
@@ -195,14 +235,21 @@ def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Gr
 # -- the bodies of functions -------------------------------------------------------------------------------------
 
 
-def simplify_bodies(comparison: Comparison, stage: str = "simplify", **asked: object) -> Iterator[str]:
+def simplify_bodies(
+    comparison: Comparison,
+    stage: str = "simplify",
+    *,
+    certificates: Mapping[str, Certificate] = MappingProxyType({}),
+    **asked: object,
+) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`; `stage` and `asked` are the request for each body.
 
     Functions that XLA compiles, that stand for an op, or that SymbolicGradient differentiates must not change.
     """
     derived = _derived(comparison.before)
     for name, inside in comparison.inside.items():
-        faults = violations(inside, Asked(stage, asked))
+        decided = {"certificate": certificates[name]} if name in certificates else {}
+        faults = violations(inside, Asked(stage, asked), decided)
         yield from (f"in the function {quoted(name)}: {fault}" for fault in faults)
         if name in derived or _is_looked_into(comparison.before.functions[name]):
             yield f"the function {quoted(name)} must not change, but was changed"
@@ -282,125 +329,6 @@ def _function(node: Node) -> bytes:
         return b""
     at = bool(found.values[0]) if node.op.endswith("If") else int(found.values[0])
     return functions[at if 0 <= at < len(functions) else -1].SerializeToString()
-
-
-# -- nodes that return their input, given known shapes -----------------------------------------------------------
-
-_SUMMING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
-_SAME_ELEMENTS = _SUMMING | {"BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"}
-
-
-def same_shape(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`.
-
-    It is checked that each removed node can only return its input or fail. The proof compares both tensors, which shows
-    that the shapes are equal.
-    """
-    before, facts = comparison.before, comparison.facts
-    same = Equivalence(before, ("checks",))
-    intent = Intent(removed=facts.removed, rewired=facts.rewired)
-    kept, gone = kept_names(before, outputs), {*facts.removed}
-    for name in facts.removed:
-        row = same.table.rows[name]
-        is_plain = before[name].op in _SAME_ELEMENTS or same.free[row] or not is_lasting(same, row)
-        is_used = any(True for _ in same.table.users(row))
-        if name in kept or before[name].op in PLACEHOLDERS or not is_used or not is_plain:
-            yield f"{quoted(name)} was removed, but is more than a shape"
-    for slot in facts.rewired:
-        if not _leads_to(same, slot):
-            yield (f"{quoted(slot.node)} reads {quoted(slot.new)} instead of {quoted(slot.old)}, which is not equal")
-    for name, altered in facts.altered.items():
-        if "controls" in altered:
-            expected = {_awaited(same, control, gone) for control in before[name].controls}
-            intent.alter(name, {"controls": frozenset(expected)})
-    yield from audit(comparison, intent)
-
-
-def _leads_to(same: Equivalence, slot: Rewired) -> bool:
-    """Returns whether only nodes that may return their input are between two tensors."""
-    code, wanted = same.code(slot.old), same.code(slot.new)
-    while code is not None and code != wanted:
-        op, reads = _plain(same, code)
-        following = _kept(same, op, reads)
-        if following is None and op in _SAME_ELEMENTS and all(same.free[read >> BITS] for read in reads[1:]):
-            following = reads[0] if _may_be_whole(same.graph[same.table.names[code >> BITS]]) else None
-        code = following
-    return code is not None
-
-
-def _kept(same: Equivalence, op: str, reads: Sequence[int]) -> int | None:
-    """Returns the tensor that dropout with probability 0 keeps; otherwise None."""
-    if op in ("Select", "SelectV2") and len(reads) == 3 and _holds(same, reads[0]):
-        return reads[1]
-    if op != "Mul" or len(reads) != 2:
-        return None
-    return next((reads[1 - at] for at, code in enumerate(reads) if _is_one(same, code)), None)
-
-
-def _is_one(same: Equivalence, code: int) -> bool:
-    """Returns whether all elements of a tensor are 1: the floor of a number from 1 to 2, or true as a number."""
-    op, reads = _plain(same, code)
-    if op == "Cast":
-        return _holds(same, reads[0])
-    return op == "Floor" and _bounds(same, reads[0]) == (1, 2)
-
-
-def _holds(same: Equivalence, code: int) -> bool:
-    """Returns whether all elements of a tensor are true, because uniform values are not below a number."""
-    op, reads = _plain(same, code)
-    bounds = _bounds(same, reads[0]) if op == "GreaterEqual" else None
-    least = _number(same, reads[1]) if bounds is not None else None
-    return bounds is not None and least is not None and bounds[0] >= least
-
-
-def _bounds(same: Equivalence, code: int) -> tuple[float, float] | None:
-    """Returns the bounds of random values, the second one excluded."""
-    plus = 0.0
-    while True:
-        op, reads = _plain(same, code)
-        if op == "RandomUniform":
-            return plus, plus + 1
-        numbers = [_number(same, read) for read in reads] if op in ("Add", "AddV2") else []
-        if 0 not in numbers and 1 not in numbers:
-            return None
-        at = next(at for at, number in enumerate(numbers) if number in (0, 1))
-        plus += numbers[at] or 0
-        code = reads[1 - at]
-
-
-def _plain(same: Equivalence, code: int) -> tuple[str, list[int]]:
-    reads, waited = same.edges(code >> BITS)
-    return ("", []) if waited or code & PORT else (same.table.op(code >> BITS), reads)
-
-
-def _number(same: Equivalence, code: int) -> float | None:
-    found = constant(same.graph[same.table.names[code >> BITS]])
-    value = found.values[0] if found is not None and found.shape == () and found.values else None
-    return value if isinstance(value, float) else None
-
-
-def _may_be_whole(node: Node) -> bool:
-    """Returns whether a slice may be a slice of the whole tensor, or a reduction may combine single elements."""
-    values = [found.values if (found := constant(read.node)) is not None else None for read in node.inputs[1:]]
-    if node.op == "Slice":
-        return values[0] is not None and not any(values[0])
-    if node.op == "StridedSlice":
-        masks = [node.setting(f"{key}_mask") for key in ("ellipsis", "new_axis", "shrink_axis")]
-        return not any(masks) and values[2] is not None and all(step == 1 for step in values[2])
-    if node.op in _SUMMING:
-        return bool(node.setting("keep_dims")) or values[0] is None  # of a scalar nothing says so
-    return True
-
-
-def _awaited(same: Equivalence, control: Node, gone: set[str]) -> str:
-    """Returns the node that replaces a control input: the inputs 0 of the removed nodes `gone` lead to it."""
-    name = control.name
-    while name in gone:
-        reads, _ = same.edges(same.table.rows[name])
-        if not reads:
-            break
-        name = same.table.names[reads[0] >> BITS]
-    return name
 
 
 # -- constants for a different engine: each stores all its elements, unchanged, and has one consumer ----------------

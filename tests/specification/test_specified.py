@@ -47,8 +47,6 @@ EDITS = {entry.function for entry in COMMANDS.values() if HOMES.get(entry.functi
 STAGES = {
     "fold_batch_norms",
     "decide_calls",
-    "fold_constants",
-    "same_shape",
     "simplify_bodies",
     "spelt_constants",
     "lower_control_flow",

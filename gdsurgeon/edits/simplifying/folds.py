@@ -8,16 +8,14 @@ from dataclasses import replace
 from typing import cast
 
 from gdsurgeon.analysis.queries.deciding import chosen_from, reordered
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage, claims_apart, nodes_of_sites
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, claims_apart, nodes_of_sites
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
 from gdsurgeon.edits.simplifying.fold_sites import Sites
-from gdsurgeon.edits.simplifying.functions import written
 from gdsurgeon.edits.simplifying.paddings import paddings
 from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, first_lines
 from gdsurgeon.values import Tolerance
 
@@ -31,61 +29,48 @@ ISOLATED = 10
 """In isolation a fold must agree within the tolerance divided by this number, because no earlier rounding adds up."""
 
 
-def with_folds(
-    graph: Graph,
-    result: EditResult,
-    ends: Sequence[Output],
-    kept: Collection[Node],
-    tolerance: float,
-    *,
-    spells_out: bool = False,
-) -> EditResult:
-    """Folds into convolutions; returns the result of both, the earlier edit and the folds.
+def fold(graph: Graph, ends: Sequence[Output], kept: Collection[Node], *, spells_out: bool) -> Sites:
+    """Folds into convolutions; returns the folds.
 
     Args:
         graph: changed in place.
-        result: the result of the earlier edit.
         ends: the requested outputs.
         kept: nodes that must keep their names.
-        tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
         spells_out: whether constants store all their elements, even if they are equal.
 
     Raises:
-        NothingToDo: the earlier edit changed nothing, and nothing can be folded.
+        NothingToDo: the graph is not changed, also not by an earlier edit.
     """
-    was_changed = graph.is_changed
-    before = written(graph) if was_changed else graph.pristine()
     firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
     sites = Sites(graph, kept, [node for node in kept if node not in firsts], spells_out=spells_out)
     while paddings(sites) + batch_norms(sites):
         pass
-    passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
-    told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
+    if not graph.is_changed:
+        why = "; ".join(first_lines([each.text for each in told_of(sites) if each.label == "not folded"], MOST_REASONS))
+        message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
+        raise NothingToDo(message, facts={"folds": facts_of(sites)})
+    return sites
+
+
+def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float) -> EditResult:
+    """Returns the result of simplify with claims about the folds.
+
+    Args:
+        graph: after the folds.
+        result: of all stages.
+        sites: the folds.
+        tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
+    """
     there = _in_file(graph.pristine(), [*sites.found.values()])
-    hidden, notes = len(sites.found) - len(there), [*result.notes]
-    if hidden:
+    notes = [*result.notes]
+    if hidden := len(sites.found) - len(there):
         are = "it is" if hidden == 1 else "they are"
         text = f"{counted(hidden, 'fold')} in functions that were inlined: {are} compared only at the outputs"
         notes.append(Remark(text, "not-in-isolation", count=hidden))
-    if not graph.is_changed:
-        why = "; ".join(first_lines([each.text for each in _told(sites) if each.label == "not folded"], MOST_REASONS))
-        message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
-        raise NothingToDo(message, facts={"folds": _facts(sites)})
-    if not sites.found:
-        return replace(result, told=told, facts=facts)
-    later = EditResult(sites.intent(), asked=Asked("fold_batch_norms", {"outputs": tuple(end.name for end in ends)}))
-    earlier = (result.stages or (Stage(graph.pristine(), result),)) if was_changed else ()
-    intent = result.intent.then(later.intent)
-    intent.rewired = [slot for slot in intent.rewired if slot.node not in later.intent.changed]
-    return replace(
-        result,
-        intent=intent,
-        claims=tuple(_claims(graph, result.claims, there, tolerance)),
-        notes=notes,
-        told=told,
-        facts=facts,
-        stages=(*earlier, Stage(before, later)),
-    )
+    claims = tuple(_claims(graph, result.claims, there, tolerance)) if sites.found else result.claims
+    passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
+    told, facts = [*result.told, *told_of(sites)], {**result.facts, "passes": passes, "folds": facts_of(sites)}
+    return replace(result, claims=claims, notes=notes, told=told, facts=facts)
 
 
 def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
@@ -106,9 +91,8 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
             aside = {**claim.except_for, **reordered(before, also, picks=True)}
             yield replace(claim, tolerance=allowed, may_differ=True, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
-            pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
             ends = {old for old, _ in claim.outputs} - {*claim.sites}
-            pairs += [pair for site in found for pair in site.outputs]
+            pairs = [*claim.outputs, *(pair for site in found for pair in site.outputs)]
             chosen = (before[name] for name in chosen_from(before, picks=True) if name in graph)
             pairs += [(output.name, output.name) for node in chosen for output in node.outputs]
             inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
@@ -123,7 +107,7 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
 # -- the summary ----------------------------------------------------------------------------------------------
 
 
-def _told(sites: Sites) -> Iterator[Entry]:
+def told_of(sites: Sites) -> Iterator[Entry]:
     """Yields a summary entry for each kind of fold, and for each reason why nodes were not folded."""
     kinds: dict[str, list[str]] = {}
     for (what, op), count in sites.folded.items():
@@ -135,7 +119,7 @@ def _told(sites: Sites) -> Iterator[Entry]:
         yield Entry("not folded", f"{counted(count, op)}: {why} ({first[op, why]})")
 
 
-def _facts(sites: Sites) -> Json:
+def facts_of(sites: Sites) -> Json:
     """Returns the same for the report, with all names."""
     folded: list[Json] = [{"what": what, "into": op, "count": count} for (what, op), count in sites.folded.items()]
     skipped: list[Json] = [

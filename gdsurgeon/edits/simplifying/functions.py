@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
-from typing import cast
 
 from gdsurgeon.analysis.queries.effects import have_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Stage
+from gdsurgeon.edits.claims import Stage
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE
 from gdsurgeon.edits.inline import bodies, call_of, inline, inner_nodes, is_call
-from gdsurgeon.errors import EditError, Json
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import IFS
-from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import ChunkSource, resolved
 
@@ -130,21 +127,6 @@ def inlined(graph: Graph, kept: Iterable[Node], passes: Passes) -> Stage | None:
             before = graph.pristine() if not graph.is_changed else written(graph)
             return Stage(before, inline(graph, names, keep_names=True))
     return None
-
-
-def after_inlining(first: Stage, before: Graph, later: EditResult) -> EditResult:
-    """Combines the results of inlining and of the passes after it; `before` is the graph in between.
-
-    Calls must not optimize their functions when both graphs are compared bit for bit.
-    """
-    intent = first.result.intent.then(later.intent)
-    compared = SameGiven | SameOutputs
-    claims = tuple(replace(claim, as_written=True) if isinstance(claim, compared) else claim for claim in later.claims)
-    calls = [name for claim in first.result.claims if isinstance(claim, SameOutputs) for name in claim.also]
-    told = [Entry("inlined", counted(len(calls), "call")), *later.told]
-    facts = {**later.facts, "passes": {"inline": len(calls), **cast("dict[str, Json]", later.facts["passes"])}}
-    stages = (first, *(later.stages or (Stage(before, replace(later, facts={})),)))
-    return EditResult(intent, claims, later.warnings, later.notes, told, facts, stages=stages)
 
 
 def written(graph: Graph) -> Graph:

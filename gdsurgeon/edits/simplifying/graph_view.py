@@ -5,7 +5,7 @@ afterwards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.effects import has_state, ops_in_functions, written_into
 from gdsurgeon.analysis.shapes.inference import Shapes
@@ -21,9 +21,6 @@ BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 CHECKS = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
 """Ops whose only effect is an error for wrong values."""
 
-REDUCTIONS = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
-"""Ops that combine the elements along some axes."""
-
 
 class GraphView:
     """A graph with pending changes.
@@ -38,16 +35,26 @@ class GraphView:
         removed: for each node, whether it is removed.
         merges: the Merge nodes that became Identity nodes.
         keeps_checks: whether a check counts as an effect.
-        counts: the number of removed nodes and edges by pass.
-        changed: the nodes with different inputs.
+        counts: the number of removed nodes and edges, and of new constants, by pass.
+        changed: the nodes with different inputs since the view was made or renewed.
+        start, ops_at_start: the edges and ops when the view was made.
+        touched: the nodes whose inputs were changed since then.
+        replaced: the tensors that were replaced, with the tensors that replace them.
+        replaced_nodes: the nodes that were replaced by equal nodes, with these.
+        moved: those of `replaced` that depend on known shapes, by node.
+        idle: nodes whose random values are not used any more.
+        constants: the nodes that became constants, each with its serialized value.
+        opened: those of `constants` that are shapes with one dim of -1.
         equal: the groups of equal nodes, which the pass `equal_nodes` keeps here between its calls.
         pure_cone: for each node, whether it and all upstream nodes only compute, in each run: no effects, no branches.
     """
 
     def __init__(self, graph: Graph, kept: Iterable[int], *, keeps_checks: bool) -> None:
         self.graph = graph
-        self.topology = topology_of(graph).draft()
+        self.start = topology_of(graph)
+        self.topology = self.start.draft()
         self.ops = self.topology.op_of_each()
+        self.ops_at_start = tuple(self.ops)
         self.kept = self.topology.flags(kept)
         self.waiting = self.topology.with_controls()
         self.roots: list[int] = []
@@ -56,6 +63,13 @@ class GraphView:
         self.keeps_checks = keeps_checks
         self.counts: Counter[str] = Counter()
         self.changed: set[int] = set()
+        self.touched: set[int] = set()
+        self.replaced: dict[int, int] = {}
+        self.replaced_nodes: dict[int, int] = {}
+        self.moved: dict[int, int] = {}
+        self.idle: list[int] = []
+        self.constants: dict[int, bytes] = {}
+        self.opened: set[int] = set()
         self.equal: object = None
         self.pure_cone = bytearray(self.topology.size)
         self._instead: dict[int, int] = {}
@@ -99,7 +113,8 @@ class GraphView:
         self.topology.is_now_the_graph(self.changed)
         self.topology = self.topology.draft()
         self.mark_dirty(self.merges)
-        self.merges, self.changed, self.counts = {}, set(), Counter()
+        self.touched |= self.changed
+        self.merges, self.changed = {}, set()
         before, self._written = self._written, self._may_be_written()
         if self._written != before:
             self.mark_dirty(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
@@ -308,6 +323,13 @@ class GraphView:
             self._instead[step] = code
         return code
 
+    def final(self, code: int) -> int:
+        """Returns the tensor that replaces `code` after all passes so far."""
+        while code in self.replaced or code >> BITS in self.replaced_nodes:
+            other = self.replaced_nodes.get(code >> BITS, code >> BITS)
+            code = self.replaced.get(code, other << BITS | code & CONTROL)
+        return code
+
     def has_replacement(self, number: int) -> bool:
         """Returns whether the current pass replaces a node by an equal one."""
         return number in self._equals
@@ -365,9 +387,10 @@ class GraphView:
         self.merges[number] = None
         self.set_inputs(number, [source])
 
-    def become_constants(self, numbers: Iterable[int]) -> None:
-        """Makes nodes constants."""
-        for number in numbers:
+    def become_constants(self, values: Mapping[int, bytes]) -> None:
+        """Makes nodes constants with serialized values."""
+        self.constants |= values
+        for number in values:
             self._part(number)
             self.topology.set_op(number, "Const")
             self.ops[number] = "Const"
@@ -397,6 +420,8 @@ class GraphView:
             if user not in going:
                 self.set_inputs(user, self._committed(user) if user in self.waiting else self.data(user))
         self.remove([number for number in self._waited if number in going], what)
+        self.replaced |= self._instead
+        self.replaced_nodes |= self._equals
         self._instead, self._equals, self._waited = {}, {}, {}
 
     def _committed(self, user: int) -> Iterator[int]:

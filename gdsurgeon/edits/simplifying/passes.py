@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import decided, loop_heads, untaken_branches
-from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView, Pass
+from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView
 from gdsurgeon.edits.simplifying.shapes import dims_of, may_refuse, refuses_as_much, shape_of_tensor
-from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE
-from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, MERGE, SWITCH, is_random
-from gdsurgeon.patterns.exact import Bound, ExactRule, exact_rules, is_literal
-from gdsurgeon.patterns.terms import AttrVariable, Op, Term, Value, Variable
+from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, SWITCH, is_random
 
 
 def remove_unused(view: GraphView) -> None:
@@ -69,138 +66,6 @@ def initialising(view: GraphView) -> list[int]:
     """Returns the nodes that initialize the variables and tables upstream of kept nodes."""
     kept = view.topology.upstream(number for number, flag in enumerate(view.kept) if flag)
     return needed_initialisers(view.topology, kept)
-
-
-class _Match:
-    """A match of an exact rule at a node of a view.
-
-    Attributes:
-        tensors: the codes of variables, by name.
-        others: the codes of constants and variables that are not needed to compute the tensor that is kept.
-    """
-
-    def __init__(self, view: GraphView, rule: ExactRule) -> None:
-        self._view, self._rule = view, rule
-        self.tensors: dict[str, int] = {}
-        self.others: list[int] = []
-        self._nodes: dict[str, int] = {}
-        self._attrs: dict[str, object] = {}
-
-    def kept(self, number: int) -> int | None:
-        """Returns the tensor that replaces the result of a node; None if the rule does not match there."""
-        if not self._holds(self._rule.pattern, number << BITS, False):
-            return None
-        condition, name = self._rule.condition, self._rule.kept
-        if condition is not None and not condition(Bound(self._value, self._attrs, self._attr_of)):
-            return None
-        return self.tensors[name] if name in self.tensors else self._nodes[name] << BITS
-
-    def _value(self, name: str) -> Constant | None:
-        return self._view.constant(self.tensors[name])
-
-    def _attr_of(self, label: str, key: str) -> object:
-        return self._view.topology.node(self._nodes[label]).setting(key)
-
-    def _holds(self, term: Term, code: int, is_kept: bool) -> bool:
-        """Returns whether a term matches a tensor; `is_kept`: the tensor that is kept depends on it."""
-        if isinstance(term, Op):
-            return self._is_op(term, code, is_kept)
-        if isinstance(term, Variable):
-            is_kept = is_kept or term.name == self._rule.kept
-            known = self.tensors.setdefault(term.name, code)
-            if not self._is_kind(term, code) or (known != code and not self._is_equal(known, code)):
-                return False
-        elif not isinstance(term, Value) or not is_literal(self._view.constant(code, only_scalar=True), term):
-            return False
-        if not is_kept:
-            self.others.append(code)
-        return True
-
-    def _is_op(self, term: Op, code: int, is_kept: bool) -> bool:
-        view, number = self._view, code >> BITS
-        is_inner = term is not self._rule.pattern
-        if code & CONTROL or view.ops[number] not in term.ops or (is_inner and number in view.waiting):
-            return False
-        reads, terms = view.data(number), term.inputs or ()
-        if len(reads) != len(terms) or not self._has_attrs(term, number):
-            return False
-        if term.label:
-            self._nodes[term.label] = number
-        is_kept = is_kept or (bool(term.label) and term.label == self._rule.kept)
-        if len(terms) != 2 or view.ops[number] not in COMMUTATIVE:
-            return self._all_hold(terms, reads, is_kept)
-        was = dict(self.tensors), list(self.others)
-        if self._all_hold(terms, reads, is_kept):
-            return True
-        self.tensors, self.others = was
-        return self._all_hold(terms, reads[::-1], is_kept)
-
-    def _all_hold(self, terms: Sequence[Term], reads: Sequence[int], is_kept: bool) -> bool:
-        for term, code in zip(terms, reads, strict=True):  # noqa: SIM110  # faster
-            if not self._holds(term, code, is_kept):
-                return False
-        return True
-
-    def _has_attrs(self, term: Op, number: int) -> bool:
-        for test in term.attrs:
-            found: object = self._view.topology.node(number).setting(test.key)
-            wanted: object = test.value
-            if isinstance(wanted, AttrVariable):
-                wanted = self._attrs.setdefault(wanted.name, found)
-            if found is None or found != wanted:
-                return False
-        return True
-
-    def _is_kind(self, term: Variable, code: int) -> bool:
-        if not term.kind:
-            return True
-        value = self._view.constant(code)
-        if value is None or (term.dims is not None and value.shape != term.dims):
-            return False
-        if term.bounds is None:
-            return term.kind == "const" or not value.shape
-        low, high = term.bounds
-        return all(not isinstance(item, bytes) and low <= item <= high for item in value.values)
-
-    def _is_equal(self, one: int, other: int) -> bool:
-        """Returns whether two tensors are constants with the same bits."""
-        a, b = self._view.constant(one), self._view.constant(other)
-        return a is not None and b is not None and _bits(a) == _bits(b)
-
-
-def _bits(value: Constant) -> tuple[object, ...]:
-    return value.dtype, value.shape, *map(repr, value.values)
-
-
-def by_rules(names: Sequence[str]) -> Pass:
-    """Returns the pass that applies the rules of the passes `names`; see `gdsurgeon.patterns.exact`."""
-    rules: dict[str, list[tuple[str, ExactRule]]] = {}
-    for name in names:
-        for rule in exact_rules(name):
-            for op in rule.pattern.ops:
-                rules.setdefault(op, []).append((name, rule))
-    reach = max((rule.depth for each in rules.values() for _, rule in each), default=1)
-
-    def run(view: GraphView) -> None:
-        replaced: dict[int, str] = {}
-        for number in view.dirty_nodes("rules", rules, reach=reach):
-            reads = view.data(number)
-            for name, rule in rules[view.ops[number]]:
-                if rule.is_forward:
-                    source, others = reads[0] if len(reads) == 1 else None, []
-                elif rule.needed and not any(view.ops[code >> BITS] in rule.needed for code in reads):
-                    continue
-                else:
-                    match = _Match(view, rule)
-                    source, others = match.kept(number), match.others
-                if source is not None and view.replace_all_uses(number, source, others):
-                    replaced[number] = name
-                    break
-        view.commit("")
-        view.counts.update(name for number, name in replaced.items() if view.removed[number])
-        view.counts.pop("", None)
-
-    return run
 
 
 def identities(view: GraphView) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import Shapes
-from gdsurgeon.edits.simplifying.graph_view import BITS, CONTROL, REDUCTIONS, GraphView
+from gdsurgeon.edits.simplifying.graph_view import BITS, CONTROL, GraphView
+from gdsurgeon.edits.simplifying.rules import Match
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import RESHAPES, SUMS
+from gdsurgeon.ops.kinds import RESHAPES
+from gdsurgeon.patterns.exact import rules_by_op
 
 
 def may_refuse(view: GraphView, shapes: Shapes, number: int) -> bool:
@@ -60,145 +61,54 @@ def _output(view: GraphView, code: int) -> Output:
     return Output(view.topology.node(code >> BITS), code & CONTROL)
 
 
-OPS = frozenset(("Mul", "Select", "SelectV2"))
-"""Ops that drop elements."""
-DRAWS = "RandomUniform"
-MOST_SUMS = 4
-"""The largest number of sums between the random values and the comparison."""
-
-
-class Mask(NamedTuple):
-    """A mask that keeps all elements: the kept tensor, the random node, and the codes of other tensors that
-    are read.
-    """
-
-    kept: int
-    drawing: int
-    others: tuple[int, ...]
-
-
-def keeps_all(view: GraphView, number: int) -> Mask | None:
-    """Returns the mask of a node that drops elements with probability 0; otherwise None.
-
-    Version 1 is ``x * floor(uniform + 1)``; version 2 is ``x * cast(uniform >= 0)``, or a Select. The uniform values
-    are at least 0 and below 1.
-    """
-    reads = view.data(number)
-    if view.topology.op(number) != "Mul":
-        drawing = _always(view, reads[0]) if len(reads) == 3 else None
-        return None if drawing is None else Mask(reads[1], drawing, (reads[2],))
-    for slot, code in enumerate(reads):
-        drawing = _ones(view, code)
-        if drawing is not None:
-            return Mask(reads[1 - slot], drawing, ())
-    return None
-
-
-def _ones(view: GraphView, code: int) -> int | None:
-    """Returns the random node upstream of a tensor whose elements are all 1; otherwise None."""
-    number = code >> BITS
-    reads = view.data(number)
-    if len(reads) != 1 or number in view.waiting:
-        return None
-    if view.topology.op(number) == "Cast":
-        return _always(view, reads[0])
-    if view.topology.op(number) != "Floor" or view.topology.op(reads[0] >> BITS) not in SUMS:
-        return None
-    return _uniform(view, reads[0], 1)
-
-
-def _always(view: GraphView, code: int) -> int | None:
-    """Returns the random node upstream of a tensor whose elements are all true; otherwise None."""
-    number = code >> BITS
-    reads = view.data(number)
-    if view.topology.op(number) != "GreaterEqual" or len(reads) != 2 or number in view.waiting:
-        return None
-    least = _number(view, reads[1])
-    return _uniform(view, reads[0], 0) if least is not None and least <= 0 else None
-
-
-def _uniform(view: GraphView, code: int, plus: float) -> int | None:
-    """Returns the random node of a tensor of uniform values plus `plus`; otherwise None."""
-    added = 0.0
-    for _ in range(MOST_SUMS):
-        number = code >> BITS
-        if number in view.waiting:
-            break
-        op, reads = view.topology.op(number), view.data(number)
-        if op == DRAWS:
-            return number if added == plus else None
-        numbers = [_number(view, other) for other in reads] if op in SUMS else []
-        slot = next((slot for slot, found in enumerate(numbers) if found in (0, 1)), None)
-        if slot is None:
-            break
-        added += numbers[slot] or 0
-        code = reads[1 - slot]
-    return None
-
-
-def _number(view: GraphView, code: int) -> float | None:
-    """Returns the value of a scalar constant of floats; otherwise None."""
-    value = view.constant(code)
-    found = value.values[0] if value is not None and not value.shape else None
-    return found if isinstance(found, float) else None
-
-
 MOST_STEPS = 64
 """The largest number of Reshape nodes in a sequence that are examined."""
 
 
-class Passed(NamedTuple):
-    """The result of the pass.
+def dropout(view: GraphView) -> None:
+    """Removes nodes that drop elements with probability 0."""
+    if "RandomUniform" not in view.topology.ops():
+        return
+    rules, shapes = rules_by_op(["dropout"]), view.shapes()
+    for number in view.with_ops(rules):
+        for rule in rules[view.ops[number]]:
+            match = Match(view, rule)
+            source = match.kept(number)
+            if source is None or not _is_as_large(view, shapes, number, match):
+                continue
+            if view.replace_all_uses(number, source, match.others):
+                view.moved[number] = view.now(source)
+                view.idle.append(match.nodes["draw"])
+                break
+    view.commit("dropout")
 
-    Attributes:
-        moved: for each removed tensor, the tensor that replaces it.
-        idle: nodes whose random values are not used any more.
-    """
 
-    moved: dict[str, str]
-    idle: list[str]
-
-
-def same_shape(view: GraphView, shapes: Shapes, passes: Container[str]) -> Passed:
-    """Removes nodes that return their input, given known shapes; `passes` are the chosen passes."""
-    found: dict[int, int] = {}
-    idle: list[int] = []
-    for number in view.with_ops(OPS) if "dropout" in passes and DRAWS in view.topology.ops() else ():
-        mask = keeps_all(view, number)
-        if mask is None or not _is_as_large(view, shapes, number, mask):
+def same_shape(view: GraphView) -> None:
+    """Removes nodes that return their input, given known shapes."""
+    rules, shapes = rules_by_op(["same-shape"]), view.shapes()
+    for number in view.dirty_nodes("same-shape", rules.keys() | RESHAPES, reach=2, through=RESHAPES):
+        looked = _Looked(view, shapes, number)
+        source = None
+        if not looked.reads:
             continue
-        if view.replace_all_uses(number, mask.kept, mask.others):
-            found[number] = mask.kept
-            idle.append(mask.drawing)
-    passed_by = RULES.keys() | RESHAPES if "same-shape" in passes else ()
-    for number in view.dirty_nodes("same-shape", passed_by, reach=2, through=RESHAPES):
-        reads = view.data(number)
-        if not reads:
-            continue
-        looked = _Looked(view, shapes, number, reads)
-        source = _reshaped(looked) if view.topology.op(number) in RESHAPES else _neutral(looked)
+        if view.ops[number] in RESHAPES:
+            source = _reshaped(looked)
+        elif Match(view, rules[view.ops[number]][0]).kept(number) is not None and _is_whole(looked):
+            source = looked.reads[0]
         if source is not None and view.replace_all_uses(number, source, looked.others):
-            found[number] = source
-    moved = {view.topology.name(number): _spelt(view, view.now(source)) for number, source in found.items()}
+            view.moved[number] = view.now(source)
     view.commit("same-shape")
-    return Passed(moved, [view.topology.name(number) for number in idle])
 
 
-def _is_as_large(view: GraphView, shapes: Shapes, number: int, mask: Mask) -> bool:
+def _is_as_large(view: GraphView, shapes: Shapes, number: int, match: Match) -> bool:
     """Returns whether the product of a mask and the kept tensor has the shape of the kept tensor."""
-    drawing = view.data(mask.drawing)
-    if not drawing or mask.drawing in view.waiting or not view.pure_cone[drawing[0] >> BITS]:
+    if match.nodes["draw"] in view.waiting:
         return False
-    kept, now = (shape_of_tensor(view, shapes, code) for code in (mask.kept, number << BITS))
-    source = drawing[0] >> BITS
-    is_its_own = view.topology.op(source) == "Shape" and view.data(source) == [mask.kept]
-    if is_its_own and view.topology.op(number) == "Mul":
+    kept, shape = match.tensors["x"], match.tensors["shape"] >> BITS
+    if view.ops[number] == "Mul" and view.ops[shape] == "Shape" and view.data(shape) == [kept]:
         return True
-    return kept is not None and kept == now and min(kept, default=0) >= 0
-
-
-def _spelt(view: GraphView, code: int) -> str:
-    return Output(view.topology.node(code >> BITS), code & CONTROL).name
+    known, now = (shape_of_tensor(view, shapes, code) for code in (kept, number << BITS))
+    return known is not None and known == now and min(known, default=0) >= 0
 
 
 class _Looked:
@@ -209,10 +119,10 @@ class _Looked:
         others: the codes of further tensors that the node, or a node before it in the sequence, reads.
     """
 
-    def __init__(self, view: GraphView, shapes: Shapes, number: int, reads: Sequence[int]) -> None:
-        self.view, self.shapes, self.number, self.reads = view, shapes, number, reads
+    def __init__(self, view: GraphView, shapes: Shapes, number: int) -> None:
+        self.view, self.shapes, self.number, self.reads = view, shapes, number, view.data(number)
         self.node: Node = view.topology.node(number)
-        self.others = list(reads[1:])
+        self.others = list(self.reads[1:])
 
     def shape(self, code: int) -> Shape:
         """Returns the known shape of a tensor."""
@@ -277,48 +187,18 @@ def _is_same_count(a: Shape, b: Shape) -> bool:
     return not unknown or prod(x for i, x in enumerate(a) if i != unknown[0]) > 0
 
 
-def _neutral(looked: _Looked) -> int | None:
-    source = looked.shape(looked.reads[0])
+def _is_whole(looked: _Looked) -> bool:
+    """Returns whether a slice, a reduction or a BroadcastTo has the shape of its input."""
+    source, result, op = looked.shape(looked.reads[0]), looked.result, looked.node.op
     if source is None:
-        return None
-    return looked.reads[0] if RULES[looked.node.op](looked, source) else None
-
-
-def _is_known(looked: _Looked, source: Sequence[int]) -> bool:
-    """Returns whether both shapes are known and equal."""
-    return looked.result == tuple(source) and min(source, default=0) >= 0
-
-
-def _whole_slice(looked: _Looked, source: Sequence[int]) -> bool:
-    begin, size = looked.value(1), looked.value(2)
-    if len(begin) != len(source) or len(size) != len(source):
         return False
-    is_all = all(item == -1 or (item == dim and dim >= 0) for item, dim in zip(size, source, strict=True))
-    return is_all and all(item == 0 for item in begin)
-
-
-def _whole_strided_slice(looked: _Looked, source: Sequence[int]) -> bool:
-    """A StridedSlice with steps of 1 from the beginning to the end of each dim."""
-    masks = {key: looked.node.setting(f"{key}_mask") for key in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    steps = looked.value(3)
-    if masks["ellipsis"] or masks["new_axis"] or masks["shrink_axis"] or any(step != 1 for step in steps) or not steps:
+    if op == "Slice":
+        size = looked.value(2)
+        return len(size) == len(source) and all(n == -1 or n == dim >= 0 for n, dim in zip(size, source, strict=True))
+    if op != "StridedSlice":
+        return result == tuple(source) and min(source, default=0) >= 0
+    begin, end, count = looked.node.setting("begin_mask"), looked.node.setting("end_mask"), len(looked.value(3))
+    if not (count and isinstance(begin, int) and isinstance(end, int)) or result is None or len(result) != len(source):
         return False
-    result = looked.result
-    if result is None or len(result) != len(source):
-        return False
-    begin, end = (bits if isinstance(bits, int) else 0 for bits in (masks["begin"], masks["end"]))
-    for at, (dim, now) in enumerate(zip(source, result, strict=True)):
-        is_whole = at >= len(steps) or (begin >> at & 1 and end >> at & 1)
-        if not is_whole and not (dim == now and dim >= 0):
-            return False
-    return True
-
-
-_Rule = Callable[[_Looked, Sequence[int]], bool]
-RULES: dict[str, _Rule] = {
-    "BroadcastTo": _is_known,
-    "Slice": _whole_slice,
-    "StridedSlice": _whole_strided_slice,
-    **dict.fromkeys(REDUCTIONS, _is_known),
-}
-"""For each op, whether it returns its first input, whose shape is given."""
+    masked = [at >= count or bool(begin & end & 1 << at) for at in range(len(source))]
+    return all(is_all or dim == now >= 0 for is_all, dim, now in zip(masked, source, result, strict=True))
