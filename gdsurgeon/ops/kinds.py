@@ -233,6 +233,8 @@ COMMUTATIVE = SUMS | frozenset(
     BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference
     """.split()
 )
+ANY_ORDER = COMMUTATIVE - {"Maximum", "Minimum"}
+"""Commutative ops whose result has the same bits in any order: the sign of the larger of two zeros depends on it."""
 """Ops of two inputs whose order does not matter."""
 
 # Attrs by which this package marks nodes.

@@ -15,6 +15,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import (
+    ANY_ORDER,
     ASIDE,
     COMMUTATIVE,
     CONTROL_FLOW,
@@ -22,6 +23,8 @@ from gdsurgeon.ops.kinds import (
     NEXT_ITERATION,
     PASSES_ON,
     PLACEHOLDERS,
+    READS_SHAPE,
+    RESHAPES,
     hides_state,
 )
 from gdsurgeon.ops.op_defs import OpDef, op_def
@@ -34,9 +37,7 @@ REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
 _PACKING = {"Pack": "Unpack", "Unpack": "Pack"}
 """Ops that undo each other."""
 _SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
-_OF_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
-_ORDERED = frozenset(("Maximum", "Minimum"))
-"""Commutative ops that return one of their inputs: of two zeros, the sign depends on the order."""
+_OF_SHAPES = READS_SHAPE | {"ZerosLike", "OnesLike"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _ANY: frozenset[int] = frozenset((-1,))
 
@@ -278,8 +279,8 @@ class Equivalence:
                 self._hand_on(row, side, reads[0])
         elif reads and not (waited and self.waits_beside(reads, waited)):
             self._find(row, op, reads)
-            if row in self._moved:
-                self._move(row, op, reads, self._moved[row])
+        if row in self._moved:
+            self._move(row, op, reads, waited)
         first = self._first.get(row, row)
         if first != row and row << BITS not in self._same and self._is_alike(first, row):
             self._stands[row] = self.stand(first)
@@ -369,21 +370,24 @@ class Equivalence:
             pending += [self.normal(code) >> BITS for code in reads if op not in _OF_SHAPES]
         return True
 
-    def _move(self, row: int, op: str, reads: list[int], target: int) -> None:
-        """Makes a row equal to `target` if it can only return this tensor or have a different shape."""
+    def _move(self, row: int, op: str, reads: list[int], waited: Sequence[int]) -> None:
+        """Makes a row equal to the tensor in the certificate if it can only return this tensor, or a different shape.
 
-        def is_target(code: int) -> bool:
-            at, goal = self.normal(code), self.normal(target)
-            is_first = self._first.get(at >> BITS, at >> BITS) == self._first.get(goal >> BITS, goal >> BITS)
-            return at == goal or (is_first and at & PORT == goal & PORT)
-
-        found = list(self.same_elements(row << BITS, _SHAPING | {"EnsureShape"}))[1:]
+        This tensor may be one of several equal ones. Control inputs of the row must be implied by it.
+        """
+        target = self.normal(self._moved[row])
+        goal = self._first.get(target >> BITS, target >> BITS), target & PORT
+        found: list[int] = []
+        if op in RESHAPES and all(map(self._is_free, reads[1:])):
+            found += self.same_elements(reads[0], RESHAPES)
         for rule in self._shaped.get(op, ()):
             names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
             if names is not None and self._satisfies(rule, names):
-                found.append(names[rule.kept])
-        for code in filter(is_target, found):
-            self._hand_on(row, 0, code)
+                found.append(self.normal(names[rule.kept]))
+        for code in found:
+            is_target = code == target or (self._first.get(code >> BITS, code >> BITS), code & PORT) == goal
+            if is_target and not self.waits_beside([code], waited):
+                self._hand_on(row, 0, code)
 
     # -- exact rules -------------------------------------------------------------------------------------
 
@@ -538,8 +542,7 @@ class Equivalence:
         op, found = self._ops[self.table.ops[row]], [self.normal(code) for code in reads]
         if found and op.name == "Reshape" and "pairs" in self.rules:
             found[0] = self.elements(found[0])
-        is_any_order = op.is_commutative and op.name not in _ORDERED
-        if is_any_order and (op.name != "Add" or self._setting(row, "T") != STRING):
+        if op.name in ANY_ORDER and (op.name != "Add" or self._setting(row, "T") != STRING):
             found.sort()
         return found, self.waits_beside(reads, waited)
 

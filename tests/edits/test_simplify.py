@@ -86,6 +86,11 @@ GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
          node("n", "AddN", ["a", "b", "c"], T=FLOAT, N=3), EQUAL[4]],
         [*EQUAL[:4], node("n", "AddN", ["a", "a", "c"], T=FLOAT, N=3), EQUAL[4]], ["equal-nodes"],
     ),
+    "sums of the same in any order": (
+        [EQUAL[0], add("a", "x", "k"), add("b", "k", "x"), typed("Mul", "c", "a", "x"), typed("Mul", "d", "x", "b"),
+         add("y", "c", "d")],
+        [EQUAL[0], add("a", "x", "k"), typed("Mul", "c", "a", "x"), add("y", "c", "c")], ["equal-nodes"],
+    ),
     "a Reshape before another": (
         [const("flat", [-1], INT32), TALL, node("a", "Reshape", ["x", "flat"], T=FLOAT),
          node("y", "Reshape", ["a", "tall"], T=FLOAT)],
@@ -143,6 +148,13 @@ STAYS = {
     ],
     "other attrs": [
         X, typed("LeakyRelu", "a", "x", alpha=0.1), typed("LeakyRelu", "b", "x", alpha=0.2), add("y", "a", "b")
+    ],
+    "the sign of a zero, which is that of the first or second": [
+        X, K, typed("Maximum", "a", "x", "k"), typed("Maximum", "b", "k", "x"), add("y", "a", "b")
+    ],
+    "strings in another order": [
+        placeholder("x", STRING), placeholder("k", STRING), typed("Add", "a", "x", "k", kind=STRING),
+        typed("Add", "b", "k", "x", kind=STRING), node("y", "StringJoin", ["a", "b"], N=2),
     ],
     "other devices": [
         X, typed("Relu", "a", "x", device="/cpu:0"), typed("Relu", "b", "x", device="/cpu:1"), add("y", "a", "b")

@@ -32,7 +32,7 @@ EDIT_MODULES = {
 
 NOT_IN_CASES = """
     add_gradients change_signatures claims decorator freeze rename to_savedmodel
-    downgrade.tensor_lists simplifying.fixing
+    downgrade.tensor_lists
 """.split()
 """Modules of `edits` that the cases hardly run, or that other tests with mistakes cover."""
 OTHERS = {

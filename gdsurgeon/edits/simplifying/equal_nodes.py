@@ -9,7 +9,8 @@ from gdsurgeon.edits.simplifying.graph_view import CONTROL, GraphView
 from gdsurgeon.graph.constants import constant_span
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Batch, Record, batches
-from gdsurgeon.ops.kinds import ASIDE, PLACEHOLDERS
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import ANY_ORDER, ASIDE, PLACEHOLDERS
 from gdsurgeon.wire.node_record import Header, read_header
 
 _NEVER = PLACEHOLDERS | {"NoOp"}
@@ -22,7 +23,7 @@ _Key = tuple[object, ...]
 
 
 def equal_nodes(view: GraphView) -> None:
-    """Merges nodes with the same op, inputs, attrs and device."""
+    """Merges nodes with the same op, inputs, attrs and device. The order of inputs that commute does not matter."""
     alike = view.equal if isinstance(view.equal, _Alike) else _Alike(view)
     view.equal = alike
     alike.begin()
@@ -105,6 +106,8 @@ class _Alike:
         """Returns the op, the inputs and control inputs of a node; for a constant also the size of its value."""
         op, codes = view.ops[number], view.topology.inputs(number)
         reads = view.data(number)
+        if op in ANY_ORDER and (op != "Add" or view.topology.node(number).setting("T") != STRING):
+            reads.sort()
         waits = {code for code in codes if code & CONTROL == CONTROL} if len(codes) > len(reads) else ()
         size = (self._forms.size_of_value(view, number),) if op == "Const" else ()
         return (op, *reads, *sorted(waits), *size)

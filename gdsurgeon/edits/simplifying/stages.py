@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
@@ -133,15 +134,21 @@ def simplify_nodes(
 
 
 def _certificate(view: GraphView) -> Certificate:
-    """Returns the steps that the specification does not derive itself."""
-    name, constants, opened = view.topology.name, dict(view.constants), set(view.opened)
-    for old, new in reversed(view.replaced_nodes.items()):  # a node that was equal to a new constant has its value
+    """Returns the steps that the specification does not derive itself.
+
+    A step of a node is also one of the nodes that the node replaced before, because they were equal.
+    """
+    name, spelt = view.topology.name, partial(_spelt, view.topology)
+    constants, moved, opened = dict(view.constants), dict(view.moved), set(view.opened)
+    for old, new in reversed(view.replaced_nodes.items()):
+        if new in moved:
+            moved.setdefault(old, moved[new])
         if new in constants and view.ops[old] != "Const":
             constants[old] = constants[new]
             opened |= {old} if new in opened else set()
     return Certificate(
         {name(old): name(new) for old, new in view.replaced_nodes.items()},
-        {name(old): _spelt(view.topology, new) for old, new in view.moved.items()},
+        {name(old): spelt(new) for old, new in moved.items()},
         {name(number): value for number, value in constants.items()},
         frozenset(map(name, opened)),
     )
