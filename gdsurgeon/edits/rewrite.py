@@ -76,7 +76,7 @@ def rewrite(
     replaced, left, endless = list[PlannedRewrite](), list[SkippedMatch](), list[str]()
     for number, rule in enumerate(rules):
         log.made = set()
-        *_, found = _to_the_end(log, rule, number, limit, replaced)
+        found = _last_round(log, rule, number, limit, replaced)
         left += [each for each in found.left if each.why != ALREADY or each.node not in log.made]
         if found.planned:
             endless.append(rule.name)
@@ -99,12 +99,30 @@ def rewrite(
 
 def _rules_and_function(
     graph: Graph, pattern: str | Sequence[Rule], replacement: str | Maker | Graph | None
-) -> tuple[Sequence[Rule], FunctionDef | None]:
+) -> tuple[list[Rule], FunctionDef | None]:
     """Returns the rules, checked for the graph, and the function that they call if the replacement is a graph."""
-    rules = _rules(pattern, replacement)
-    function = _function(graph, replacement) if isinstance(replacement, Graph) else None
-    if isinstance(replacement, Graph) and function is not None:
+    function = None
+    if isinstance(pattern, str):
+        is_whole = replacement is None or isinstance(replacement, str)
+        text = f"{pattern} -> {replacement}" if isinstance(replacement, str) else pattern
+        rules = [rule_of(text, name="rule", only_pattern=not is_whole)]
+    else:
+        rules = list(pattern)
+    if isinstance(replacement, Graph):
+        if graph.is_body:
+            message = "a graph can replace nodes only in the model, not in one of its functions"
+            raise EditError(message, code="in-function")
+        function = function_of(replacement)
+        name = function.signature.name
+        if name in graph.functions:
+            message = f"the function {quoted(name)} exists already"
+            raise EditError(message, code="name-taken", facts={"function": name})
         rules = [calling(rule, replacement, function) for rule in rules]
+    elif replacement is not None and not isinstance(pattern, str):
+        message = "rules already have replacements: a replacement cannot be given with them"
+        raise EditError(message, code="conflicting-options")
+    elif callable(replacement):
+        rules = [replace(rule, make=replacement) for rule in rules]
     for rule in rules:
         check_terms(graph, rule)
     return rules, function
@@ -113,46 +131,18 @@ def _rules_and_function(
 _ENDLESS = f"still matches after {MOST_ROUNDS} rounds: its replacement matches its own pattern"
 
 
-def _function(graph: Graph, body: Graph) -> FunctionDef | None:
-    """Returns `body` as a new function of `graph`."""
-    if graph.is_body:
-        raise EditError("a graph can replace nodes only in the model, not in one of its functions", code="in-function")
-    function = function_of(body)
-    if function.signature.name in graph.functions:
-        name = function.signature.name
-        raise EditError(f"the function {quoted(name)} exists already", code="name-taken", facts={"function": name})
-    return function
-
-
-def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | None) -> list[Rule]:
-    if isinstance(replacement, Graph):
-        return [rule_of(pattern, name="rule", only_pattern=True)] if isinstance(pattern, str) else list(pattern)
-    if not isinstance(pattern, str):
-        if replacement is not None:
-            raise EditError(
-                "rules already have replacements: a replacement cannot be given with them", code="conflicting-options"
-            )
-        return list(pattern)
-    if replacement is None:
-        return [rule_of(pattern, name="rule")]
-    if isinstance(replacement, str):
-        return [rule_of(f"{pattern} -> {replacement}", name="rule")]
-    return [replace(rule_of(pattern, name="rule", only_pattern=True), make=replacement)]
-
-
-def _to_the_end(
-    log: RewriteLog, rule: Rule, number: int, limit: int | None, replaced: list[PlannedRewrite]
-) -> Iterator[Round]:
-    """Applies a rule until no match can be replaced; yields each round, and the last one changed nothing."""
-    for round_ in range(MOST_ROUNDS):
+def _last_round(log: RewriteLog, rule: Rule, number: int, limit: int | None, replaced: list[PlannedRewrite]) -> Round:
+    """Applies a rule until no match can be replaced, or for `MOST_ROUNDS`; returns the first round that is not
+    carried out.
+    """
+    for round_ in range(MOST_ROUNDS + 1):
         most = None if limit is None else limit - len(replaced)
         found = look(log.graph, rule, log.made, most, strict=not replaced)
-        yield found
-        if not found.planned:
-            return
+        if not found.planned or round_ == MOST_ROUNDS:
+            break
         log.carry_out(found.planned, found.named, number, round_)
         replaced += found.planned
-    yield look(log.graph, rule, log.made, None if limit is None else limit - len(replaced), strict=False)
+    return found
 
 
 @public
@@ -225,28 +215,15 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) 
             details=tuple(details),
         )
     ops = topology_of(graph).ops()
-    missing = [op for rule in rules for op in _needed_ops(rule) if op not in ops]
-    name = printable(graph.source_name)
-    missing = list(dict.fromkeys(missing))
+    terms = (term for rule in rules for root in rule.pattern for term in walk(root) if isinstance(term, Op))
+    needed = dict.fromkeys(term.ops[0] for term in terms if len(term.ops) == 1 and not term.optional)
+    missing = [op for op in needed if op not in ops]
     near = nearest(missing[0], ops) if len(missing) == 1 else None
-    why = _why_not(missing, near)
-    facts: dict[str, Json] = {"missing_ops": missing, "near": near}
-    return EditError(f"no nodes of {name} match{why}", code="nothing-matched", facts=facts)
-
-
-def _why_not(missing: list[str], near: str | None) -> str:
-    """Returns a text about the ops that rules need and the graph lacks."""
+    why = f": the graph has none of {named(missing)}" if missing else ""
     if len(missing) == 1:
-        return f": the graph has no {printable(missing[0])}.{suggestion(near)}"
-    return f": the graph has none of {named(missing)}" if missing else ""
-
-
-def _needed_ops(rule: Rule) -> Iterator[str]:
-    """Yields the ops without which a pattern cannot match."""
-    for root in rule.pattern:
-        for term in walk(root):
-            if isinstance(term, Op) and len(term.ops) == 1 and not term.optional:
-                yield term.ops[0]
+        why = f": the graph has no {printable(missing[0])}.{suggestion(near)}"
+    facts: dict[str, Json] = {"missing_ops": [*missing], "near": near}
+    return EditError(f"no nodes of {printable(graph.source_name)} match{why}", code="nothing-matched", facts=facts)
 
 
 def _notes(replaced: Sequence[PlannedRewrite]) -> list[str]:

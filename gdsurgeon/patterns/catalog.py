@@ -12,7 +12,7 @@ from gdsurgeon.errors import InputError, UsageError, printable, quoted, reason
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.patterns.parse import rule_of
-from gdsurgeon.patterns.terms import HANDING_ON, Dim, Maker, Match, Rule
+from gdsurgeon.patterns.terms import Dim, Maker, Match, Rule, constant_node
 from gdsurgeon.text import nearest, suggestion
 
 _NAMED = re.compile(r"\s*([A-Za-z][\w-]*)\s*:(?!\d)")
@@ -113,10 +113,8 @@ def _dilated(match: Match) -> str | None:
 
 def _of_same(match: Match, rates: list[int]) -> list[int] | None:
     """Returns the padding of ``SAME`` for the filter: top, bottom, left, right; None if its shape is unknown."""
-    node = match.tensors["w"].node
-    while node.op in HANDING_ON and len(node.inputs) == 1:
-        node = node.inputs[0].node
-    header = constant_header(node) if node.op == "Const" else None
+    node = constant_node(match.tensors["w"])
+    header = None if node is None else constant_header(node)
     if header is None or header.dims is None or len(header.dims) != 4:
         return None
     totals = [rate * (size - 1) for rate, size in zip(rates, header.dims, strict=False)]

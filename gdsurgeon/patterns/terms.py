@@ -188,6 +188,14 @@ class Rule:
     alike: tuple[tuple[Dim, Dim], ...] = ()
 
 
+def constant_node(tensor: Output) -> Node | None:
+    """Returns the Const whose value a tensor has, also if other nodes forward it; otherwise None."""
+    node = tensor.node
+    while node.op in HANDING_ON and len(node.inputs) == 1:
+        node = node.inputs[0].node
+    return node if node.op == "Const" else None
+
+
 @dataclass(frozen=True, eq=False)
 class Match:
     """A match of a pattern.
@@ -216,10 +224,8 @@ class Match:
 
     def value(self, name: str) -> Constant | None:
         """Returns the value of the small constant that a variable is bound to; otherwise None."""
-        node = self.tensors[name].node
-        while node.op in HANDING_ON and len(node.inputs) == 1:
-            node = node.inputs[0].node
-        return constant(node)
+        node = constant_node(self.tensors[name])
+        return None if node is None else constant(node)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,7 +86,7 @@ def clone_scope(comparison: Comparison, **arguments: Any) -> Iterator[str]:
             yield f"no cloned node reads {quoted(tensor)}"
 
 
-def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any) -> Iterator[str]:
+def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any) -> None:
     """Adds the clones and their values to the expected surroundings; see `surroundings.wrong_surroundings`."""
     before, values = expected.graph, expected.values
     added = [name for name in expected.now.store.names if name not in before]
@@ -100,7 +100,6 @@ def around_clone_scope(expected: Expected, found: Surroundings, **arguments: Any
         keys = [(item.key.tensor, original) for item, original in saved]
     if any(place[0] == "checkpoint" for place in values):
         values.update({("checkpoint", new): values["checkpoint", old] for new, old in keys})
-    yield from ()
 
 
 class _Clone:

@@ -85,7 +85,7 @@ def freeze_input(comparison: Comparison, values: Sequence[tuple[str, object]]) -
     yield from audit(comparison, intent)
 
 
-def around_freeze_input(expected: Expected, found: Surroundings, values: Sequence[tuple[str, object]]) -> Iterator[str]:
+def around_freeze_input(expected: Expected, found: Surroundings, values: Sequence[tuple[str, object]]) -> None:
     """Removes the inputs that are constants now from the expected signatures."""
     del found
     names = {f"{name.removesuffix(':0')}:0" for name, _ in values}
@@ -93,7 +93,6 @@ def around_freeze_input(expected: Expected, found: Surroundings, values: Sequenc
         if place[0] == "signature" and place[2] == "input" and place[-1] == "tensor" and value in names:
             _, key, _, label, _ = place
             expected.drop(place[:4], ("signature", key, "default", label))
-    yield from ()
 
 
 def _is(found: Constant, value: object) -> bool:

@@ -50,14 +50,11 @@ def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str
     yield from audit(comparison, intent)
 
 
-def around_extract(
-    expected: Expected, found: Surroundings, inputs: Sequence[str], outputs: Sequence[str]
-) -> Iterator[str]:
+def around_extract(expected: Expected, found: Surroundings, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Removes the saver if its nodes are removed; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     del found, inputs, outputs
     if _is_meta_graph(Rows(expected.graph)) and any(("saver", key) not in expected.values for key in _SAVER):
         expected.drop(("saver",))
-    yield from ()
 
 
 def _is_meta_graph(rows: Rows) -> bool:
@@ -239,7 +236,7 @@ def slim(comparison: Comparison, signatures: Sequence[str] = ()) -> Iterator[str
     yield from audit(comparison, intent)
 
 
-def around_slim(expected: Expected, found: Surroundings, signatures: Sequence[str] = ()) -> Iterator[str]:
+def around_slim(expected: Expected, found: Surroundings, signatures: Sequence[str] = ()) -> None:
     """Changes the expected surroundings; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     rows, values = Rows(expected.graph), expected.values
     serving = file_serving(expected.graph)
@@ -267,7 +264,6 @@ def around_slim(expected: Expected, found: Surroundings, signatures: Sequence[st
     expected.drop(*(place for place in values if place[0] == "checkpoint" and place[1] not in stored))
     if saved:
         expect_saver(expected, found, saved)
-    yield from ()
 
 
 def _kept(rows: Rows, signatures: Sequence[str]) -> tuple[set[int], bool]:

@@ -74,25 +74,22 @@ def _lost_reads(comparison: Comparison, removed: dict[str, None]) -> Iterator[tu
 
 
 def _reached(
-    start: T, own: Callable[[T], Iterable[str]], step: Callable[[T], Sequence[T]], known: dict[T, frozenset[str]]
+    start: T, step: Callable[[T], tuple[Iterable[str], Sequence[T]]], known: dict[T, frozenset[str]]
 ) -> frozenset[str]:
-    """Returns the `own` names of `start` and of all items that `step` leads to. `known` caches results."""
+    """Returns the names that `step` returns for `start`, and for the further items that it returns; `known` caches."""
     pending, opened = [start], set()
     while pending:
         item = pending[-1]
+        names, more = step(item) if item not in known else ((), ())
         if item in known:
             pending.pop()
         elif item in opened:
-            known[item] = frozenset(own(item)).union(*(known.get(other, ()) for other in step(item)))
+            known[item] = frozenset(names).union(*(known.get(other, ()) for other in more))
             pending.pop()
         else:
             opened.add(item)
-            pending += [other for other in step(item) if other not in known]
+            pending += [other for other in more if other not in known]
     return known[start]
-
-
-def _above(node: Node, *, reads: bool) -> list[Node]:
-    return [*node.controls, *((read.node for read in node.inputs) if reads else ())]
 
 
 def _replacements(removed: dict[str, None], which: int | None) -> Callable[[Output], frozenset[str]]:
@@ -101,20 +98,20 @@ def _replacements(removed: dict[str, None], which: int | None) -> Callable[[Outp
     `which` is the input of removed nodes that is followed; None: all.
     """
 
-    def inputs(output: Output) -> Sequence[Output]:
+    def step(output: Output) -> tuple[Iterable[str], Sequence[Output]]:
         node, followed = output.node, which
         if node.name not in removed:
-            return ()
+            return (output.name,), ()
         definition = node.op_def
         if which is None and definition is not None and len(definition.inputs) == len(definition.outputs) == 1:
             taken, given = definition.inputs[0], definition.outputs[0]
             lists = (taken.number_attr or taken.list_attr, given.number_attr or given.list_attr)
             if lists[0] and lists[0] == lists[1] and taken.type_attr == given.type_attr:  # such as IdentityN
                 followed = output.index
-        return node.inputs if followed is None else node.inputs[followed : followed + 1]
+        return (), node.inputs if followed is None else node.inputs[followed : followed + 1]
 
     known: dict[Output, frozenset[str]] = {}
-    return lambda output: _reached(output, lambda o: () if o.node.name in removed else (o.name,), inputs, known)
+    return lambda output: _reached(output, step, known)
 
 
 def _dependencies(removed: dict[str, None], bypass: bool) -> Callable[[Node], frozenset[str]]:
@@ -131,15 +128,13 @@ def _dependencies(removed: dict[str, None], bypass: bool) -> Callable[[Node], fr
         found = list(nodes)
         return [n.name for n in found if n.name not in removed], [n for n in found if n.name in removed]
 
-    def of_removed(node: Node) -> frozenset[str]:
-        return _reached(
-            node, lambda n: split(_above(n, reads=bypass))[0], lambda n: split(_above(n, reads=bypass))[1], known
-        )
+    def above(node: Node) -> tuple[list[str], list[Node]]:
+        return split([*node.controls, *(read.node for read in node.inputs if bypass)])
 
-    def of_controls(node: Node) -> frozenset[str]:
+    def step(node: Node) -> tuple[Iterable[str], Sequence[Node]]:
+        """Returns the nodes that replace the control inputs of a node, and the removed nodes that it reads."""
         kept, lost = split(node.controls)
-        return frozenset(kept).union(*map(of_removed, lost))
+        replaced = frozenset(kept).union(*(_reached(each, above, known) for each in lost))
+        return replaced, split(read.node for read in node.inputs)[1] if bypass else ()
 
-    if not bypass:
-        return of_controls
-    return lambda user: _reached(user, of_controls, lambda n: split(r.node for r in n.inputs)[1], known_of_reads)
+    return lambda user: _reached(user, step, known_of_reads)

@@ -268,7 +268,7 @@ class VerifiedMatch:
         self._attrs: dict[str, bytes] = {}
         self.members = {node for node in nodes if node is not None}
         self.roots = [Output(self._node_of(term), term.port) for term in rule.pattern]
-        if not all(map(self._holds, rule.pattern, self.roots)):
+        if not all(self._has_placed(term, node) for term, node in self._placed.items() if node is not None):
             raise self._wrong("the nodes do not match the pattern")
         self._replacement = rule.replacement or replacement_of(rule, record.text)
         inner = [term for root in self._replacement for term in walk(root)]
@@ -315,37 +315,31 @@ class VerifiedMatch:
 
     # -- the pattern -----------------------------------------------------------------------------------------
 
-    def _holds(self, term: Term, tensor: Output) -> bool:
-        """Returns whether a term of the pattern matches a tensor with the recorded bindings."""
-        node = tensor.node
-        if isinstance(term, Anything):
-            return True
+    def _has_placed(self, term: Op, node: Node) -> bool:
+        """Returns whether a node has the op, the attrs and the inputs of a term of the pattern."""
+        is_op = node.op in term.ops if term.ops else node.op not in CONTROL_FLOW | PLACEHOLDERS
+        if not is_op or node in self._graph.ends or not self._has_attrs(term, node):
+            return False
+        terms, tensors = term.inputs, node.inputs
+        if terms is None or (term.rest and len(tensors) > len(terms)):
+            return all(map(self._is_bound, terms or (), tensors))
+        is_commutative = node.op in COMMUTATIVE and (node.op != "Add" or node.output.dtype != STRING)
+        orders = [tensors, tensors[::-1]] if is_commutative and len(tensors) == 2 else [tensors]
+        return len(terms) == len(tensors) and any(all(map(self._is_bound, terms, order)) for order in orders)
+
+    def _is_bound(self, term: Term, tensor: Output) -> bool:
+        """Returns whether a tensor is the one that the record binds to a term of the pattern."""
         if isinstance(term, Variable):
             bound = self._tensors.get(term.name)
             return bound is not None and _is_of_kind(term, tensor) and _is_equal(bound, tensor)
         if isinstance(term, Value):
             return _is_value(term, value_of(tensor))
-        if not isinstance(term, Op):
-            return isinstance(term, Ref) and (self._nodes.get(term.label), term.port) == (node, tensor.index)
-        if self._placed[term] is None:
-            return bool(term.optional and term.inputs and self._holds(term.inputs[0], tensor))
-        is_op = node.op in term.ops if term.ops else node.op not in CONTROL_FLOW | PLACEHOLDERS
-        if not is_op or (self._placed[term], term.port) != (node, tensor.index) or node in self._graph.ends:
-            return False
-        return self._has_attrs(term, node) and self._has_inputs(term, node)
-
-    def _has_inputs(self, term: Op, node: Node) -> bool:
-        terms, tensors = term.inputs, node.inputs
-        if terms is None:
-            return True
-        if len(tensors) < len(terms) or (len(tensors) > len(terms) and not term.rest):
-            return False
-        bound = dict(self._attrs)
-        if all(map(self._holds, terms, tensors)):
-            return True
-        self._attrs = bound
-        is_commutative = node.op in COMMUTATIVE and (node.op != "Add" or node.output.dtype != STRING)
-        return len(tensors) == len(terms) == 2 and is_commutative and all(map(self._holds, terms, tensors[::-1]))
+        if isinstance(term, Op) and self._placed[term] is None:
+            return bool(term.optional and term.inputs and self._is_bound(term.inputs[0], tensor))
+        if isinstance(term, Op | Ref):
+            node = self._placed[term] if isinstance(term, Op) else self._nodes.get(term.label)
+            return (node, term.port) == (tensor.node, tensor.index)
+        return isinstance(term, Anything)
 
     def _has_attrs(self, term: Op, node: Node) -> bool:
         for test in term.attrs:

@@ -53,7 +53,7 @@ def around_change_signatures(
     removed: Sequence[str] = (),
     inputs: Sequence[Labelled] = (),
     outputs: Sequence[Labelled] = (),
-) -> Iterator[str]:
+) -> None:
     """Changes the expected signatures; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     del found
     for item in removed:
@@ -64,7 +64,6 @@ def around_change_signatures(
     for side, tensors in zip(SIDES, (inputs, outputs), strict=False):
         for tensor in tensors:
             add_tensor(expected, side, tensor)
-    yield from ()
 
 
 def add_tensor(expected: Expected, side: str, item: Labelled) -> None:

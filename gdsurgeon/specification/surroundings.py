@@ -86,7 +86,7 @@ def wrong_surroundings(
     """
     around = specification_of(f"around_{asked.edit}") if asked is not None else None
     if around is not None and asked is not None:
-        yield from around(expected, found, **asked.arguments)
+        yield from around(expected, found, **asked.arguments) or ()
     if how.as_v1:
         expected.drop(("object",), ("function",))
         expected.move(("initialiser", INIT), ("initialiser", MAIN_OP))

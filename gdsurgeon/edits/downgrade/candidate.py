@@ -20,10 +20,9 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import IDENTITY
 from gdsurgeon.ops.releases import Release
 from gdsurgeon.patterns.parse import parse_replacement
-from gdsurgeon.patterns.terms import Match, Term
+from gdsurgeon.patterns.terms import Match, Term, constant_node
 
 ROUNDING = 1e-5
 """The tolerance if a different kernel may run: oneDNN has some ops only, and adds in an order of its own."""
@@ -128,11 +127,9 @@ class Candidate:
         return base_dtype(self.node.inputs[slot].dtype)
 
     def value(self, slot: int) -> Constant | None:
-        """Returns the value of an input that is a small constant, also behind Identity nodes; otherwise None."""
-        node = self.node.inputs[slot].node
-        while node.op in IDENTITY and node.inputs:
-            node = node.inputs[0].node
-        return constant(node)
+        """Returns the value of an input that is a small constant, also if other nodes forward it; otherwise None."""
+        node = constant_node(self.node.inputs[slot])
+        return None if node is None else constant(node)
 
     def used_outputs(self) -> set[int]:
         """Returns the indices of the outputs that other nodes read."""
