@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import pack
-from typing import cast
+from struct import error, pack
+from typing import Any, cast
 
 from gdsurgeon.graph.attrs import attr_value, func_value, kind_of, plain, shape_value
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.op_defs import AttrDef
-from gdsurgeon.patterns.terms import DTypeName
 from gdsurgeon.wire.protos import AttrValue
 
 _FIELDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "type": "type"}
@@ -21,67 +20,50 @@ def spelt(attr: AttrDef, value: object) -> bytes:
     Raises:
         ValueError: the attr has a different kind; the message names it.
     """
-    wrong = ValueError(f"{attr.name} is of kind {attr.kind}")
-    if attr.kind == "shape":
-        if not isinstance(value, list) or not all(type(item) is int for item in value):
-            raise wrong
-        return shape_value(tuple(value)).SerializeToString(deterministic=True)
-    if attr.kind == "func":
-        if not isinstance(value, str):
-            raise wrong
-        return func_value(value).SerializeToString(deterministic=True)
-    out: AttrValue = AttrValue()
-    if attr.kind.startswith("list("):
-        kind = attr.kind[5:-1]
-        if not isinstance(value, list) or kind not in _FIELDS:
-            raise wrong
-        out.list.SetInParent()
-        getattr(out.list, _FIELDS[kind]).extend(_item(kind, item, wrong) for item in value)
-    elif attr.kind in _FIELDS:
-        setattr(out, _FIELDS[attr.kind], _item(attr.kind, value, wrong))
-    else:
-        raise wrong
-    return out.SerializeToString(deterministic=True)
-
-
-def _item(kind: str, value: object, wrong: ValueError) -> object:
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind == "int" and isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
-        return value
-    if kind == "float" and isinstance(value, int | float) and not isinstance(value, bool):
-        return _float(value, wrong)
-    if kind == "string" and isinstance(value, str):
-        return value.encode()
-    if kind == "type" and isinstance(value, DTypeName):
-        return value.number
-    raise wrong
-
-
-def _float(value: float, wrong: ValueError) -> float:
-    """Returns `value`, which must be in the range of float32."""
+    kind = attr.kind.removeprefix("list(").removesuffix(")")
+    items: list[Any] = value if isinstance(value, list) else [value]
     try:
-        pack("<f", value)
-    except OverflowError:
-        raise wrong from None
-    return float(value)
+        if attr.kind == "shape" and isinstance(value, list) and all(type(item) is int for item in items):
+            return shape_value(tuple(items)).SerializeToString(deterministic=True)
+        if attr.kind == "func" and isinstance(value, str):
+            return func_value(value).SerializeToString(deterministic=True)
+        if isinstance(value, list) == (kind != attr.kind):
+            return _with_items(attr, [_item(kind, item) for item in items])
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, error):
+        pass
+    raise ValueError(f"{attr.name} is of kind {attr.kind}")
+
+
+def _item(kind: str, value: Any) -> object:
+    """Returns a value as a field of this kind holds it; fails if the kind is different."""
+    if isinstance(value, bool) != (kind == "bool"):
+        raise TypeError
+    if kind == "float":
+        pack("<f", value)  # it must be in the range of float32
+        return float(value)
+    return value.encode() if kind == "string" else value.number if kind == "type" else value
+
+
+def _with_items(attr: AttrDef, items: Sequence[object]) -> bytes:
+    """Returns the serialized AttrValue with `items` if the attr is a list, and with the only one otherwise."""
+    value: AttrValue = AttrValue()
+    if attr.kind.startswith("list("):
+        value.list.SetInParent()
+        getattr(value.list, _FIELDS[attr.kind[5:-1]]).extend(items)
+    else:
+        setattr(value, _FIELDS[attr.kind], items[0])
+    return value.SerializeToString(deterministic=True)
 
 
 def of_constant(attr: AttrDef, found: Constant | None) -> bytes:
     """Returns the serialized AttrValue of the value of a constant. Raises ValueError; see `spelt`."""
-    wrong = ValueError(f"{attr.name} is of kind {attr.kind}, which the constant does not fit")
-    if found is None or not all(isinstance(value, int | float) for value in found.values):
-        raise wrong
-    values: list[object] = list(found.values)
-    if attr.kind in ("int", "list(int)") and any(isinstance(v, float) and not v.is_integer() for v in values):
-        raise wrong
+    values: list[object] = list(found.values) if found is not None else []
     if attr.kind in ("int", "list(int)"):
-        values = [int(value) if isinstance(value, float) else value for value in values]
-    if attr.kind.startswith("list("):
-        return spelt(attr, values)
-    if len(values) != 1:
-        raise wrong
-    return spelt(attr, values[0])
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    is_list, is_number = attr.kind.startswith("list("), all(isinstance(value, int | float) for value in values)
+    if found is None or not is_number or (not is_list and len(values) != 1):
+        raise ValueError(f"{attr.name} is of kind {attr.kind}, which the constant does not fit")
+    return spelt(attr, values if is_list else values[0])
 
 
 def misfit(data: bytes, attr: AttrDef) -> str:
@@ -118,13 +100,5 @@ def default_of(attr: AttrDef) -> bytes:
     """Returns the default of `attr`, which has one, as a serialized AttrValue."""
     if isinstance(attr.default, dict):
         return bytes.fromhex(attr.default["x"])
-    value = attr_value(b"")
-    is_list = attr.kind.startswith("list(")
-    items = cast("Sequence[object]", attr.default) if is_list else [attr.default]
-    encoded = [item.encode() if isinstance(item, str) else item for item in items]
-    if is_list:
-        value.list.SetInParent()
-        getattr(value.list, _FIELDS[attr.kind[5:-1]]).extend(encoded)
-    else:
-        setattr(value, _FIELDS[attr.kind], encoded[0])
-    return value.SerializeToString(deterministic=True)
+    items = cast("Sequence[object]", attr.default) if attr.kind.startswith("list(") else [attr.default]
+    return _with_items(attr, [item.encode() if isinstance(item, str) else item for item in items])
