@@ -22,7 +22,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.dtypes import FLOAT16, REF, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
-from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
+from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import replacement_of, rule_of
 from gdsurgeon.patterns.terms import (
@@ -438,27 +438,20 @@ class VerifiedMatch:
         given = {test.key: self._attr(definition, test.key, test.value) for test in term.attrs}
         old = () if like is None else (key for key in like.attr_keys if key in definition.attrs and key not in given)
         attrs = {key: like.attr_bytes(key) or b"" for key in old if like is not None} | given
-        read, found = reader(attrs), list[Value | Output]()
+        found = list[Value | Output]()
         for each in term.inputs or ():
-            found += [each] if isinstance(each, Value) else self._bound(each)
-            if not isinstance(each, Value | InputOf) and not self._bound(each):
-                found.append(self._tensor(each))
-        args = _args(definition, len(found), read)
-        types = {a.type_attr: base_dtype(t.dtype) for a, t in zip(args, found, strict=True) if isinstance(t, Output)}
-        inputs: list[Output] = []
-        for arg, item in zip(args, found, strict=True):
+            is_several = isinstance(each, InputOf)
+            found += self._bound(each) if is_several else [each if isinstance(each, Value) else self._tensor(each)]
+        wanted = _typed(definition, attrs, given, found)
+        for at, item in enumerate(found):
             if isinstance(item, Value):
-                key = arg.type_attr
-                default = definition.attrs[key].default if key else 0
-                own = STRING if item.is_text else arg.dtype
-                dtype = own or types.get(key) or read(key) or default or self._wanted
-                item = self._constant(item, dtype if isinstance(dtype, int) else 0)
-            inputs.append(item)
-        said = said_by_inputs(definition, [base_dtype(tensor.dtype) for tensor in inputs])
-        attrs |= {key: serialized(value) for key, value in said.items()} | given
-        wanted = arg_dtypes(definition.inputs, definition, reader(attrs))
+                dtype = base_dtype(wanted[at]) if at < len(wanted) else 0
+                found[at] = self._constant(item, STRING if item.is_text else dtype or self._wanted)
+        inputs = [item for item in found if isinstance(item, Output)]
+        wanted = _typed(definition, attrs, given, inputs)
         if (
             any(misfit(data, definition.attrs[key]) for key, data in attrs.items())
+            or len(wanted) != len(inputs)
             or not all(same_dtype(dtype, tensor.dtype) for dtype, tensor in zip(wanted, inputs, strict=True))
             or any(key not in attrs and not attr.has_default for key, attr in definition.attrs.items())
         ):
@@ -479,15 +472,14 @@ class VerifiedMatch:
         return spelt(definition.attrs[key], value)
 
 
-def _args(definition: OpDef, count: int, read: Callable[[str], Plain | None]) -> list[Arg]:
-    """Returns the argument of each of `count` inputs; the attrs have the lengths of several lists."""
-    lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-    left = count - len(definition.inputs) + len(lists)
-    sizes = {arg.name: left // len(lists) for arg in lists}
-    for arg in lists if len(lists) > 1 else ():
-        held = read(arg.number_attr or arg.list_attr)
-        sizes[arg.name] = len(held) if isinstance(held, list) else held if isinstance(held, int) else sizes[arg.name]
-    return [arg for arg in definition.inputs for _ in range(sizes.get(arg.name, 1))]
+def _typed(
+    definition: OpDef, attrs: dict[str, bytes], given: Mapping[str, bytes], found: Sequence[Value | Output]
+) -> list[int]:
+    """Adds the attrs that inputs determine and those that are `given` to `attrs`; returns the dtype of each input."""
+    dtypes = [base_dtype(item.dtype) if isinstance(item, Output) else 0 for item in found]
+    attrs |= {key: serialized(value) for key, value in said_by_inputs(definition, dtypes).items()}
+    attrs |= given
+    return arg_dtypes(definition.inputs, definition, reader(attrs))
 
 
 def _is_equal(one: Output, other: Output) -> bool:

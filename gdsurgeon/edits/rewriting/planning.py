@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
-from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, arg_dtypes, op_names
+from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import bound_by, replacement_of, wrong_at
 from gdsurgeon.patterns.terms import (
@@ -173,47 +173,28 @@ class Planner:
         given = {test.key: self._attr(test, definition.attrs[test.key]) for test in term.attrs}
         copied = {} if like is None else {k: like.attr_bytes(k) for k in like.attr_keys if k in definition.attrs}
         attrs = {key: data for key, data in copied.items() if data is not None}
-        inputs = self._inputs(term, definition, attrs | given)
-        said = said_by_inputs(definition, [base_dtype(tensor.dtype) for tensor in inputs])
-        attrs |= {key: value.SerializeToString(deterministic=True) for key, value in said.items()} | given
-        new = New(op, inputs, attrs, definition)
-        self._check(term, new)
+        found: list[Value | Output | NewOutput] = []
+        for each in term.inputs or ():
+            is_several = isinstance(each, InputOf)
+            found += self._read(each) if is_several else [each if isinstance(each, Value) else self._tensor(each)]
+        new = New(op, [], attrs, definition)
+        dtypes = self._typed(new, given, found)
+        for at, item in enumerate(found):
+            if isinstance(item, Value):
+                dtype = base_dtype(dtypes[at]) if at < len(dtypes) else 0
+                found[at] = self._constant(item, STRING if item.is_text else dtype or self._dtype)
+        new.inputs += [item for item in found if not isinstance(item, Value)]
+        self._check(term, new, self._typed(new, given, found))
         self._out.nodes.append(new)
         return new
 
-    def _inputs(self, term: Op, definition: OpDef, attrs: Mapping[str, bytes]) -> list[Output | NewOutput]:
-        terms: list[Term | Output] = []
-        for given in term.inputs or ():
-            terms += self._read(given) if isinstance(given, InputOf) else (given,)
-        lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-        has_numbers = any(isinstance(each, Value) and not each.is_text for each in terms)
-        # The attrs give the lengths of several lists.
-        slots = self.slots(term, definition, len(terms)) if has_numbers or len(lists) < 2 else []
-        found = {
-            at: each if isinstance(each, Output) else self._tensor(each)
-            for at, each in enumerate(terms)
-            if not isinstance(each, Value)
-        }
-        known = {
-            slots[at].type_attr: base_dtype(tensor.dtype) for at, tensor in found.items() if slots and tensor.dtype
-        }
-        for at, each in enumerate(terms):
-            if isinstance(each, Value):
-                dtype = STRING if each.is_text else self._dtype_of(slots[at], definition, attrs, known)
-                found[at] = self._constant(each, dtype)
-        return [found[at] for at in range(len(terms))]
-
-    def _dtype_of(self, arg: Arg, definition: OpDef, attrs: Mapping[str, bytes], known: Mapping[str, int]) -> int:
-        """Returns the dtype of a constant that is the input `arg`: that of other inputs, of an attr, or of
-        the result.
-        """
-        if arg.dtype or not arg.type_attr:
-            return arg.dtype or self._dtype
-        if arg.type_attr in known:
-            return known[arg.type_attr]
-        held = plain(attr_value(attrs[arg.type_attr])) if arg.type_attr in attrs else None
-        default = definition.attrs[arg.type_attr].default
-        return next((item for item in (held, default) if isinstance(item, int) and item), self._dtype)
+    @staticmethod
+    def _typed(new: New, given: dict[str, bytes], found: Sequence[Value | Output | NewOutput]) -> list[int]:
+        """Sets the attrs that inputs determine and those that are `given`; returns the dtype of each input."""
+        dtypes = [0 if isinstance(item, Value) else base_dtype(item.dtype) for item in found]
+        said = said_by_inputs(new.definition, dtypes)
+        new.attrs |= {key: value.SerializeToString(deterministic=True) for key, value in said.items()} | given
+        return arg_dtypes(new.definition.inputs, new.definition, new.read)
 
     def _constant(self, term: Value, dtype: int) -> NewOutput:
         kind = DTYPES.get(dtype)
@@ -242,15 +223,11 @@ class Planner:
                 raise self._wrong(test, "no-such-attr", what)
         return definition
 
-    def slots(self, term: Op, definition: OpDef, count: int) -> list[Arg]:
-        """Returns the argument of each of `count` inputs. Raises EditError if the op does not accept so many."""
-        several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-        left = count - (len(definition.inputs) - len(several))
-        if left < 0 or (left and not several) or (several and left % len(several)):
+    def check_count(self, term: Op, definition: OpDef, is_right: bool, count: int) -> None:
+        """Raises EditError unless `count` inputs are the right number."""
+        if not is_right:
             what = f"{definition.name} does not accept {counted(count, 'input')}"
             raise self._wrong(term, "wrong-count", what, op=definition.name, found=count)
-        each = left // len(several) if several else 0
-        return [arg for arg in definition.inputs for _ in range(each if arg in several else 1)]
 
     def _attr(self, test: AttrTest, attr: AttrDef) -> bytes:
         if isinstance(test.value, AttrOf):
@@ -274,8 +251,8 @@ class Planner:
             facts = {"attr": attr.name, "expected": attr.kind}
             raise self._wrong(test, "bad-value", str(error), **facts) from None
 
-    def _check(self, term: Op, new: New) -> None:
-        """Refuses missing and invalid attrs, and inputs of wrong dtypes."""
+    def _check(self, term: Op, new: New, dtypes: Sequence[int]) -> None:
+        """Refuses missing and invalid attrs, and inputs that do not have these `dtypes`."""
         for attr in new.definition.attrs.values():
             if attr.name not in new.attrs and not attr.has_default:
                 what = f"{printable(new.op)} requires an attr {attr.name} ({attr.kind})"
@@ -283,9 +260,10 @@ class Planner:
             why = misfit(new.attrs[attr.name], attr) if attr.name in new.attrs else ""
             if why:
                 raise Unfit(Remark(f"{printable(new.op)}: {why}", "bad-value", op=new.op, attr=attr.name))
+        self.check_count(term, new.definition, len(dtypes) == len(new.inputs), len(new.inputs))
         if not self._match.roots:
             return  # the nodes that it reads may get other dtypes later
-        for wanted, tensor in zip(arg_dtypes(new.definition.inputs, new.definition, new.read), new.inputs, strict=True):
+        for wanted, tensor in zip(dtypes, new.inputs, strict=True):
             if not same_dtype(wanted, tensor.dtype):
                 read, takes = dtype_name(base_dtype(tensor.dtype)), dtype_name(base_dtype(wanted))
                 text = f"{printable(new.op)} accepts {takes}, but would get {read}"
@@ -322,9 +300,11 @@ def check_terms(graph: Graph, rule: Rule) -> None:
     planner = Planner(graph, rule.text, rule.place)
     for term in (term for root in rule.replacement or () for term in walk(root)):
         if isinstance(term, Op) and term.ops:
-            definition, inputs = planner.definition(term, term.ops[0]), term.inputs or ()
-            if not any(isinstance(each, InputOf) for each in inputs):
-                planner.slots(term, definition, len(inputs))
+            definition, count = planner.definition(term, term.ops[0]), len(term.inputs or ())
+            several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+            left = count - len(definition.inputs) + len(several)
+            is_unknown = any(isinstance(each, InputOf) for each in term.inputs or ())
+            planner.check_count(term, definition, is_unknown or left == 0 or (left > 0 and bool(several)), count)
 
 
 def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
