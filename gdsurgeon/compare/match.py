@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from gdsurgeon.analysis.traversal.order import depth_first
@@ -221,27 +221,23 @@ def _equal_groups(matching: Matching) -> None:
     """
     a, b = matching.a, matching.b
     for nodes, others in _groups(*matching.free(), *_refined(matching, 4)):
-        if len(nodes) == len(others):
-            by_name = sorted(nodes, key=a.names.__getitem__), sorted(others, key=b.names.__getitem__)
-            for i, j in zip(*by_name, strict=True):
-                if matching.is_free(i, j) and not matching.is_contradicted(i, j):
-                    matching.pair(i, j)
-                    matching.propagate(a.shaped, b.shaped, seeds=[i])
+        by_name = sorted(nodes, key=a.names.__getitem__), sorted(others, key=b.names.__getitem__)
+        for i, j in zip(*by_name, strict=True):
+            if matching.is_free(i, j) and not matching.is_contradicted(i, j):
+                matching.pair(i, j)
+                matching.propagate(a.shaped, b.shaped, seeds=[i])
     matching.propagate(a.shaped, b.shaped)
 
 
-Keys = Sequence[int] | Mapping[int, int]
-
-
 def _groups(
-    nodes_a: Iterable[int], nodes_b: Iterable[int], keys_a: Keys, keys_b: Keys
+    nodes_a: Iterable[int], nodes_b: Iterable[int], keys_a: Sequence[int], keys_b: Sequence[int]
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields the nodes of both sides with the same key, for each key that occurs on both sides."""
+    """Yields the nodes of both sides with the same key, for each key that both sides have equally often."""
     groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, nodes, keys in ((0, nodes_a, keys_a), (1, nodes_b, keys_b)):
         for node in nodes:
             groups[keys[node]][side].append(node)
-    return (group for group in groups.values() if group[0] and group[1])
+    return (group for group in groups.values() if len(group[0]) == len(group[1]))
 
 
 # -- order and place -------------------------------------------------------------------------------------------
@@ -253,13 +249,10 @@ def _by_order(matching: Matching) -> None:
     order_a, order_b = _canonical_orders(a, b)
     for rounds in (1, 0):
         colors_a, colors_b = _refined(matching, rounds)
-        found = aligned([colors_a[node] for node in order_a], [colors_b[node] for node in order_b])
-        for i, j in ((order_a[x], order_b[y]) for x, y in found):
-            if (
-                matching.is_free(i, j)
-                and not matching.is_contradicted(i, j)
-                and (a.inputs[i] or _has_same_reader(matching, i, j))
-            ):
+        for x, y in aligned([colors_a[i] for i in order_a], [colors_b[j] for j in order_b]):
+            i, j = order_a[x], order_b[y]
+            is_known = bool(a.inputs[i]) or _has_same_reader(matching, i, j)
+            if matching.is_free(i, j) and is_known and not matching.is_contradicted(i, j):
                 matching.pair(i, j)
         matching.propagate(a.shaped, b.shaped)
 
@@ -363,7 +356,7 @@ def _in_place(matching: Matching) -> None:
 
 
 def _constants(matching: Matching) -> None:
-    """Pairs constants by their consumers; then by name; then by their value and control edges."""
+    """Pairs constants by their consumers; then by name; then trained or unused ones by their value."""
     a, b, mates, back = matching.a, matching.b, matching.mates, matching.back
     for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure), (a.kind, b.kind)):
         for i, j in list(matching.pairs()):
@@ -378,27 +371,11 @@ def _constants(matching: Matching) -> None:
         j = places.get(a.names[i], FREE)
         if j != FREE and a.structure[i] == b.structure[j]:
             matching.pair(i, j)
-    numbers = Interner()
-    for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure)):
-        is_content = labels_a is a.content
-        keys_a = {i: numbers[labels_a[i], _control_edges(a, i, mates)] for i in free_a}
-        keys_b = {j: numbers[labels_b[j], _control_edges(b, j, None, back)] for j in free_b}
-        for group, others in _groups(free_a, free_b, keys_a, keys_b):
-            nodes = [i for i in group if mates[i] == FREE]
-            are_unread = not any(a.users[i] for i in nodes) and not any(b.users[j] for j in others)
-            is_telling = are_unread or (is_content and a.forms[group[0]].is_trained)
-            if len(nodes) == len(others) and is_telling and (is_content or len(nodes) == 1):
-                for i, j in zip(nodes, others, strict=True):
-                    if matching.is_free(i, j):
-                        matching.pair(i, j)
-
-
-def _control_edges(side: Side, node: int, mates: Sequence[int] | None, back: Sequence[int] = ()) -> object:
-    """Returns the control inputs and control outputs of a node, as nodes of B; nodes without partners are `FREE`."""
-    return tuple(
-        tuple(sorted([mates[n] if mates is not None else n if back[n] != FREE else FREE for n in nodes]))
-        for nodes in (side.controls[node], side.waiting[node])
-    )
+    free_a, free_b = ([n for n in nodes if mates[n] == FREE] for nodes, mates in ((free_a, mates), (free_b, back)))
+    for nodes, others in _groups(free_a, free_b, a.content, b.content):
+        for i, j in zip(nodes, others, strict=True):
+            if a.forms[i].is_trained or not (a.users[i] or b.users[j]):
+                matching.pair(i, j)
 
 
 def _passed(matching: Matching) -> None:
