@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
 from math import copysign, inf, sqrt
 from typing import NamedTuple
 
@@ -51,23 +49,25 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
         return Distance(None, None, differing, count, *shown)
     if not is_readable(one.dtype):
         return Distance(None, None, count, count, *shown)
-    if count > MOST_FEW and has_numpy():
-        found = _of_numbers(one, other)
-    else:
-        starts = range(0, count, BLOCK)
-        found = _of_pairs(
-            chain.from_iterable(
-                zip(one.plain_numbers(start, BLOCK), other.plain_numbers(start, BLOCK), strict=True) for start in starts
-            ),
-            count,
-        )
-    return found._replace(before=shown[0], after=shown[1])
-
-
-def _of_pairs(pairs: Iterable[tuple[float, float]], count: int) -> Distance:
+    block = _block if count > MOST_FEW and has_numpy() else _small_block
     squares = gaps = largest = 0.0
     differing = 0
-    for a, b in pairs:
+    for start in range(0, count, BLOCK):
+        found = block(one, other, start, min(BLOCK, count - start))
+        squares, gaps = squares + found[0], gaps + found[1]
+        largest, differing = max(largest, found[2]), differing + found[3]
+    relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
+    return Distance(relative, largest, differing, count, *shown)
+
+
+Sums = tuple[float, float, float, int]
+"""The sum of the squares of the first numbers and of the differences, the largest difference, and their number."""
+
+
+def _small_block(one: ConstantValues, other: ConstantValues, start: int, size: int) -> Sums:
+    squares = gaps = largest = 0.0
+    differing = 0
+    for a, b in zip(one.plain_numbers(start, size), other.plain_numbers(start, size), strict=True):
         if a != b and (a == a or b == b):
             gap = abs(b - a)
             gap = gap if gap == gap else inf  # a NaN against a number
@@ -77,29 +77,21 @@ def _of_pairs(pairs: Iterable[tuple[float, float]], count: int) -> Distance:
         elif not a and copysign(1, a) != copysign(1, b):  # a zero of the other sign
             differing += 1
         squares += a * a
-    relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
-    return Distance(relative, largest, differing, count)
+    return squares, gaps, largest, differing
 
 
-def _of_numbers(one: ConstantValues, other: ConstantValues) -> Distance:
+def _block(one: ConstantValues, other: ConstantValues, start: int, size: int) -> Sums:
     import numpy as np
 
     wide = np.complex128 if one.dtype.is_complex else np.float64
-    squares = gaps = largest = 0.0
-    differing = 0
-    for start in range(0, one.count, BLOCK):
-        size = min(BLOCK, one.count - start)
-        with np.errstate(all="ignore"):
-            a, b = (values.numbers(start, size).astype(wide) for values in (one, other))
-            gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(b - a))
-            gap[np.isnan(gap)] = inf  # a NaN against a number
-            is_other_zero = (a == 0) & (b == 0) & (np.signbit(a.real) != np.signbit(b.real))
-            differing += int(np.count_nonzero((gap != 0) | is_other_zero))
-            largest = max(largest, float(gap.max(initial=0.0)))
-            gaps += float(np.square(gap).sum())
-            squares += float(np.square(np.abs(a)).sum())
-    relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
-    return Distance(relative, largest, differing, one.count)
+    with np.errstate(all="ignore"):
+        a, b = (values.numbers(start, size).astype(wide) for values in (one, other))
+        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(b - a))
+        gap[np.isnan(gap)] = inf  # a NaN against a number
+        is_other_zero = (a == 0) & (b == 0) & (np.signbit(a.real) != np.signbit(b.real))
+        differing = int(np.count_nonzero((gap != 0) | is_other_zero))
+        largest = float(gap.max(initial=0.0))
+        return float(np.square(np.abs(a)).sum()), float(np.square(gap).sum()), largest, differing
 
 
 def has_value(graph: Graph, name: str) -> bool:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.traversal.order import producers_first
+from gdsurgeon.analysis.traversal.order import depth_first, places_in, producers_first
 
 GAP_X, GAP_Y = 18.0, 28.0
 """Pixels between boxes, and between layers."""
@@ -69,26 +69,15 @@ def _downwards(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, 
     """Returns `edges` with flags; edges that close a cycle in a depth-first walk are reversed and flagged."""
     following: list[list[int]] = [[] for _ in range(count)]
     is_target = bytearray(count)
-    for number, (source, target) in enumerate(edges):
-        following[source].append(number)
+    for source, target in edges:
+        following[source].append(target)
         is_target[target] = 1
-    state = bytearray(count)  # 1: on the way from the root, 2: done
-    out = [(source, target, False) for source, target in edges]
-    for root in sorted(range(count), key=is_target.__getitem__):
-        pending = [] if state[root] else [(root, 0)]
-        while pending:
-            box, at = pending.pop()
-            state[box] = 1
-            if at == len(following[box]):
-                state[box] = 2
-                continue
-            pending.append((box, at + 1))
-            target = edges[following[box][at]][1]
-            if state[target] == 1:
-                out[following[box][at]] = (target, box, True)
-            elif not state[target]:
-                pending.append((target, 0))
-    return out
+    roots = sorted(range(count), key=is_target.__getitem__)
+    finished = places_in(depth_first(roots, count, following.__getitem__), count)
+    return [
+        (target, source, True) if finished[target] > finished[source] else (source, target, False)
+        for source, target in edges
+    ]
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int, bool]]) -> tuple[list[int], list[int]]:

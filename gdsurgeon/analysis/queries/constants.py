@@ -272,24 +272,54 @@ class ConstantValues:
 
     @cached_property
     def statistics(self) -> ValueStatistics:
-        """Returns statistics of the elements; linear in the stored ones, with one block in memory at a time."""
-        filled = self.count - self.stored
-        if isinstance(self._data, list):
-            return ValueStatistics(self.count, self._data.count(b"") + (filled if not self._filler else 0))
-        summed = _Summed(self.dtype)
-        if not has_numpy():
-            for start in range(0, self.count if summed.is_readable else 0, BLOCK):
-                summed.add_plain(self.plain_numbers(start, BLOCK))
-            return summed.statistics()._replace(count=self.count)
-        import numpy as np
+        """Returns statistics of the elements; linear in the stored ones, with one block in memory at a time.
 
-        with np.errstate(all="ignore"):  # a signaling NaN counts as NaN; sums may overflow
-            step = BLOCK * self.dtype.size
-            for start in range(0, self._data.size, step):
-                summed.add(self._array(self._data.read(start, step)))
-            if filled:
-                summed.add(self._array(self._filler), filled)
-            return summed.statistics()
+        Means and sums of squared deviations are combined pairwise (Chan, Golub and LeVeque, 1979). This stays accurate
+        where a plain sum of squares would not.
+        """
+        if isinstance(self._data, list):
+            return ValueStatistics(self.count, self._data.count(b"") + (self.count - self.stored) * (not self._filler))
+        counts, finite, mean, squares = [0, 0, 0], 0, 0.0, 0.0
+        bounds: list[float] = []
+        for part, times in self._summed() if is_readable(self.dtype) else ():
+            counts = [count + times * more for count, more in zip(counts, part[:3], strict=True)]
+            if part.bounds:
+                bounds += part.bounds
+                count = part.finite * times
+                share, gap = count / (finite + count), part.mean - mean
+                mean += gap * share
+                squares += part.squares * times + gap * gap * finite * share
+                finite += count
+        found = ValueStatistics(self.count, *counts)
+        if not bounds:
+            return found
+        variance = squares / finite
+        return found._replace(
+            minimum=self._spelt(min(bounds)),
+            maximum=self._spelt(max(bounds)),
+            mean=mean if -inf < mean < inf else None,
+            std=sqrt(variance) if 0 <= variance < inf else None,
+        )
+
+    def _summed(self) -> Iterator[tuple[_Summed, int]]:
+        """Yields the sums of each block, and how often its elements occur."""
+        if not has_numpy():
+            yield from ((_summed(self.plain_numbers(start, BLOCK)), 1) for start in range(0, self.count, BLOCK))
+            return
+        assert not isinstance(self._data, list)
+        step = BLOCK * self.dtype.size
+        for start in range(0, self._data.size, step):
+            yield _summed_array(self._array(self._data.read(start, step)), self.dtype), 1
+        if self.count > self.stored:
+            yield _summed_array(self._array(self._filler), self.dtype), self.count - self.stored
+
+    def _spelt(self, number: float) -> float:
+        """Returns `number` as the decimal number that `first` returns."""
+        if not self.dtype.is_float or self.dtype.size == 8:
+            return number
+        if not has_numpy():
+            return float(shortest(number, self.dtype))
+        return float(str(numpy_dtype(self.dtype).type(number)))
 
     def _array(self, data: bytes) -> Array:
         import numpy as np
@@ -346,89 +376,53 @@ def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
     return out.getvalue()
 
 
-class _Summed:
-    """Gathers the statistics of numbers block by block.
+class _Summed(NamedTuple):
+    """The sums of a block of numbers.
 
-    Means and sums of squared deviations are combined pairwise (Chan, Golub and LeVeque, 1979). This stays accurate
-    where a plain sum of squares would not.
+    Attributes:
+        zeros, nan, infinite, finite: the numbers of such elements.
+        bounds: the smallest and the largest finite element; empty without finite elements, and for complex numbers.
+        mean, squares: the mean of the finite elements, and the sum of their squared deviations.
     """
 
-    def __init__(self, dtype: DType) -> None:
-        self._dtype = dtype
-        self.is_readable = is_readable(dtype)
-        self._count = self._zeros = self._nan = self._infinite = 0
-        self._lows: list[float] = []
-        self._highs: list[float] = []
-        self._finite = 0
-        self._mean = self._squares = 0.0
+    zeros: int
+    nan: int
+    infinite: int
+    finite: int
+    bounds: tuple[float, ...] = ()
+    mean: float = 0.0
+    squares: float = 0.0
 
-    def add(self, block: Array, times: int = 1) -> None:
-        """Adds the elements of `block`, each of them `times` times."""
-        import numpy as np
 
-        self._count += block.size * times
-        if not self.is_readable:
-            return
-        if self._dtype.is_float:
-            wide: Array = block.astype(np.float64)
-        elif block.dtype.kind not in "iubc":
-            wide = block.astype(np.int64)
-        else:
-            wide = block
-        self._zeros += (wide.size - int(np.count_nonzero(wide))) * times
-        if self._dtype.is_inexact:
-            is_finite = np.isfinite(wide)
-            missing = int(np.count_nonzero(np.isnan(wide)))
-            self._nan += missing * times
-            self._infinite += (wide.size - int(np.count_nonzero(is_finite)) - missing) * times
-            wide = wide if is_finite.all() else wide[is_finite]
-        if wide.size and not self._dtype.is_complex:
-            self._lows.append(wide.min().item())
-            self._highs.append(wide.max().item())
-            numbers = wide.astype(np.float64)
-            mean = float(numbers.mean())
-            self._join_moments(numbers.size * times, mean, float(np.square(numbers - mean).sum()) * times)
+def _summed(block: list[float]) -> _Summed:
+    """Returns the sums of a block without NumPy."""
+    finite = [number for number in block if isfinite(number)]
+    missing = sum(number != number for number in block)
+    found = _Summed(block.count(0), missing, len(block) - len(finite) - missing, len(finite))
+    if not finite:
+        return found
+    mean = fsum(finite) / len(finite)
+    squares = fsum((number - mean) ** 2 for number in finite)
+    return found._replace(bounds=(min(finite), max(finite)), mean=mean, squares=squares)
 
-    def add_plain(self, block: list[float]) -> None:
-        """Adds the elements of `block`, without NumPy. Does not count them."""
-        finite = [number for number in block if isfinite(number)]
-        missing = sum(number != number for number in block)
-        self._zeros += block.count(0)
-        self._nan += missing
-        self._infinite += len(block) - len(finite) - missing
-        if finite:
-            self._lows.append(min(finite))
-            self._highs.append(max(finite))
-            mean = fsum(finite) / len(finite)
-            self._join_moments(len(finite), mean, fsum((number - mean) ** 2 for number in finite))
 
-    def _join_moments(self, count: int, mean: float, squares: float) -> None:
-        total = self._finite + count
-        gap = mean - self._mean
-        self._mean += gap * (count / total)
-        self._squares += squares + gap * gap * (self._finite * (count / total))
-        self._finite = total
+def _summed_array(block: Array, dtype: DType) -> _Summed:
+    """Returns the sums of a block of elements of `dtype`."""
+    import numpy as np
 
-    def statistics(self) -> ValueStatistics:
-        """Returns the statistics of all added elements."""
-        found = ValueStatistics(self._count, self._zeros, self._nan, self._infinite)
-        if not self._lows:
+    with np.errstate(all="ignore"):  # a signaling NaN counts as NaN; sums may overflow
+        if dtype.is_float or block.dtype.kind not in "iubc":
+            block = block.astype(np.float64 if dtype.is_float else np.int64)
+        zeros = block.size - int(np.count_nonzero(block))
+        nan = int(np.count_nonzero(np.isnan(block))) if dtype.is_inexact else 0
+        finite = block[np.isfinite(block)] if dtype.is_inexact else block
+        found = _Summed(zeros, nan, block.size - finite.size - nan, finite.size)
+        if not finite.size or dtype.is_complex:
             return found
-        variance = self._squares / self._finite
-        return found._replace(
-            minimum=self._spelt(min(self._lows)),
-            maximum=self._spelt(max(self._highs)),
-            mean=self._mean if -inf < self._mean < inf else None,
-            std=sqrt(variance) if 0 <= variance < inf else None,
-        )
-
-    def _spelt(self, number: float) -> float:
-        """Returns `number` as the decimal number that `first` returns."""
-        if not self._dtype.is_float or self._dtype.size == 8:
-            return number
-        if not has_numpy():
-            return float(shortest(number, self._dtype))
-        return float(str(numpy_dtype(self._dtype).type(number)))
+        numbers = finite.astype(np.float64)
+        mean = float(numbers.mean())
+        squares = float(np.square(numbers - mean).sum())
+        return found._replace(bounds=(finite.min().item(), finite.max().item()), mean=mean, squares=squares)
 
 
 def unpacked(dtype: DType, data: bytes) -> list[Scalar]:

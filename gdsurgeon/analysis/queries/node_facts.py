@@ -14,7 +14,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import Element, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -48,14 +48,6 @@ class InputFacts:
     elements: tuple[Element, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A consumer of an output: data input `slot` of `node`."""
-
-    node: Node
-    slot: int
-
-
 @dataclass
 class OutputFacts:
     """An output of a node.
@@ -74,7 +66,7 @@ class OutputFacts:
     shape: Shape
     argument: str
     is_there: bool = True
-    readers: list[Reader] = field(default_factory=list)
+    readers: list[Use] = field(default_factory=list)
     served: list[str] = field(default_factory=list)
 
 
@@ -188,7 +180,7 @@ def _output_facts(
     definition = node.op_def
     count = node.output_count
     reads = [
-        (read.index, Reader(user, slot)) for user in users for slot, read in enumerate(user.inputs) if read.node is node
+        (read.index, Use(user, slot)) for user in users for slot, read in enumerate(user.inputs) if read.node is node
     ]
     last = max((index for index, _ in reads), default=0 if count is None else -1)
     known = min(last + 1 if count is None else count, MOST_OUTPUTS)

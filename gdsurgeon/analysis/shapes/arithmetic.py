@@ -39,13 +39,8 @@ def compatible(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
 
 
-def may_be_one(a: Output, b: Output) -> bool:
-    """Returns whether one tensor can replace the other, by their known dtypes and stated shapes."""
-    return not mismatch(a, b)
-
-
 def mismatch(a: Output, b: Output) -> str:
-    """Returns the error code if one tensor cannot replace the other, or '' if it can; see `may_be_one`."""
+    """Returns the error code if one tensor cannot replace the other, by their known dtypes and stated shapes, or ''."""
     if not same_dtype(a.dtype, b.dtype):
         return "dtype-mismatch"
     return "" if compatible(stated_shape(a), stated_shape(b)) else "shape-mismatch"

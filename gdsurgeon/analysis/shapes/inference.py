@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -312,7 +312,7 @@ _HAND_OVER = LOWERED & CALLED.keys()
 """Ops that pass their inputs unchanged as arguments; BatchFunction changes them."""
 
 
-def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[str] = ()) -> dict[str, list[Shape]]:
+def called_shapes(graph: Graph, *, use_stated: bool = True) -> dict[str, list[Shape]]:
     """Returns the argument shapes of each function called by the graph, directly or indirectly, by function name.
 
     The values that a loop passes from one iteration to the next count as a call. If too little is known about the calls
@@ -323,11 +323,8 @@ def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[s
         graph: with its library.
         use_stated: use shapes stated in attrs, and those that a function states for its arguments if its calls do not,
             and read functions with unknown parts; otherwise the result holds for every run.
-        others: functions that may have further callers, with their arguments.
     """
     calls = _Calls(graph, use_stated)
-    for name in others:
-        calls.take(name, ())
     calls.look(graph, {}, ())
     while calls.pending:
         calls.enter(calls.pending.pop())
