@@ -16,6 +16,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError, Remark
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
 from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -93,9 +94,63 @@ def content_of(graph: Graph, title: str, faults: Iterable[Remark] = ()) -> Conte
 
     Faults of the structural check are added to their nodes.
     """
-    content = _Reader(graph).content(title)
-    _mark(content, faults)
-    return content
+    top, shapes, library = topology_of(graph), infer_shapes(graph), graph.functions
+    has_functions = next(iter(library), None) is not None
+    forms = [] if graph.is_edited else _forms(graph)
+    form_of = forms if len(forms) == top.size else [-1] * top.size
+    known: dict[int, _Facts] = {}  # facts of equal nodes, by form
+    texts: dict[object, Sequence[str]] = {}  # of equal outputs
+    is_served = _served(graph, top)
+    numbers = list(top.numbers())
+    row_of = dict(zip(numbers, range(len(numbers)), strict=True))
+    constants: dict[int, Node] = {}
+    values = Values(constants)
+    out = Content(
+        title=title,
+        names=[top.name(number) for number in numbers],
+        ops=[top.op(number) for number in numbers],  # a node with an illegal name is not found by its name
+        inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
+        order=[], is_weight=bytearray(len(numbers)), faults={},
+        value=values.text, statistics=values.statistics,
+    )  # fmt: skip
+    for row, number in enumerate(numbers):
+        node, op, form = top.node(number), out.ops[row], form_of[number]
+        if op == "Const":
+            constants[row] = node
+        reads = top.reads(number)
+        out.inputs.append(tuple([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of]))
+        out.controls.append(tuple([row_of[p] for p, slot in reads if slot < 0 and p in row_of]))
+        if top.reads_missing(number):
+            out.faults[row] = "reads a node that does not exist"
+        facts, outputs = _Facts(), ()  # type: tuple[_Facts, Sequence[str]]
+        try:
+            facts = known[form] if form in known else _facts_of(node, library, has_functions)
+            if form >= 0:
+                known[form] = facts
+            shaped = tuple([(dtype, shapes.shape(Output(node, k))) for k, dtype in enumerate(facts.dtypes)])
+            if shaped not in texts:
+                texts[shaped] = tuple([tensor_text(dtype, shape) for dtype, shape in shaped])
+            outputs = texts[shaped]
+        except GdsurgeonError as error:
+            out.faults[row] = str(error)
+            facts = _Facts()
+        out.devices.append(facts.device)
+        out.outputs.append(outputs)
+        out.attrs.append(facts.attrs)
+        out.calls.append(facts.calls)
+        is_sound = row not in out.faults
+        out.flops.append(flops(op, node, shapes) if is_sound else 0)
+        out.parameters.append(_parameters(node, values.header(row)) if is_sound and is_served[number] else 0)
+        node.release()  # a million headers are a gigabyte
+    out.order = order_of(out)
+    find_weights(out)
+    rows = {name: row for row, name in enumerate(out.names)} if faults else {}
+    for fault in faults:
+        named = fault.facts.get("nodes", [fault.facts.get("node")])  # all nodes of a cycle
+        if "function" not in fault.facts and isinstance(named, list):
+            for row in (rows[name] for name in named if name in rows):
+                out.faults.setdefault(row, fault)
+    return out
 
 
 def tensor_text(dtype: int, shape: Shape) -> str:
@@ -135,80 +190,13 @@ def _forms(graph: Graph) -> list[int]:
         return []
 
 
-class _Reader:
-    """Reads the nodes of a graph. Facts of equal nodes are computed once."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._library = graph.functions
-        self._has_functions = next(iter(graph.functions), None) is not None
-        self._top = topology_of(graph)
-        self._shapes = infer_shapes(graph)
-        forms = _forms(graph)
-        self._form_of = forms if len(forms) == self._top.size and not graph.is_edited else [-1] * self._top.size
-        self._facts: dict[object, _Facts] = {}
-        self._outputs: dict[object, Sequence[str]] = {}
-        self._is_served = _served(graph, self._top)
-
-    def content(self, title: str) -> Content:
-        top = self._top
-        numbers = list(top.numbers())
-        row_of = dict(zip(numbers, range(len(numbers)), strict=True))
-        constants: dict[int, Node] = {}
-        values = Values(constants)
-        out = Content(
-            title=title,
-            names=[top.name(number) for number in numbers],
-            ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
-            order=[], is_weight=bytearray(len(numbers)), faults={},
-            value=values.text, statistics=values.statistics,
-        )  # fmt: skip
-        for row, number in enumerate(numbers):
-            node = top.node(number)
-            if top.op(number) == "Const":
-                constants[row] = node
-            reads = top.reads(number)
-            out.inputs.append(tuple([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of]))
-            out.controls.append(tuple([row_of[p] for p, slot in reads if slot < 0 and p in row_of]))
-            if top.reads_missing(number):
-                out.faults[row] = "reads a node that does not exist"
-            self._describe(row, number, node, out)
-            is_counted = row not in out.faults and self._is_served[number]
-            out.parameters.append(_parameters(node, values.header(row)) if is_counted else 0)
-            node.release()  # a million headers are a gigabyte
-        out.order = order_of(out)
-        find_weights(out)
-        return out
-
-    def _describe(self, row: int, number: int, node: Node, out: Content) -> None:
-        """Adds the columns of a node that need only the node."""
-        facts, outputs = _Facts(), ()  # type: tuple[_Facts, Sequence[str]]
-        op = self._top.op(number)  # a node with an illegal name is not found by its name
-        try:
-            facts = self._facts_of(node, self._form_of[number])
-            shaped = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(facts.dtypes)])
-            if shaped not in self._outputs:
-                self._outputs[shaped] = tuple([tensor_text(dtype, shape) for dtype, shape in shaped])
-            outputs = self._outputs[shaped]
-        except GdsurgeonError as error:
-            out.faults[row] = str(error)
-            facts = _Facts()
-        out.ops.append(op)
-        out.devices.append(facts.device)
-        out.outputs.append(outputs)
-        out.attrs.append(facts.attrs)
-        out.calls.append(facts.calls)
-        out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
-
-    def _facts_of(self, node: Node, form: int) -> _Facts:
-        found = self._facts.get(form)
-        if found is not None:
-            return found
-        values = [(key, _decoded(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in HIDDEN]
-        named = [func.name for _, value in values for func in functions_in(value)] if self._has_functions else ()
-        calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in self._library)
-        texts = tuple([(key, format_attr(value)) for key, value in values])
-        found = _Facts(texts, calls, tuple(node.output_dtypes or ()), node.device)
-        return found if form < 0 else self._facts.setdefault(form, found)
+def _facts_of(node: Node, library: FunctionLibrary, has_functions: bool) -> _Facts:
+    values = [(key, _decoded(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in HIDDEN]
+    named = [func.name for _, value in values for func in functions_in(value)] if has_functions else ()
+    calls = tuple(name for name in dict.fromkeys((node.op, *named)) if name in library)
+    return _Facts(
+        tuple([(key, format_attr(value)) for key, value in values]), calls, tuple(node.output_dtypes or ()), node.device
+    )
 
 
 def _parameters(node: Node, constant: TensorHeader | None) -> int:
@@ -246,16 +234,6 @@ def _can_be_trained(dtype: int) -> bool:
     """Returns whether weights can have `dtype`: floating-point, complex, quantized or 8-bit integer."""
     kind = DTYPES.get(base_dtype(dtype))
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
-
-
-def _mark(content: Content, faults: Iterable[Remark]) -> None:
-    """Adds the faults of the graph, not of functions, to their nodes; a cycle is added to all named nodes."""
-    rows = {name: row for row, name in enumerate(content.names)}
-    for fault in faults:
-        named = fault.facts.get("nodes", [fault.facts.get("node")])
-        if "function" not in fault.facts and isinstance(named, list):
-            for row in (rows[name] for name in named if name in rows):
-                content.faults.setdefault(row, fault)
 
 
 def order_of(content: Content) -> list[int]:
