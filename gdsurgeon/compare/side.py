@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -360,31 +360,28 @@ def sides(a: Graph, b: Graph, *, frozen: bool = False) -> tuple[Side, Side]:
     both = Side(a, frozen=frozen), Side(b, frozen=frozen)
     content, structure, kind, detailed, shaped = (Interner() for _ in range(5))
     for side in both:
-        inside = _Bodies(side.graph)
-        side.content = side.labels(content, lambda form, inside=inside: (form.content, inside.of(form, values=True)))  # type: ignore[misc]
-        side.structure = side.labels(structure, lambda form, inside=inside: (form.structure, inside.of(form)))  # type: ignore[misc]
+        inside, shaped_inside = _bodies(side.graph, values=True), _bodies(side.graph, values=False)
+        side.content = side.labels(content, lambda form, inside=inside: (form.content, inside(form)))  # type: ignore[misc]
+        side.structure = side.labels(structure, lambda form, inside=shaped_inside: (form.structure, inside(form)))  # type: ignore[misc]
         side.kind = side.labels(kind, lambda form: form.kind)
         side.detailed = side.with_constants(detailed, side.content)
         side.shaped = side.with_constants(shaped, side.structure)
     return both
 
 
-class _Bodies:
-    """The content of the functions of a graph, without names; functions that these call are not included."""
+def _bodies(graph: Graph, *, values: bool) -> Callable[[Form], Hashable]:
+    """Returns a function from a form to the ops of the functions that it names, and their constants if `values`.
 
-    def __init__(self, graph: Graph) -> None:
-        self._library = graph.functions
-        self._known: dict[tuple[str, bool], Hashable] = {}
+    Functions that these call are not included.
+    """
+    library = graph.functions
 
-    def of(self, form: Form, *, values: bool = False) -> Hashable:
-        """Returns the ops of the functions that `form` names, and the values of their constants if `values`."""
-        return tuple(self._body(name, values) for names in form.functions.values() for name in names)
+    @cache
+    def body(name: str) -> Hashable:
+        function = library.get(name)
+        nodes = function.node_def if function is not None else ()
+        constants = [node for node in nodes if values and node.op == "Const"]
+        texts = sorted(node.attr["value"].SerializeToString(deterministic=True) for node in constants)
+        return tuple(sorted(Counter(node.op for node in nodes).items())), tuple(texts)
 
-    def _body(self, name: str, values: bool) -> Hashable:
-        if (name, values) not in self._known:
-            function = self._library.get(name)
-            nodes = function.node_def if function is not None else ()
-            constants = [node for node in nodes if node.op == "Const"] if values else ()
-            texts = sorted(node.attr["value"].SerializeToString(deterministic=True) for node in constants)
-            self._known[name, values] = (tuple(sorted(Counter(node.op for node in nodes).items())), tuple(texts))
-        return self._known[name, values]
+    return lambda form: tuple(body(name) for names in form.functions.values() for name in names)

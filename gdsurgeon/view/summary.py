@@ -100,10 +100,14 @@ def _intent(outcome: Outcome) -> Iterator[Entry]:
     yield from tensor_entries(intent)
 
 
+def _several(label: str, noun: str, items: list[str]) -> Iterator[Entry]:
+    """Yields an entry with `items`, if there are any, and their number if there are several."""
+    if items:
+        yield Entry(label, counted(len(items), noun) if len(items) > 1 else "", items)
+
+
 def _nodes(intent: Intent) -> Iterator[Entry]:
-    renamed = [*map(renaming, intent.renamed.items())]
-    if renamed:
-        yield Entry("renamed", counted(len(renamed), "node") if len(renamed) > 1 else "", renamed)
+    yield from _several("renamed", "node", [*map(renaming, intent.renamed.items())])
     for label, names in (("added", intent.added), ("removed", intent.removed), ("changed", intent.changed)):
         if names:
             yield Entry(label, counted(len(names), "node"), names)
@@ -111,9 +115,7 @@ def _nodes(intent: Intent) -> Iterator[Entry]:
 
 def tensor_entries(intent: Intent) -> Iterator[Entry]:
     """Yields renamed tensors, and inputs that read a different tensor, with the names before the edit."""
-    moved = [*map(renaming, intent.moved.items())]
-    if moved:
-        yield Entry("moved", counted(len(moved), "tensor") if len(moved) > 1 else "", moved)
+    yield from _several("moved", "tensor", [*map(renaming, intent.moved.items())])
     origin = intent.origins()
     lines = []
     for slot in intent.rewired:
@@ -121,8 +123,7 @@ def tensor_entries(intent: Intent) -> Iterator[Entry]:
             old = origin(slot.old) or slot.old
             was = f"{old} (now {slot.old})" if old == slot.new else old
             lines.append(f"{slot.node} input {slot.slot}: {was}  ->  {slot.new}")
-    if lines:
-        yield Entry("rewired", counted(len(lines), "input") if len(lines) > 1 else "", lines)
+    yield from _several("rewired", "input", lines)
 
 
 def proof_entries(proof: Proof) -> Iterator[Entry]:

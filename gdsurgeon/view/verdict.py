@@ -151,17 +151,12 @@ def _closeness(proof: Proof) -> str:
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:
     line = returned(output)
     if statistics is not None:
-        line += _range(statistics) if not output.value else ""
+        if not output.value and statistics.minimum is not None and statistics.maximum is not None:
+            line += f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
         for count, what in ((statistics.nan, "NaN"), (statistics.infinite, "infinite")):
             line += f", {count:,} of {statistics.count:,} {what}" if count else ""
         line += ", no elements" if not statistics.count else ""
     return line + (f"  (not compared: {output.reason})" if output.reason else "")
-
-
-def _range(statistics: Statistics) -> str:
-    if statistics.minimum is None or statistics.maximum is None:
-        return ""
-    return f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
 
 
 def _divergence(found: Divergence) -> Iterator[Entry]:

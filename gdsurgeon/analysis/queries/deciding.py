@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import depending_on, topology_of
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, base_dtype, is_inexact
@@ -57,13 +58,8 @@ def shape_sources(graph: Graph, *, every: bool = False) -> set[str]:
     ends = (end for end in graph.ends if end.inputs)
     pending: list[Node] = [end for end in ends if every or _may_decide(end.inputs[0].dtype)]
     pending += [read.node for node in graph.nodes() for read in _deciding(node)]
-    found: set[Node] = set()
-    while pending:
-        node = pending.pop()
-        if node not in found and node.exists:
-            found.add(node)
-            pending += [read.node for read in node.inputs] if node.op not in _DATA else []
-    return {node.name for node in found}
+    found = closure(pending, lambda node: [r.node for r in node.inputs] if node.exists and node.op not in _DATA else ())
+    return {node.name for node in found if node.exists}
 
 
 def _deciding(node: Node) -> Iterator[Output]:

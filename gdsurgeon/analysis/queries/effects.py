@@ -108,14 +108,9 @@ def written_into(graph: Graph, topology: Topology) -> list[int]:
 
 def in_written_memory(graph: Graph, topology: Topology) -> set[int]:
     """Returns the nodes whose outputs may share memory that is written in place, because it is forwarded."""
-    pending = written_into(graph, topology)
-    seen = set(pending)
-    while pending:
-        number = pending.pop()
-        new = set(topology.data_producers(number)) - seen if may_have(topology.op(number), 0, ()) else set()
-        seen |= new
-        pending += new
-    return seen
+    forwarding = {op for op in topology.ops() if may_have(op, 0, ())}
+    starts = written_into(graph, topology)
+    return closure(starts, lambda n: topology.data_producers(n) if topology.op(n) in forwarding else ())
 
 
 def _writing_functions(graph: Graph) -> set[str]:
@@ -187,10 +182,9 @@ class ExternalEffects:
                 callers.setdefault(callee, []).append(caller)
         pending = list(found)
         for name in pending:  # grows while it is walked
-            for caller in callers.get(name, ()):
-                if caller not in found:
-                    found[caller] = found[name]
-                    pending.append(caller)
+            new = [caller for caller in callers.get(name, ()) if caller not in found]
+            found.update(dict.fromkeys(new, found[name]))
+            pending += new
         return found
 
     def _own_reach(self, function: FunctionDef) -> str:
@@ -296,48 +290,53 @@ def random_nodes(graph: Graph) -> list[int]:
 
     Branches that are never taken, whatever the graph is fed, are left out.
     """
-    return _RandomSearch().drawing(graph, {}, 0)
+    return _random_nodes(graph, {}, 0, {})
 
 
-class _RandomSearch:
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, _Arguments], bool] = {}
+_Searched = dict[tuple[str, _Arguments], bool]
+"""Whether functions are random, by name and arguments."""
 
-    def drawing(self, graph: Graph, known: Mapping[int, bool], depth: int) -> list[int]:
-        """Returns the random nodes of `graph`; `known` holds the conditions whose value its caller determines."""
-        topology = topology_of(graph)
-        ops = {op: is_random(op) for op in topology.ops() if is_random(op) or may_call(graph, op)}
-        found = topology.with_ops(ops)
-        dead = untaken_branches(topology, known) if found else ()
-        found = [number for number in found if not dead[number]]
-        return [n for n in found if ops[topology.op(n)] or self._draws_inside(topology, n, known, depth)]
 
-    def _draws_inside(self, topology: Topology, number: int, known: Mapping[int, bool], depth: int) -> bool:
-        node = topology.node(number)
-        if not any(map(is_random, ops_in_functions(node))):
-            return False
-        attrs, first = CALLED.get(node.op, ((), 0))
-        arguments = [decided(topology, producer, known) for producer in topology.data_producers(number)]
-        names = functions_of(node)
-        if node.op in IFS and arguments and arguments[0] is not None:
-            taken = node.attr(attrs[not arguments[0]])
-            names = [taken.func.name] if taken is not None else names
-        # The values that a loop forwards differ in each iteration.
-        passed = () if node.op in WHILES else tuple(arguments[first:])
-        return any(self._function_draws(topology.graph, name, passed, depth) for name in names)
+def _random_nodes(graph: Graph, known: Mapping[int, bool], depth: int, searched: _Searched) -> list[int]:
+    """Returns the random nodes of `graph`; `known` holds the conditions whose value its caller determines."""
+    topology = topology_of(graph)
+    ops = {op: is_random(op) for op in topology.ops() if is_random(op) or may_call(graph, op)}
+    found = topology.with_ops(ops)
+    dead = untaken_branches(topology, known) if found else ()
+    found = [number for number in found if not dead[number]]
+    return [n for n in found if ops[topology.op(n)] or _calls_random(topology, n, known, depth, searched)]
 
-    def _function_draws(self, graph: Graph, name: str, passed: _Arguments, depth: int) -> bool:
-        if (name, passed) not in self._known:
-            self._known[name, passed] = False  # a recursive call adds nothing
-            self._known[name, passed] = depth >= MOST_CALLS or self._body_draws(graph, name, passed, depth + 1)
-        return self._known[name, passed]
 
-    def _body_draws(self, graph: Graph, name: str, passed: _Arguments, depth: int) -> bool:
-        try:
-            body = Body(graph, name)
-        except EditError:
-            return True  # a function whose body cannot be built is assumed to be random
-        topology = topology_of(body.graph)
-        pairs = zip(body.arguments, passed, strict=False)
-        known = {topology.id_of(argument): value for argument, value in pairs if value is not None}
-        return bool(self.drawing(body.graph, known, depth))
+def _calls_random(topology: Topology, number: int, known: Mapping[int, bool], depth: int, searched: _Searched) -> bool:
+    """Returns whether a node calls a function that is random with its arguments."""
+    node = topology.node(number)
+    if not any(map(is_random, ops_in_functions(node))):
+        return False
+    attrs, first = CALLED.get(node.op, ((), 0))
+    arguments = [decided(topology, producer, known) for producer in topology.data_producers(number)]
+    names = functions_of(node)
+    if node.op in IFS and arguments and arguments[0] is not None:
+        taken = node.attr(attrs[not arguments[0]])
+        names = [taken.func.name] if taken is not None else names
+    # The values that a loop forwards differ in each iteration.
+    passed = () if node.op in WHILES else tuple(arguments[first:])
+    for key in ((name, passed) for name in names):
+        if key not in searched:
+            searched[key] = False  # a recursive call adds nothing
+            searched[key] = _is_random(topology.graph, *key, depth + 1, searched)
+        if searched[key]:
+            return True
+    return False
+
+
+def _is_random(graph: Graph, name: str, passed: _Arguments, depth: int, searched: _Searched) -> bool:
+    try:
+        body = Body(graph, name) if depth <= MOST_CALLS else None
+    except EditError:
+        body = None
+    if body is None:
+        return True  # a function whose body cannot be examined is assumed to be random
+    topology = topology_of(body.graph)
+    pairs = zip(body.arguments, passed, strict=False)
+    known = {topology.id_of(argument): value for argument, value in pairs if value is not None}
+    return bool(_random_nodes(body.graph, known, depth, searched))
