@@ -11,8 +11,6 @@ FREE = -1
 """The partner of a node that has none."""
 MOST_READERS = 64
 """The maximum number of consumers of a node that are distinguished by their form."""
-_MOST_AGAIN = 16
-"""A node is visited again after one of its consumers is paired, if it has at most this many consumers."""
 
 
 class Matching:
@@ -97,20 +95,12 @@ class Matching:
             seeds: the nodes of A to begin with; by default all partners with free neighbors.
         """
         queue = deque(seeds if seeds is not None else self._next_to_free())
-        is_queued = set(queue)
-        mates, inputs, count_uses = self.mates, self.a.inputs, self.a.count_uses
         while queue:
             i = queue.popleft()
-            is_queued.discard(i)
-            for u, v in self._following(i, mates[i], labels_a, labels_b):
-                if not self.is_free(u, v) or self.is_contradicted(u, v):
-                    continue
-                self.pair(u, v)
-                again = [p for p, _ in inputs[u] if mates[p] != FREE and count_uses(p) <= _MOST_AGAIN]
-                for near in (u, *again):
-                    if near not in is_queued:
-                        is_queued.add(near)
-                        queue.append(near)
+            for u, v in self._following(i, self.mates[i], labels_a, labels_b):
+                if self.is_free(u, v) and not self.is_contradicted(u, v):
+                    self.pair(u, v)
+                    queue.append(u)
 
     def _next_to_free(self) -> list[int]:
         """Returns the paired nodes of A with free neighbors, producers first."""
