@@ -121,8 +121,9 @@ def _places(source: Source) -> list[Field]:
     if not 0 < len(places) <= MOST_GRAPHS:
         count = f"with {len(places):,} graphs; at most {MOST_GRAPHS:,} are supported"
         what = count if places else "without a graph"
-        facts: dict[str, Json] = {"file": source.name, "count": len(places)}
-        raise InputError(f"{printable(source.name)} is a SavedModel {what}", code="wrong-format", facts=facts)
+        raise InputError(
+            f"{printable(source.name)} is a SavedModel {what}", code="wrong-format", file=source.name, count=len(places)
+        )
     return places
 
 

@@ -150,6 +150,7 @@ def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:
             f"{printable(file.name)} cannot be the output: it must be named NAME{SUFFIX}. The checkpoint with "
             "the keys of the cloned variables is then written next to it, under NAME",
             code="bad-name",
-            facts={"file": file.name, "expected": f"NAME{SUFFIX}"},
+            file=file.name,
+            expected=f"NAME{SUFFIX}",
         )
     return file.name.removesuffix(SUFFIX)

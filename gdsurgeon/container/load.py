@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.container.files import ALL, ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES, Wanted, saved_model_at
-from gdsurgeon.errors import InputError, Json, printable, quoted, unreadable
+from gdsurgeon.errors import InputError, printable, quoted, unreadable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
 from gdsurgeon.text import counted, first_lines, named, near_miss
@@ -188,7 +188,9 @@ def check_fits(model: MetaGraph, prefix: str) -> None:
             details=first_lines(lines + missing[MOST_NAMED:], MOST_NAMED),
             code="no-such-tensor",
             advice="rename-keys",
-            facts={"prefix": name, "key": missing[0], "count": len(missing)},
+            prefix=name,
+            key=missing[0],
+            count=len(missing),
         )
 
 
@@ -243,13 +245,12 @@ def _folder(path: str) -> InputError:
         what = f"{name} is a folder with a checkpoint ({named(checkpoints)})"
         return _meant(what, prefix) if os.path.isfile(f"{prefix}.meta") else _no_graph(what, prefix)
     line = f"{name} is a directory without saved_model.pb, so it is not a SavedModel"
-    return InputError(line, code="is-a-folder", facts={"file": path}, advice="which-models")
+    return InputError(line, code="is-a-folder", file=path, advice="which-models")
 
 
 def _meant(what: str, model: str) -> InputError:
-    return InputError(what, code="wrong-format", advice="whole-model", facts={"whole": printable(model)})
+    return InputError(what, code="wrong-format", advice="whole-model", whole=printable(model))
 
 
 def _no_graph(what: str, prefix: str) -> InputError:
-    facts: dict[str, Json] = {"prefix": printable(prefix)}
-    return InputError(f"{what}, which has no graph", code="wrong-format", advice="no-graph", facts=facts)
+    return InputError(f"{what}, which has no graph", code="wrong-format", advice="no-graph", prefix=printable(prefix))

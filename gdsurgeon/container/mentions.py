@@ -105,7 +105,7 @@ def _required(spell: Spell, who: str) -> Callable[[str], str]:
         now = spell(text)
         if now is None:
             line = f"{who} {quoted(text)}, which this edit would remove"
-            raise EditError(line, code="outside-uses", facts={"tensor": text})
+            raise EditError(line, code="outside-uses", tensor=text)
         return now
 
     return spelt
@@ -154,7 +154,7 @@ def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
         return kind.FromString(data)
     except decode_error():
         line = f"the collection {quoted(key)} is corrupt: an entry is not a {kind.__name__}"
-        raise InputError(line, code="corrupt", facts={"key": key, "expected": kind.__name__}) from None
+        raise InputError(line, code="corrupt", key=key, expected=kind.__name__) from None
 
 
 def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:

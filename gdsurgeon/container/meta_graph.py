@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gdsurgeon.container.mentions import add_copies, respell
-from gdsurgeon.errors import InputError, Json, printable
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.serving import Served
@@ -76,8 +76,9 @@ class MetaGraph:
         graphs = [field for field in self._fields if _is_graph(field)]
         if len(graphs) != 1:
             what = "no graph" if not graphs else f"{len(graphs)} graphs in one MetaGraphDef"
-            facts: dict[str, Json] = {"file": source.name, "count": len(graphs)}
-            raise InputError(f"{printable(source.name)} holds {what}", code="wrong-format", facts=facts)
+            raise InputError(
+                f"{printable(source.name)} holds {what}", code="wrong-format", file=source.name, count=len(graphs)
+            )
         place = graphs[0]
         piece = SourceSlice(source, start + place.value, start + place.end)
         self.graph = Graph(piece, file_bytes=source.size)
@@ -99,7 +100,7 @@ class MetaGraph:
             return MetaGraphDef.FromString(data)
         except decode_error():
             line = f"{printable(self._source.name)} is corrupt: the part outside its graph cannot be parsed"
-            raise InputError(line, code="corrupt", facts={"file": self._source.name}) from None
+            raise InputError(line, code="corrupt", file=self._source.name) from None
 
     @property
     def tags(self) -> frozenset[str]:

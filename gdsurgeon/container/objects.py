@@ -103,7 +103,7 @@ class ObjectGraph:
             line = (
                 f"the model's objects are corrupt: object number {place:,} is referenced, but there are only {count:,}"
             )
-            raise InputError(line, code="corrupt", facts={"found": place, "count": count})
+            raise InputError(line, code="corrupt", found=place, count=count)
         return self.proto.nodes[place]
 
     def add_constant(self, node: str) -> int:

@@ -117,7 +117,7 @@ class OutputFolder(StagedOutput):
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a folder cannot be streamed."""
         line = f"{printable(self.name)} is a folder and cannot be written to a stream"
-        raise OutputError(line, code="is-a-folder", facts={"file": self.name})
+        raise OutputError(line, code="is-a-folder", file=self.name)
 
     def _take_name(self, staged: str) -> None:
         if os.path.isdir(self._target) and os.listdir(self._target):
@@ -185,7 +185,7 @@ class OutputTar(Output):
 
 def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:
     line = f"{what}{printable(path)} cannot be written: {why}"
-    return OutputError(line, code="not-replaceable", facts={"file": path})
+    return OutputError(line, code="not-replaceable", file=path)
 
 
 def is_replaceable(folder: str) -> bool:

@@ -72,7 +72,7 @@ def check_assets(around: MetaGraphDef, name: str) -> None:
     for _, file in _assets(around):
         if not file or file.startswith("/") or "\0" in file or os.pardir in file.split("/"):
             line = f"{printable(name)} has an asset {quoted(file)} that is outside its folder of assets"
-            raise InputError(line, code="bad-name", facts={"file": name, "name": file})
+            raise InputError(line, code="bad-name", file=name, name=file)
 
 
 def _assets(around: MetaGraphDef) -> Iterator[tuple[str, str]]:
@@ -241,14 +241,14 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
                 f"the variable {quoted(name)} is not restored from the checkpoint, so it has no value to "
                 f"freeze.{suggestion(near)}".rstrip("."),
                 code="not-restored",
-                facts={"variable": name, "near": near},
+                variable=name,
+                near=near,
             )
         if key.tensor not in checkpoint:
             near = nearest(key.tensor, checkpoint.keys)
             what = f"has no tensor {quoted(key.tensor)}, from which the variable {quoted(name)} is restored"
             message = f"{printable(prefix)} {what}.{suggestion(near)}".rstrip(".")
-            facts = {"file": prefix, "key": key.tensor, "variable": name, "near": near}
-            raise EditError(message, code="no-such-tensor", facts=facts)
+            raise EditError(message, code="no-such-tensor", file=prefix, key=key.tensor, variable=name, near=near)
         chunks += _constant(name, checkpoint, key, dtype, device)
     return ChunkSource(chunks, f"the checkpoint {prefix}")
 
@@ -261,7 +261,10 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
             f"the variable {quoted(name)} is {dtype_name(dtype)}, but {quoted(key.tensor)} in the checkpoint "
             f"is {stored.dtype.name}",
             code="dtype-mismatch",
-            facts={"variable": name, "expected": dtype_name(dtype), "key": key.tensor, "found": stored.dtype.name},
+            variable=name,
+            expected=dtype_name(dtype),
+            key=key.tensor,
+            found=stored.dtype.name,
         )
     value: list[Chunk]
     if stored.dtype == STRING:

@@ -269,11 +269,11 @@ def forget() -> None:
 def _unpacked(folder: str) -> str:
     if not folder:
         line = f"{STANDARD_INPUT_NAME} cannot be unpacked: no folder for temporary files was found"
-        raise OutputError(line, code="unwritable", facts={"file": STANDARD_INPUT_NAME})
+        raise OutputError(line, code="unwritable", file=STANDARD_INPUT_NAME)
     unpack(read_standard_input, folder, STANDARD_INPUT_NAME)
     there = os.listdir(folder)
     for model in (folder, *(os.path.join(folder, name) for name in there if len(there) == 1)):
         if saved_model_at(model):
             return model
     line = f"{STANDARD_INPUT_NAME} is a tar archive without a SavedModel; it contains {named(sorted(there))}"
-    raise InputError(line, code="wrong-format", facts={"file": STANDARD_INPUT_NAME, "found": sorted(there)})
+    raise InputError(line, code="wrong-format", file=STANDARD_INPUT_NAME, found=sorted(there))

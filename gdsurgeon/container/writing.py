@@ -20,7 +20,7 @@ from gdsurgeon.container.mentions import as_variable, respell
 from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, OBJECTS, SAVER, SIGNATURES, Around, MetaGraph
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction, Unlike, held_by, held_nodes
 from gdsurgeon.container.restoring import restored_keys
-from gdsurgeon.errors import EditError, InputError, Json, Remark, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, plain_tensor
@@ -99,9 +99,8 @@ def restored_tensors(prefix: str, saver: Saver) -> Edited:
         if key not in checkpoint:
             near = nearest(key, checkpoint.keys)
             line = f"{printable(prefix)} has no tensor {quoted(key)}, from which the variable {quoted(variable)} is "
-            facts = {"file": prefix, "tensor": key, "node": variable, "near": near}
             line = f"{line}restored.{suggestion(near)}".rstrip(".")
-            raise EditError(line, code="no-such-tensor", facts=facts)
+            raise EditError(line, code="no-such-tensor", file=prefix, tensor=key, node=variable, near=near)
     return edit(checkpoint, {}, frozenset(checkpoint.keys) - wanted.keys(), {})
 
 
@@ -327,7 +326,7 @@ def _objects_after(
     if new:
         which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
         message = f"{_UNSEEN}the model's objects cannot hold {which}"
-        raise EditError(message, advice=(_ADVICE, "share-variables"), code="not-served", facts={"variables": new})
+        raise EditError(message, advice=(_ADVICE, "share-variables"), code="not-served", variables=new)
     added = _needed_functions(graph, objects)
     keys = [key for key in serving.signatures if key != INIT]
     if definitions is None:
@@ -358,8 +357,9 @@ def _check_functions(meta: MetaGraph) -> None:
     if missing:
         name = meta.graph.source_name
         line = f"{printable(name)} is corrupt: its objects use the function {quoted(missing[0])}, which does not exist"
-        facts: dict[str, Json] = {"file": name, "function": missing[0], "count": len(missing)}
-        raise InputError(line, code="no-such-function", facts=facts, advice=_ADVICE)
+        raise InputError(
+            line, code="no-such-function", file=name, function=missing[0], count=len(missing), advice=_ADVICE
+        )
 
 
 def _check_dense(key: str, definition: SignatureDef) -> None:
@@ -395,7 +395,7 @@ def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
                 "but the loader creates this node from the model's objects",
                 advice=_ADVICE,
                 code="not-served",
-                facts={"node": now},
+                node=now,
             )
     return out
 

@@ -168,8 +168,9 @@ def resolved(graph: Graph, key: str, served: Served, *, is_frozen: bool = False)
         node = topology.node(number)
         if above[number] and node.output not in starts.values():
             line = f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}"
-            facts = {"signature": key, "node": node.name}
-            raise EditError(f"{line}, which is not an input of the signature", code="no-such-input", facts=facts)
+            raise EditError(
+                f"{line}, which is not an input of the signature", code="no-such-input", signature=key, node=node.name
+            )
     for number in members(above) if is_frozen else ():
         if is_variable(topology.op(number)):
             name = topology.name(number)

@@ -92,7 +92,7 @@ def check_ops(
         raise UsageError(
             f"{quoted(engine)} is not a known engine; known are {', '.join(TITLES)}",
             code="no-engine",
-            facts={"name": engine},
+            name=engine,
         )
     wanted = None
     if run:
@@ -167,7 +167,8 @@ def _run(
         raise UsageError(
             Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)),
             code="no-such-file",
-            facts={"option": "run_in", "file": wanted.place},
+            option="run_in",
+            file=wanted.place,
         )
     require_sound(graph)
     wanted = replace(wanted, outputs=[graph.tensor(tensor_meant(graph, name)).name for name in wanted.outputs])

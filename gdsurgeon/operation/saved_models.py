@@ -120,7 +120,7 @@ def _check_records(
             "the model parts outside the graph would not be valid:",
             details=tuple(new[:MOST]),
             code="unsound-graph",
-            facts={"faults": [fault.as_json() for fault in new[:MOST]]},
+            faults=[fault.as_json() for fault in new[:MOST]],
         )
     if wrong:
         places = [item.as_json() for item in wrong[:MOST] if not isinstance(item, str)]
@@ -128,7 +128,8 @@ def _check_records(
             "the model parts outside the graph are not what was requested:",
             details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
             code="undeclared-change",
-            facts={"count": len(wrong), "places": places},
+            count=len(wrong),
+            places=places,
         )
 
 

@@ -84,10 +84,12 @@ def _check_result(graph: Graph, result: EditResult) -> None:
             text = f"in the function {quoted(name)}: {fault}"
             faults.append(Remark(text, fault.code, function=name, **fault.facts))
     if faults:
-        facts = {"faults": [fault.as_json() for fault in faults[:100]]}
         details = tuple(faults[:100])
         raise ValidationError(
-            "the result would not be a valid graph:", details=details, code="unsound-graph", facts=facts
+            "the result would not be a valid graph:",
+            details=details,
+            code="unsound-graph",
+            faults=[fault.as_json() for fault in faults[:100]],
         )
 
 

@@ -135,9 +135,10 @@ def for_user(error: TensorFlowError, op_libraries: Sequence[str]) -> Exception:
     for library in op_libraries:
         if error.message.startswith(os.path.abspath(library)):
             line = "{op_libraries} {library} cannot be loaded: {reason}"
-            facts: dict[str, Json] = {"option": "op_libraries", "file": library, "reason": error.message}
             words = {"library": printable(library), "reason": error.message}
-            return UsageError(Line(line, **words), code="wrong-format", facts=facts)
+            return UsageError(
+                Line(line, **words), code="wrong-format", option="op_libraries", file=library, reason=error.message
+            )
     # A single tensor above the budget is the fault of the graph.
     found = _TOO_LARGE.search(error.message) if error.code == "resource_exhausted" else None
     is_small = found is not None and _nbytes(found["shape"], found["dtype"]) <= memory_budget()

@@ -111,12 +111,11 @@ class Bundle(Checkpoint):
             raise corrupt_file(self._index.name, "it has no checkpoint header", reason="header") from error
         if self.header.endianness:
             line = f"{printable(self.prefix)} was written on a big-endian machine and cannot be read here"
-            facts = {"file": self.prefix, "found": "big-endian"}
-            raise InputError(line, code="wrong-format", advice="big-endian", facts=facts)
+            raise InputError(line, code="wrong-format", advice="big-endian", file=self.prefix, found="big-endian")
         newest = self.header.version.min_consumer
         if newest > _VERSION:
             line = f"{printable(self.prefix)} has format version {newest}; the newest supported version is {_VERSION}"
-            raise InputError(line, code="wrong-format", facts={"file": self.prefix, "found": newest})
+            raise InputError(line, code="wrong-format", file=self.prefix, found=newest)
 
     @property
     def state(self) -> State:
@@ -217,7 +216,7 @@ class Bundle(Checkpoint):
             foreign = foreign_format(head) if is_text(head) else None
             what = foreign.what if foreign is not None else f"cut short: it has {source.size:,} bytes"
             line = f"{printable(source.name)} is {what}; {called} ends at byte {end:,}"
-            raise InputError(line, code="corrupt", facts={"file": source.name, "key": key, "reason": "cut short"})
+            raise InputError(line, code="corrupt", file=source.name, key=key, reason="cut short")
         return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
 
     def _entry_of_slice(self, key: str, whole: BundleEntryProto, part: Slice, called: str) -> BundleEntryProto:
@@ -251,8 +250,8 @@ class Bundle(Checkpoint):
         return dtype
 
     def _bad(self, what: str, key: str, reason: str) -> InputError:
-        facts = {"file": self._index.name, "key": key, "reason": reason}
-        return InputError(f"{printable(self._index.name)} has a bad entry: {what}", code="corrupt", facts=facts)
+        line = f"{printable(self._index.name)} has a bad entry: {what}"
+        return InputError(line, code="corrupt", file=self._index.name, key=key, reason=reason)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------

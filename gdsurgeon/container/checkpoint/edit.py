@@ -297,7 +297,8 @@ def _check_free(prefix: str) -> None:
                 f"{printable(prefix)} cannot be written: {printable(entry)} exists already, and a checkpoint "
                 "is not replaced file by file",
                 code="not-replaceable",
-                facts={"file": prefix, "found": entry},
+                file=prefix,
+                found=entry,
                 hint="remove it first, or use a different prefix",
             )
 

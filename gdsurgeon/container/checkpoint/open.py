@@ -56,12 +56,12 @@ def open_checkpoint(path: StrPath) -> Checkpoint:
             return _v1(prefix, [prefix])
         what, kind = (f": it is {foreign.what}", foreign.kind) if foreign is not None else ("", "")
         line = f"{printable(prefix)} is not a checkpoint{what}.{_those_there(prefix)}".rstrip(".")
-        raise InputError(line, code="wrong-format", facts={"file": prefix, "found": kind})
+        raise InputError(line, code="wrong-format", file=prefix, found=kind)
     if os.path.isdir(prefix):
         line = f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip(".")
-        raise InputError(line, code="is-a-folder", facts={"file": prefix})
+        raise InputError(line, code="is-a-folder", file=prefix)
     line = f"the checkpoint {printable(prefix)} does not exist.{_those_there(prefix)}".rstrip(".")
-    raise InputError(line, code="no-such-file", facts={"file": prefix})
+    raise InputError(line, code="no-such-file", file=prefix)
 
 
 def _v1(prefix: str, paths: Sequence[str]) -> Checkpoint:
@@ -85,7 +85,7 @@ def _v1_shards(prefix: str) -> list[str]:
     for shard in shards:
         if not os.path.exists(shard):
             line = f"{printable(shard)} is missing; it is a part of the checkpoint {printable(prefix)}"
-            raise InputError(line, code="file-missing", facts={"file": shard})
+            raise InputError(line, code="file-missing", file=shard)
     return shards
 
 

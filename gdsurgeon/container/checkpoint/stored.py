@@ -184,7 +184,7 @@ class StoredTensor:
         """
         if self.dtype != STRING or self.slices:
             line = f"{quoted(self.key)} is not a tensor of strings stored in one part"
-            raise InputError(line, code="dtype-mismatch", facts={"key": self.key, "dtype": self.dtype.name})
+            raise InputError(line, code="dtype-mismatch", key=self.key, dtype=self.dtype.name)
         part = self.parts[0]
         try:
             return decode_strings(part.data(), math.prod(part.shape))[0]
@@ -313,7 +313,7 @@ class Checkpoint(Closing, ABC):
             return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
         if not tensor.dtype.size:
             line = f"{quoted(key)} is {tensor.dtype.name}; slices of this dtype cannot be joined"
-            raise InputError(line, code="dtype-mismatch", facts={"key": key, "dtype": tensor.dtype.name})
+            raise InputError(line, code="dtype-mismatch", key=key, dtype=tensor.dtype.name)
         pieces = [Piece(extents(p.slice, tensor.shape), p.span) for p in tensor.parts]
         try:
             chunks = stretched(pieces, target, tensor.dtype.size)
@@ -323,14 +323,14 @@ class Checkpoint(Closing, ABC):
             what = what if is_missing else f"too many overlapping slices of {quoted(key)}"
             code = "corrupt" if is_missing else "too-large"
             line = f"{printable(self.prefix)} has {what}"
-            raise InputError(line, code=code, facts={"file": self.prefix, "key": key}) from None
+            raise InputError(line, code=code, file=self.prefix, key=key) from None
         return Stretch(tensor.dtype, sizes(target), chunks)
 
     def no_such_key(self, key: str) -> InputError:
         """Returns the error that the tensor `key` does not exist."""
         count = counted(len(self.keys), "tensor")
         line = f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}"
-        return InputError(line, code="no-such-tensor", facts={"file": self.prefix, "key": key})
+        return InputError(line, code="no-such-tensor", file=self.prefix, key=key)
 
     def __contains__(self, key: str) -> bool:
         at = bisect_left(self.keys, key)

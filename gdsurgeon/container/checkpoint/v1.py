@@ -91,7 +91,7 @@ class V1Checkpoint(Checkpoint):
             key, value = next(table.located(), (b"-", None))
             if key or value is None:
                 line = f"{printable(source.name)} is not a checkpoint: it does not list any tensors"
-                raise InputError(line, code="wrong-format", facts={"file": source.name})
+                raise InputError(line, code="wrong-format", file=source.name)
             try:
                 saved = SavedTensorSlices.FromString(read_chunks([value]))
             except decode_error() as error:
