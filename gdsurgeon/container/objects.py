@@ -125,11 +125,15 @@ class ObjectGraph:
             place = places.get(key)
             if key in made:
                 if place is None or uses[place] > 1:
-                    place = free.pop() if free else self._new_place()
+                    place = free.pop() if free else len(self.proto.nodes)
+                    if place == len(self.proto.nodes):
+                        self.proto.nodes.add()
                 self._put(place, definitions[key], made[key])
             assert place is not None
             found.children.add(node_id=place, local_name=key)
-        self._forget_unnamed()
+        named = self._named()
+        for name in [name for name in self.proto.concrete_functions if name not in named]:
+            del self.proto.concrete_functions[name]
 
     def _map(self) -> SavedObject:
         """Returns the object whose children are the signatures; an empty object if it does not exist."""
@@ -143,20 +147,11 @@ class ObjectGraph:
         """Whether the objects include a signature map, in which a loader looks up signatures."""
         return any(item.user_object.identifier == SIGNATURE_MAP for item in self.proto.nodes)
 
-    def _new_place(self) -> int:
-        self.proto.nodes.add()
-        return len(self.proto.nodes) - 1
-
     def _put(self, place: int, definition: SignatureDef, function: SignatureFunction) -> None:
         item = SavedObject()
         item.bare_concrete_function.CopyFrom(_bare(function.name, sorted(definition.inputs)))
         self.proto.nodes[place].CopyFrom(item)
         self.proto.concrete_functions[function.name].CopyFrom(_concrete(definition, function.bound))
-
-    def _forget_unnamed(self) -> None:
-        named = self._named()
-        for name in [name for name in self.proto.concrete_functions if name not in named]:
-            del self.proto.concrete_functions[name]
 
 
 def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:

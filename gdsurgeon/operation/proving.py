@@ -61,16 +61,11 @@ class Proving(Closing):
         """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
         if self._level != "run":
             return
-        data = with_restoring(graph) if repaired else None
-
-        def load(executor: Executor) -> None:
-            if data is None:
-                executor.load_graph(ORIGINAL, graph)
-            else:
-                executor.load_bytes(ORIGINAL, data)
-
-        self._load_original = load
-        load(self._executor)
+        if repaired:
+            self._load_original = partial(Executor.load_bytes, key=ORIGINAL, data=with_restoring(graph))
+        else:
+            self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=graph)
+        self._load_original(self._executor)
 
     def lend(self, evaluator: Evaluator) -> None:
         """Makes `evaluator` use the process until that is closed."""

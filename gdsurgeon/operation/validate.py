@@ -370,13 +370,10 @@ class _Validation:
         # If only parts of the models are compared, their signatures may differ.
         is_part = request.outputs or request.pre or request.post
         served = [item for item in verdict.surroundings if not is_part and changes_what_is_served(item)]
-        if served:
-            what = f"the models have different signatures, in {counted(len(served), 'place')}:"
-            raise _differs(what, [item.text for item in served], places=served)
-        if request.strict and verdict.surroundings:
-            found = verdict.surroundings
-            what = f"the models differ outside their graphs, in {counted(len(found), 'place')}:"
-            raise _differs(what, [item.text for item in found], places=found)
+        if found := served or (verdict.surroundings if request.strict else []):
+            what = "have different signatures" if served else "differ outside their graphs"
+            line = f"the models {what}, in {counted(len(found), 'place')}:"
+            raise _differs(line, [item.text for item in found], places=found)
 
     # -- structure and loading ----------------------------------------------------------------------------------
 

@@ -145,8 +145,9 @@ def _restrict_files(opening: Opening) -> None:
         for path in _readable(opening):
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
         _allow(ruleset, "/dev/null", _READ_FILE | _WRITE_FILE)
-        for path in _device_files() if opening.accelerators else ():
-            _allow(ruleset, path, known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _IOCTL_DEV))
+        for name in _listed("/dev") if opening.accelerators else ():
+            if name.startswith(_DEVICES):
+                _allow(ruleset, f"/dev/{name}", known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _IOCTL_DEV))
         kernel_call("syscall", _RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
@@ -192,6 +193,10 @@ _ACCELERATORS = """
 """
 
 
+_DEVICES = ("nvidia", "dri", "kfd", "dxg", "accel")
+"""How the names of the device files of GPUs and other accelerators begin."""
+
+
 def _readable(opening: Opening) -> Iterator[str]:
     """Yields the files and folders that may be read; some may not exist."""
     yield from _READABLE.split()
@@ -207,11 +212,6 @@ def _readable(opening: Opening) -> Iterator[str]:
         # Libraries that it depends on may be in the same folder.
         folder = os.path.dirname(library)
         yield from (os.path.join(folder, name) for name in _listed(folder) if ".so" in name)
-
-
-def _device_files() -> list[str]:
-    """Returns the device files of GPUs and other accelerators."""
-    return [f"/dev/{name}" for name in _listed("/dev") if name.startswith(("nvidia", "dri", "kfd", "dxg", "accel"))]
 
 
 def _listed(folder: str) -> list[str]:

@@ -133,12 +133,6 @@ class Bundle(Checkpoint):
     def sources(self) -> Iterable[Source]:
         return (self._index, *self._shards.values())
 
-    def shards_of(self, tensor: StoredTensor) -> set[int]:
-        """Returns the numbers of the shards that hold parts of `tensor`."""
-        own = encode_key(tensor.key)
-        names = [slice_key(own, part) for part in tensor.slices] or [own]
-        return {BundleEntryProto.FromString(self.records[name]).shard_id for name in names}
-
     def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
         faults: list[str] = []
         try:

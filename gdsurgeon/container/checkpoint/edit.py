@@ -151,29 +151,30 @@ def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None
     """
     kept = {key: tensor for key, tensor in edited.items() if not tensor.is_new}
     values = [item for key in sorted(edited.keys() - kept.keys()) for item in items_of(key, edited[key])]
-    for tensor in kept.values():
-        _ = tensor.parts  # as the index says, or an error
-    count = bundle.header.num_shards
-    used = sorted({shard for tensor in kept.values() for shard in bundle.shards_of(tensor)})
-    if taken is not None and not values:
-        used = list(range(count))
-    numbers = {old: new for new, old in enumerate(used)}
-    records: dict[bytes, bytes] = {}
+    old: dict[bytes, bytes] = {}  # entries, by their new keys
+    used: set[int] = set()
     for key, tensor in kept.items():
-        own = encode_key(tensor.key)
-        names = {own: encode_key(key)}
-        names |= {slice_key(own, part): slice_key(encode_key(key), part) for part in tensor.slices}
-        for old, new in names.items():
-            entry = BundleEntryProto.FromString(bundle.records[old])
-            number = numbers.get(entry.shard_id, 0)
-            is_same = number == entry.shard_id
-            entry.shard_id = number
-            records[new] = bundle.records[old] if is_same else entry.SerializeToString()
+        _ = tensor.parts  # as the index says, or an error
+        own, new = encode_key(tensor.key), encode_key(key)
+        old[new] = bundle.records[own]
+        old |= {slice_key(new, part): bundle.records[slice_key(own, part)] for part in tensor.slices}
+        names = [slice_key(new, part) for part in tensor.slices] or [new]
+        used |= {BundleEntryProto.FromString(old[name]).shard_id for name in names}
+    count = bundle.header.num_shards
+    kept_shards = sorted(used) if taken is None or values else range(count)
+    numbers = {shard: number for number, shard in enumerate(kept_shards)}
+    records: dict[bytes, bytes] = {}
+    for name, data in old.items():
+        entry = BundleEntryProto.FromString(data)
+        number = numbers.get(entry.shard_id, 0)
+        is_same = number == entry.shard_id
+        entry.shard_id = number
+        records[name] = data if is_same else entry.SerializeToString()
     entries, chunks, at = Entries(records), list[Chunk](), 0
     for item in values:
-        at += entries.add(item, len(used), at)
+        at += entries.add(item, len(numbers), at)
         chunks += item.data
-    shards: list[Shard] = [shard_path(bundle.prefix, old, count) for old in used]
+    shards: list[Shard] = [shard_path(bundle.prefix, shard, count) for shard in numbers]
     if values or not shards:
         shards.append(chunks)
         while taken is not None and len(shards) in taken:
