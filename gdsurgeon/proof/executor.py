@@ -264,7 +264,7 @@ class Executor(Closing):
         device = self.settings.device if device is None else device
         if device == "cpu":
             return "CPU"
-        names = [found.name.rpartition("device:")[2] for found in self.wait(self._worker.devices())]
+        names = [name.rpartition("device:")[2] for name in self.wait(self._worker.devices())]
         wanted = device.rpartition("device:")[2].upper()
         for name in names:
             if name.upper().startswith(wanted if ":" in wanted else f"{wanted}:"):

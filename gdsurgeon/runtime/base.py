@@ -13,14 +13,6 @@ MEMORY_OF_GRAPH = 6.5
 """Bytes of memory with which TensorFlow loads and runs a graph of large constants, for each byte of the graph."""
 
 
-class Device(NamedTuple):
-    """A device of this TensorFlow: full name, type ('CPU', 'GPU', ...), memory limit in bytes."""
-
-    name: str
-    type: str
-    memory_bytes: int
-
-
 class TensorSpec(NamedTuple):
     """The DataType number of a tensor (of a reference: of its value), and its inferred shape.
 

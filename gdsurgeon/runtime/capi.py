@@ -27,7 +27,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.runtime.base import FULL_TRACE, Device, RunResult, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import FULL_TRACE, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.protocol import Bytes
@@ -89,8 +89,6 @@ FUNCTIONS = """
     TF_SessionListDevices ppp
     TF_DeviceListCount ip
     TF_DeviceListName spip
-    TF_DeviceListType spip
-    TF_DeviceListMemoryBytes lpip
     TF_DeleteDeviceList vp
     TF_AllocateTensor pipiz
     TF_DeleteTensor vp
@@ -310,14 +308,12 @@ class CApiGraph(TensorFlowGraph):
         if graph:
             library.TF_DeleteGraph(graph)
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[str]:
         library = self._library
         listed = library.check(library.TF_SessionListDevices, self._session)
         try:
-            values = (library.TF_DeviceListName, library.TF_DeviceListType, library.TF_DeviceListMemoryBytes)
             numbers = range(library.TF_DeviceListCount(listed))
-            found = [[library.check(value, listed, number) for value in values] for number in numbers]
-            return [Device(name.decode(), kind.decode(), memory) for name, kind, memory in found]
+            return [library.check(library.TF_DeviceListName, listed, number).decode() for number in numbers]
         finally:
             library.TF_DeleteDeviceList(listed)
 

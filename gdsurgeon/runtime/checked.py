@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
@@ -67,8 +67,8 @@ class TensorFlowGraph(LoadedGraph):
     """A graph in a session of TensorFlow."""
 
     @abstractmethod
-    def devices(self) -> list[Device]:
-        """Returns the devices that the session sees."""
+    def devices(self) -> list[str]:
+        """Returns the names of the devices that the session sees."""
 
     def signature(self, names: Sequence[str]) -> list[TensorSpec]:
         """Returns dtype and shape of the tensors `names` ('node' or 'node:1').

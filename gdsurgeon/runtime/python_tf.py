@@ -18,7 +18,6 @@ from gdsurgeon.runtime.base import (
     FULL_TRACE,
     Backward,
     Derivation,
-    Device,
     RunResult,
     Served,
     SessionOptions,
@@ -154,10 +153,9 @@ class PythonGraph(TensorFlowGraph):
         nodes = self._graph.get_operations()
         return {node.name: [_spec(output) for output in node.outputs] for node in nodes}
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[str]:
         with _translated(self._tf):
-            listed = self._session.list_devices()
-        return [Device(d.name, d.device_type, d.memory_limit_bytes) for d in listed]
+            return [device.name for device in self._session.list_devices()]
 
     def _node(self, name: str) -> GraphOperation:
         try:

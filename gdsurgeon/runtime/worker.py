@@ -34,7 +34,6 @@ from gdsurgeon.runtime.base import (
     MEMORY_OF_GRAPH,
     Backward,
     Derivation,
-    Device,
     Served,
     SessionOptions,
     SignatureCall,
@@ -463,10 +462,10 @@ class Child:
         return Job(lambda: None)
 
     @request("listing devices")
-    def devices(self) -> Job[list[Device]]:
-        """Returns the devices that TensorFlow sees."""
+    def devices(self) -> Job[list[str]]:
+        """Returns the names of the devices that TensorFlow sees."""
 
-        def work() -> list[Device]:
+        def work() -> list[str]:
             graph = cast("TensorFlowGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
             try:
                 return graph.devices()

@@ -62,8 +62,7 @@ def test_info_and_devices(worker: Worker) -> None:
     info = worker.info().result(WAIT)
     assert info.runtime in ("capi", "python") and info.version.startswith("2.")
     devices = worker.devices().result(WAIT)
-    assert "CPU" in [d.type for d in devices] and "GPU" not in [d.type for d in devices]
-    assert devices[0].name.endswith("device:CPU:0") and devices[0].memory_bytes > 0
+    assert devices[0].endswith("device:CPU:0") and not any("GPU" in name for name in devices)
 
 
 @pytest.mark.parametrize("dtype", FIXED)
