@@ -12,7 +12,7 @@ from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE as XLA
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, backward_pass, skeleton, tensor_sizes
-from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, journal_of, told_of
+from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, report
 from gdsurgeon.gradients.request import SCOPE, tensors_named, wanted_gradients
 from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
@@ -100,8 +100,8 @@ def add_gradients(
         text = f"XLA compiles {quoted(compiled[0])} as a whole; XLA decides which of its inner tensors are "
         result.warnings.append(f"{text}kept or computed again")
     result.warnings += warnings
-    result.told = told_of(made, early, found, plan)
-    result.facts = {"gradients": journal_of(made, early, found)}
+    result.told, facts = report(made, early, found, plan)
+    result.facts = {"gradients": facts}
     if not scope and request.scope != SCOPE:
         text = f"the new nodes are in the scope {quoted(request.scope)}, because {quoted(SCOPE)} is in use"
         result.notes.append(text)

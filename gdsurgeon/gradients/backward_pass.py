@@ -270,8 +270,8 @@ def tensor_sizes(
     }
     ops = {node.name: node.op for node in definition.node}
     stated = {name: placeholder_shape(graph[name]) for name in inputs if graph[name].op in PLACEHOLDERS}
-    shapeless = [name for name, shape in stated.items() if name not in given and shape is None]
-    is_open = [name for name, shape in stated.items() if name not in given and shape and min(shape) < 0]
+    is_vague = {name: shape is None or min(shape, default=0) < 0 for name, shape in stated.items()}
+    vague = [name for name in stated if is_vague[name] and name not in given]
     unknown = [
         name
         for name, outputs in signatures.items()
@@ -281,22 +281,9 @@ def tensor_sizes(
         and (ops[name], index) not in _SMALL
     ]
     warnings: list[str] = []
-    if is_open:
-        names = ", ".join(map(quoted, is_open[:3]))
-        warnings.append(
-            Line(
-                "the tensors to keep are chosen with size 1 for the open dimensions of {names}; "
-                "set other sizes with {shapes}",
-                names=names,
-            )
-        )
-    if shapeless and unknown:
-        names = ", ".join(map(quoted, shapeless[:3]))
-        line = (
-            "the tensors to keep are chosen without the shapes of {names} and of tensors computed from {names}; "
-            "set shapes with {shapes}"
-        )
-        warnings.append(Line(line, names=names))
+    if vague:
+        line = "the tensors to keep are chosen with size 1 for unknown dimensions of {names}; set shapes with {shapes}"
+        warnings.append(Line(line, names=", ".join(map(quoted, vague[:3]))))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         text = f"the tensors to keep are chosen as if {count} of unknown size used no memory: {quoted(unknown[0])}"

@@ -16,7 +16,7 @@ from gdsurgeon.gradients.planner import CheckpointPlan, CheckpointPlanner, heavy
 from gdsurgeon.gradients.recompute import ForwardPass, forward_pass
 from gdsurgeon.gradients.request import tensors_named
 from gdsurgeon.gradients.step_graph import TINY, StepGraph, TensorId, peak, step_of
-from gdsurgeon.gradients.sums import Sums
+from gdsurgeon.gradients.sums import keep_order, sums_of
 from gdsurgeon.graph.attrs import bool_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -92,22 +92,23 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         step.live = [flow.runs_once(topology.id_of(whole[name])) for name in step.names]
     seeds = [step.index[name] for name in made.seeds]
     targets = list(dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys))
-    sums = Sums(step, [name not in there for name in step.names], seeds)
+    is_backward = [name not in there for name in step.names]
+    sums = sums_of(step, is_backward, seeds)
     weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
     for number in weights:
         step.ops[number] = "Const"
-    changed, summed = {node.name for node in made.definition.node}, sums.computed_once()
+    fixed = sums.computed_once.union(step.index[node.name] for node in made.definition.node)
 
     def is_fixed(number: int) -> bool:
         name = step.names[number]
         handles = any(base_dtype(tensor.dtype) in (RESOURCE, VARIANT) for tensor in sizes.signatures[name])
-        return handles or not step.is_live(number) or name in changed or number in summed or has_state(graph[name])
+        return handles or number in fixed or not step.is_live(number) or has_state(graph[name])
 
-    backward = [number for number, flag in enumerate(sums.is_backward) if flag]
+    backward = [number for number, flag in enumerate(is_backward) if flag]
     found = forward_pass(step, backward, targets, seeds, weights, is_fixed)
     kept = [step.index[name] for name in made.wanted.names]
-    ordered = sums.keep_order(peak(step, kept, wanted.threads).order if sums else [])
-    if sums.come_before_gradients():
+    ordered = keep_order(step, is_backward, sums, peak(step, kept, wanted.threads).order) if sums.sharing else []
+    if sums.come_before_gradients:
         # Otherwise the executor may begin the backward pass of one branch of the graph during the forward pass of other
         # branches, which makes the peak unpredictable.
         for seed in seeds:
@@ -123,13 +124,13 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         number = step.index[source.node.name]
         position = found.position.get(number, first.get(number, 0))
         results[position] = results.get(position, 0) + step.sizes[result][0].nbytes
-    planner = CheckpointPlanner(found, kept, results, scope, wanted.threads, sums.prompt())
+    planner = CheckpointPlanner(found, kept, results, scope, wanted.threads, sums.prompt)
     plan = _chosen(graph, planner, found, wanted, sizes)
     # The tensors that are kept for the backward pass, or for the recomputation.
     step = plan.made.step
     read = {step.reads[gate][0] for gate in plan.made.gates}
-    for number, is_backward in enumerate(found.is_backward):
-        if is_backward and step.ops[number] not in READS_SHAPE:
+    for number in backward:
+        if step.ops[number] not in READS_SHAPE:
             read.update(step.reads[number])
     buffers = {found.buffer[tensor] for tensor in read if tensor in found.buffer}
     tensors = [(format_input(step.names[b[0]], b[1]), found.nbytes[b]) for b in buffers if found.nbytes[b] > TINY]
@@ -264,8 +265,10 @@ def _inputs(step: StepGraph, number: int) -> list[str]:
 # -- the summary and the report --------------------------------------------------------------------------
 
 
-def told_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None, wanted: Checkpoints) -> list[Entry]:
-    """Returns the entries of the summary for the results, the sums in parts, and the plan of checkpoints.
+def report(
+    made: BackwardPass, early: Sequence[str], found: Checkpointed | None, wanted: Checkpoints
+) -> tuple[list[Entry], dict[str, Json]]:
+    """Returns the gradients, the sums in parts and the plan of checkpoints, for the summary and for the report.
 
     Args:
         made: the gradients.
@@ -278,62 +281,56 @@ def told_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None
     renamed = [(x, name) for x, name in pairs if name != f"{request.scope}/{x.name}"]
     if len(pairs) - len(renamed) <= 1:
         renamed = pairs
-    out = [Entry("gradient", f"{name}  of {source.name}") for source, name in renamed]
+    told = [Entry("gradient", f"{name}  of {source.name}") for source, name in renamed]
     if len(pairs) > len(renamed):
         count = counted(len(pairs) - len(renamed), "tensor")
-        out.append(Entry("gradient", f"of {count}: {request.scope}/ and the name of the tensor"))
-    if made.unconnected:
-        out.append(Entry("zeros", "no gradient reaches", [x.name for x in made.unconnected]))
-    if made.left_out:
-        weights = counted(len(made.left_out), "weight")
-        out.append(Entry("left out", f"{weights} without a gradient", [x.name for x in made.left_out]))
+        told.append(Entry("gradient", f"of {count}: {request.scope}/ and the name of the tensor"))
+    zeros, left_out = ([x.name for x in tensors] for tensors in (made.unconnected, made.left_out))
+    weights = counted(sum(request.in_functions.values()), "weight")
+    told += [
+        *([Entry("zeros", "no gradient reaches", zeros)] if zeros else ()),
+        *([Entry("left out", f"{counted(len(left_out), 'weight')} without a gradient", left_out)] if left_out else ()),
+    ]
     if request.in_functions:
-        weights = counted(sum(request.in_functions.values()), "weight")
-        out.append(Entry("left out", f"{weights} in functions (see gdsurgeon inline)", list(request.in_functions)))
+        told.append(Entry("left out", f"{weights} in functions (see gdsurgeon inline)", list(request.in_functions)))
     if made.calls:
-        out.append(Entry("computed", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient"))
+        told.append(Entry("computed", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient"))
     if early:
-        out.append(Entry("summed", f"{counted(len(early), 'gradient')} in parts, as they are computed", early))
-    if found is None:
-        return out
-    plan, on = found.plan, counted(wanted.threads, "thread")
-    if not found.again:
-        return [*out, Entry("plan", f"keep everything: predicted peak {size(found.plain_peak)}, on {on}")]
-    kept = size(sum(nbytes for _, nbytes in found.kept))
-    chosen = wanted.mode or f"{len(wanted.tensors)} given"
-    if wanted.budget is not None:
-        chosen = f"the fastest under {size(wanted.budget)}"
-    ratio = found.plain_peak / max(plan.peak.nbytes, 1)
-    return [
-        *out,
-        Entry("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
-        Entry("kept", f"{counted(len(found.kept), 'tensor')}, {kept}", [f"{name} {size(n)}" for name, n in found.kept]),
-        Entry("recomputed", counted(len(found.again), "node")),
-        Entry("memory", f"predicted peak {size(plan.peak.nbytes)}, on {on} (without checkpoints "
-                        f"{size(found.plain_peak)}, {ratio:.2f} x)"),
-    ]  # fmt: skip
-
-
-def journal_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Json]:
-    """Returns the same as `EditResult.facts`."""
-    request = made.wanted
-    out: dict[str, Json] = {
+        told.append(Entry("summed", f"{counted(len(early), 'gradient')} in parts, as they are computed", early))
+    facts: dict[str, Json] = {
         "ys": [y.name for y in request.ys],
-        "results": {x.name: name for x, name in zip(request.xs, request.names, strict=True)},
-        "unconnected": [x.name for x in made.unconnected],
-        "left_out": [x.name for x in made.left_out],
+        "results": {x.name: name for x, name in pairs},
+        "unconnected": zeros,
+        "left_out": left_out,
         "weights_in_functions": dict(request.in_functions),
         "scope": request.scope,
         "by": "reverse walk" if made.own else "tf.gradients",
         "early_sums": list(early),
     }
-    if found is not None:
-        out["plan"] = {
-            "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
-            "recomputed": found.again,
-            "segments": len(found.plan.cuts.positions) + 1,
-            "predicted_peak_bytes": found.plan.peak.nbytes,
-            "predicted_plain_peak_bytes": found.plain_peak,
-            "predicted_extra_work": round(found.plan.extra, 4),
-        }
-    return out
+    if found is None:
+        return told, facts
+    plan, on, segments = found.plan, counted(wanted.threads, "thread"), len(found.plan.cuts.positions) + 1
+    facts["plan"] = {
+        "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
+        "recomputed": found.again,
+        "segments": segments,
+        "predicted_peak_bytes": plan.peak.nbytes,
+        "predicted_plain_peak_bytes": found.plain_peak,
+        "predicted_extra_work": round(plan.extra, 4),
+    }
+    if not found.again:
+        told.append(Entry("plan", f"keep everything: predicted peak {size(found.plain_peak)}, on {on}"))
+        return told, facts
+    kept = size(sum(nbytes for _, nbytes in found.kept))
+    chosen = wanted.mode or f"{len(wanted.tensors)} given"
+    if wanted.budget is not None:
+        chosen = f"the fastest under {size(wanted.budget)}"
+    ratio = found.plain_peak / max(plan.peak.nbytes, 1)
+    told += [
+        Entry("plan", f"{chosen}: {counted(segments, 'segment')}, {plan.extra:+.0%} work"),
+        Entry("kept", f"{counted(len(found.kept), 'tensor')}, {kept}", [f"{name} {size(n)}" for name, n in found.kept]),
+        Entry("recomputed", counted(len(found.again), "node")),
+        Entry("memory", f"predicted peak {size(plan.peak.nbytes)}, on {on} (without checkpoints "
+                        f"{size(found.plain_peak)}, {ratio:.2f} x)"),
+    ]  # fmt: skip
+    return told, facts

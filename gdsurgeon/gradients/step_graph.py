@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain
 from math import prod, sqrt
 from typing import NamedTuple
 
@@ -269,7 +270,40 @@ def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
     """
     consumers = step.consumers()
     waiting = [len(step.producers(number)) for number in range(len(step))]
-    memory = _Memory(step, kept)
+    readers = [[0] * max(len(sizes), 1) for sizes in step.sizes]  # the number of readers of each output
+    for producer, port in chain.from_iterable(step.reads):
+        counts = readers[producer]
+        counts += [0] * (port + 1 - len(counts))
+        counts[port] += 1
+    for number in kept:
+        readers[number] = [count + 1 for count in readers[number]]
+    buffers: list[list[int]] = [[] for _ in step.names]  # of each output; -1: not allocated in this run
+    bytes_of: list[int] = []
+    users: list[int] = []  # the number of readers of a buffer that have not run
+    readers_of: list[list[int]] = []
+    live, order, history, releases = 0, list[int](), list[int](), list[Release]()
+
+    def release(buffer: int, to: int | None) -> None:
+        """Records that a buffer is free, or that the node `to` overwrites it."""
+        releases.append(Release(len(order), bytes_of[buffer], tuple(readers_of[buffer]), to))
+
+    def buffer_of(number: int, index: int) -> int:
+        """Returns the buffer of an output: a new buffer, or the buffer of an input."""
+        nonlocal live
+        source, nbytes = step.aliased(number, index), step.size((number, index)).nbytes
+        if source is not None:
+            return buffers[source[0]][source[1]]
+        for producer, port in step.reads[number] if step.ops[number] in REUSES_INPUT else ():
+            buffer = buffers[producer][port]
+            if buffer >= 0 and users[buffer] == 1 and bytes_of[buffer] == nbytes:
+                release(buffer, number)
+                return buffer
+        bytes_of.append(nbytes)
+        users.append(0)
+        readers_of.append([number])
+        live += nbytes
+        return len(users) - 1
+
     piles: list[deque[int]] = [deque() for _ in range(threads)]
     inline: list[deque[int]] = [deque() for _ in range(threads)]
     inline[0].extend(number for number, count in enumerate(waiting) if not count)
@@ -283,12 +317,26 @@ def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
                 is_own = ready is inline[thread] or ready is piles[thread]
                 number = ready.popleft() if is_own else ready.pop()
                 idle.remove(thread)
-                memory.begin(number)
+                for index, count in enumerate(readers[number]):
+                    buffers[number].append(-1 if step.ops[number] in SOURCES else buffer_of(number, index))
+                    if buffers[number][-1] >= 0:
+                        users[buffers[number][-1]] += count
+                order.append(number)
+                history.append(live)
                 heappush(running, (now + step.costs[number], thread, number))
         if not running:
             break
         now, thread, number = heappop(running)
-        memory.end(number)
+        unread = [buffer for count, buffer in zip(readers[number], buffers[number], strict=True) if not count]
+        read = [buffers[producer][port] for producer, port in step.reads[number]]
+        for place, buffer in enumerate((*unread, *read)):
+            if buffer >= 0 and place >= len(unread):
+                readers_of[buffer].append(number)
+                users[buffer] -= 1
+            if buffer >= 0 and not users[buffer] and bytes_of[buffer]:
+                live -= bytes_of[buffer]
+                release(buffer, None)
+                bytes_of[buffer] = 0
         dear: list[int] = []
         for consumer in consumers[number]:
             waiting[consumer] -= 1
@@ -298,83 +346,7 @@ def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
             inline[thread].append(dear.pop())
         piles[thread].extendleft(dear)
         idle.append(thread)
-    return Peak(max(memory.history, default=0), memory.order, memory.history, memory.releases)
-
-
-class _Memory:
-    """The buffers of a run.
-
-    Attributes:
-        order: the nodes that have begun.
-        history: the bytes in use after each node began.
-        releases: the buffers as they became free.
-    """
-
-    def __init__(self, step: StepGraph, kept: Iterable[int]) -> None:
-        self._step = step
-        self._readers: list[list[int]] = [[0] * max(len(sizes), 1) for sizes in step.sizes]
-        for producer, port in (read for reads in step.reads for read in reads):
-            counts = self._readers[producer]
-            counts += [0] * (port + 1 - len(counts))
-            counts[port] += 1
-        for number in kept:
-            self._readers[number] = [count + 1 for count in self._readers[number]]
-        self._buffers: list[list[int]] = [[] for _ in step.names]  # of each output; -1: not allocated in this run
-        self._bytes_of: list[int] = []
-        self._users: list[int] = []
-        self._readers_of: list[list[int]] = []
-        self._live = 0
-        self.order: list[int] = []
-        self.history: list[int] = []
-        self.releases: list[Release] = []
-
-    def begin(self, number: int) -> None:
-        """Allocates the outputs of a node."""
-        sizes, made = self._step.sizes[number], self._buffers[number]
-        for index, count in enumerate(self._readers[number]):
-            is_source = self._step.ops[number] in SOURCES
-            buffer = -1 if is_source else self._buffer(number, index, sizes[index].nbytes if index < len(sizes) else 0)
-            made.append(buffer)
-            if buffer >= 0:
-                self._users[buffer] += count
-        self.order.append(number)
-        self.history.append(self._live)
-
-    def end(self, number: int) -> None:
-        """Frees the buffers that no node needs any more."""
-        done = [buffer for count, buffer in zip(self._readers[number], self._buffers[number], strict=True) if not count]
-        read = [self._buffers[producer][port] for producer, port in self._step.reads[number]]
-        for count, buffers in ((0, done), (1, read)):
-            for buffer in buffers:
-                if buffer < 0:
-                    continue
-                if count:
-                    self._readers_of[buffer].append(number)
-                    self._users[buffer] -= 1
-                if not self._users[buffer] and self._bytes_of[buffer]:
-                    self._live -= self._bytes_of[buffer]
-                    self._note(buffer, None)
-                    self._bytes_of[buffer] = 0
-
-    def _buffer(self, number: int, index: int, nbytes: int) -> int:
-        """Returns the buffer of an output: a new buffer, or the buffer of an input."""
-        source = self._step.aliased(number, index)
-        if source is not None:
-            return self._buffers[source[0]][source[1]]
-        for producer, port in self._step.reads[number] if self._step.ops[number] in REUSES_INPUT else ():
-            buffer = self._buffers[producer][port]
-            if buffer >= 0 and self._users[buffer] == 1 and self._bytes_of[buffer] == nbytes:
-                self._note(buffer, number)
-                return buffer
-        self._bytes_of.append(nbytes)
-        self._users.append(0)
-        self._readers_of.append([number])
-        self._live += nbytes
-        return len(self._users) - 1
-
-    def _note(self, buffer: int, to: int | None) -> None:
-        """Records that a buffer is free, or that the node `to` overwrites it."""
-        self.releases.append(Release(len(self.order), self._bytes_of[buffer], tuple(self._readers_of[buffer]), to))
+    return Peak(max(history, default=0), order, history, releases)
 
 
 WINDOW = 128
@@ -447,20 +419,42 @@ def waits_for_releases(
     """
     out: list[Wait] = []
     least = bound // WORTH
-    past = _Past(step, played.order)
     freed = deque(release for release in played.releases if release.nbytes > least)
     recent: deque[Release] = deque()
     taken = {release.to for release in played.releases}
+    begins = {number: at for at, number in enumerate(played.order)}
+    # For each node, the nodes that have finished before it, however threads are scheduled. A set of nodes is a number:
+    # bit K stands for the node that began K nodes earlier. Nodes that began more than `WINDOW` nodes earlier have
+    # finished.
+    done: dict[int, int] = {}
+    readers = 0  # the recent readers of free buffers, as such a set
+
+    def wait(number: int, producer: int) -> None:
+        """Adds a wait of a node for a producer, and so for all nodes that finished before the producer."""
+        ago = begins[number] - begins[producer]
+        if ago <= WINDOW:
+            done[number] |= done[producer] << ago & _ALL
+
+    def racing(number: int, nodes: Iterable[int]) -> list[int]:
+        """Returns the nodes that may still run when a node begins; latest first."""
+        found = {ago: node for node in nodes if (ago := begins[number] - begins[node]) <= WINDOW}
+        return [found[ago] for ago in sorted(found) if not done[number] >> ago & 1]
+
     for at, number in enumerate(played.order):
-        past.begin(number)
+        readers = readers << 1 & _ALL
+        done[number] = 1
+        for producer in step.producers(number):
+            wait(number, producer)
         while freed and freed[0].at <= at:
             recent.append(freed.popleft())
-            past.has_read(recent[-1].readers)
+            for reader in recent[-1].readers:
+                if at - begins[reader] <= WINDOW:
+                    readers |= 1 << at - begins[reader]
         while recent and recent[0].at < at - WINDOW:
             recent.popleft()
         is_allocated = step.ops[number] not in ALIASES and step.ops[number] not in SOURCES
         written = sum(size.nbytes for size in step.sizes[number]) if is_allocated else 0
-        if number not in may_wait or not runs[number] or written <= least or not past.races(number):
+        if number not in may_wait or not runs[number] or written <= least or not readers & ~done[number]:
             continue
         # The node waits for the readers whose buffers do not fit into the room, latest first.
         room = bound - played.live[at]
@@ -468,64 +462,20 @@ def waits_for_releases(
         counted_on = [release for release in recent if release.to == over]
         if sum(release.nbytes for release in counted_on) <= room:
             continue
-        racing = [(r.nbytes, readers) for r in counted_on if (readers := past.racing(number, r.readers))]
         late: list[int] = []
-        for nbytes, readers in sorted(racing, key=lambda item: item[0]):
-            if nbytes <= room:
-                room -= nbytes
+        for release in sorted(counted_on, key=lambda release: release.nbytes):
+            if not (found := racing(number, release.readers)):
+                continue
+            if release.nbytes <= room:
+                room -= release.nbytes
             else:
-                late += readers
-        for reader in past.racing(number, late):
+                late += found
+        for reader in racing(number, late):
             # Otherwise a reader that the node already waits for comes after it.
-            if past.racing(number, (reader,)) and runs[reader]:
-                past.wait(number, reader)
+            if racing(number, (reader,)) and runs[reader]:
+                wait(number, reader)
                 out.append(Wait(number, reader))
     return out
-
-
-class _Past:
-    """For each node, the nodes started shortly before it that have finished by then, however threads are scheduled.
-
-    A set of nodes is a number: bit K stands for the node that began K nodes earlier. Nodes that began more than
-    `WINDOW` nodes earlier count as finished.
-    """
-
-    def __init__(self, step: StepGraph, order: Iterable[int]) -> None:
-        self._step = step
-        self._begins = {number: at for at, number in enumerate(order)}
-        self._done: dict[int, int] = {}
-        self._readers = 0
-        self._now = -1
-
-    def begin(self, number: int) -> None:
-        """Begins a node; nodes begin in the given order."""
-        self._now += 1
-        self._readers = self._readers << 1 & _ALL
-        self._done[number] = 1
-        for producer in self._step.producers(number):
-            self.wait(number, producer)
-
-    def wait(self, number: int, producer: int) -> None:
-        """Adds a wait of a node for a producer, and so for all nodes that finished before the producer."""
-        ago = self._begins[number] - self._begins[producer]
-        if ago <= WINDOW:
-            self._done[number] |= self._done[producer] << ago & _ALL
-
-    def has_read(self, readers: Iterable[int]) -> None:
-        """Adds the readers of a buffer that is free now."""
-        for reader in readers:
-            if self._now - self._begins[reader] <= WINDOW:
-                self._readers |= 1 << self._now - self._begins[reader]
-
-    def races(self, number: int) -> bool:
-        """Returns whether a reader of a free buffer may still run together with the last node that began."""
-        return bool(self._readers & ~self._done[number])
-
-    def racing(self, number: int, readers: Iterable[int]) -> list[int]:
-        """Returns the readers that may still run when a node begins; latest first."""
-        done = self._done[number]
-        found = {ago: reader for reader in readers if (ago := self._begins[number] - self._begins[reader]) <= WINDOW}
-        return [found[ago] for ago in sorted(found) if not done >> ago & 1]
 
 
 _ALL = (2 << WINDOW) - 1

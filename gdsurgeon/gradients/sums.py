@@ -1,7 +1,7 @@
 """Sums of many gradients (AddN): their order, and their computation in parts.
 
 AddN's kernel begins with the first input that it may overwrite, so the last bits of a sum of three or more inputs
-depend on other readers of the inputs. `Sums` keeps the order in a rewritten step.
+depend on other readers of the inputs. `sums_of` finds what keeps the order in a rewritten step.
 
 AddN waits for all of its inputs, and all of them exist at the same time. If they are many and large, `with_early_sums`
 adds them in parts, like the eager tape. In a graph, whose executor runs all nodes that can run, later inputs must also
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property
 from typing import NamedTuple
 
 from gdsurgeon.gradients.step_graph import StepGraph, TensorSize, step_of
@@ -32,155 +31,120 @@ def may_share(step: StepGraph, number: int) -> Iterator[int]:
             yield tensor[0]
 
 
-class _Family(NamedTuple):
-    """Nodes that share a buffer, other nodes that read it, and the sums that may begin with it."""
+class Sums(NamedTuple):
+    """The requirements of the sums of three or more inputs of a step.
 
-    sharing: set[int]
-    readers: set[int]
-    totals: list[int]
+    Attributes:
+        computed_once: the forward nodes that must not be recomputed: the sums, and nodes that affect their order.
+        prompt: the backward nodes that must not wait: a sum of the forward pass may overwrite a buffer they read.
+        come_before_gradients: whether all gradients that read inputs of sums of the forward pass always run after these
+            sums.
+        sharing: for each sum of the backward pass whose first input is not known, the nodes that may share a buffer
+            with its inputs.
+    """
+
+    computed_once: set[int]
+    prompt: set[int]
+    come_before_gradients: bool
+    sharing: dict[int, set[int]]
 
 
-class Sums:
-    """The sums of three or more inputs of a step.
+def sums_of(step: StepGraph, is_backward: Sequence[bool], seeds: Iterable[int]) -> Sums:
+    """Returns the requirements of the sums of a step.
 
     AddN's kernel begins with the first input whose buffer no other node needs. For uncertain inputs before a certain
-    input, other nodes must need the buffers at the time of the sum exactly as in the given step.
+    input, other nodes must need the buffers at the time of the sum exactly as in the given step. A buffer that the
+    backward pass certainly reads after the sum is always needed until then. No recomputed node may read any other
+    buffer, and the readers of other buffers must not wait.
 
     Args:
         step: forward and backward pass.
         is_backward: for each node whether it belongs to the backward pass.
         seeds: the gradients of the targets.
     """
+    carries_gradient = step.inherited(dict.fromkeys(seeds, 1), step.order(), control=False)
+    consumers = step.consumers(control=False)
 
-    def __init__(self, step: StepGraph, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
-        self._step = step
-        self.is_backward = is_backward
-        self._carries_gradient = step.inherited(dict.fromkeys(seeds, 1), step.order(), control=False)
-        self._consumers = step.consumers(control=False)
-        self._all = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
-        self._uncertain = {total: found for total in self._all if (found := self._uncertain_inputs(total))}
-
-    def __bool__(self) -> bool:
-        """Returns whether there are sums whose first input is not known."""
-        return bool(self._uncertain)
-
-    def computed_once(self) -> set[int]:
-        """Returns the forward nodes that must not be recomputed: the sums, and nodes that affect their order.
-
-        A buffer that the backward pass certainly reads after the sum is always needed until then. No recomputed node
-        may read any other buffer, and the readers of other buffers must not wait.
-        """
-        out = set(self._all)
-        for family in self._families:
-            out |= family.sharing
-            if not self._is_needed_late(family):
-                out |= family.readers
-        pending = list(self.prompt())
-        while pending:
-            read = {producer for producer, _ in self._step.reads[pending.pop()]} - out
-            out |= read
-            pending += [producer for producer in read if self.is_backward[producer]]
-        return {number for number in out if not self.is_backward[number]}
-
-    def prompt(self) -> set[int]:
-        """Returns the backward nodes that must not wait: a sum of the forward pass may overwrite a buffer they read."""
-        found = {r for family in self._families if not self._is_needed_late(family) for r in family.readers}
-        return {number for number in found if self.is_backward[number] and not self._carries_gradient[number]}
-
-    def come_before_gradients(self) -> bool:
-        """Returns whether all gradients that read inputs of sums of the forward pass always run after these sums."""
-        return all(
-            not self._carries_gradient[reader] or self._depends_on(reader, total)
-            for family in self._families
-            for total in family.totals
-            if not self.is_backward[total]
-            for reader in family.readers
-        )
-
-    @cached_property
-    def _families(self) -> list[_Family]:
-        out: list[_Family] = []
-        known: dict[int, _Family] = {}
-        for total, producers in self._uncertain.items():
-            for producer in producers:
-                if producer not in known:
-                    sharing = self._sharing(producer)
-                    readers = {reader for number in sharing for reader in self._consumers[number]} - sharing
-                    out.append(_Family(sharing, readers, []))
-                    known |= dict.fromkeys(sharing, out[-1])
-                known[producer].totals.append(total)
-        return out
-
-    def _is_needed_late(self, family: _Family) -> bool:
-        late = [r for r in family.readers if self._carries_gradient[r]]
-        late = [r for r in late if self._step.ops[r] not in READS_SHAPE | LOWERED]
-        return all(any(self._depends_on(reader, total) for reader in late) for total in family.totals)
-
-    def _depends_on(self, number: int, total: int) -> bool:
-        """Returns whether a node depends on a sum of the forward pass."""
-        bits, marks = self._marks
-        return bool(marks[number] & bits.get(total, 0))
-
-    @cached_property
-    def _marks(self) -> tuple[dict[int, int], list[int]]:
-        """A bit for each sum of the forward pass, and for each node the bits of the sums that it is or depends on."""
-        bits = {total: 1 << i for i, total in enumerate(t for t in self._uncertain if not self.is_backward[t])}
-        return bits, self._step.inherited(bits, self._step.order())
-
-    def keep_order(self, order: Sequence[int]) -> list[int]:
-        """Makes sums of the backward pass, and other readers of their inputs, run in a given order.
-
-        Other readers wait for a sum only if they are sums: TensorFlow fuses a convolution and its bias only if neither
-        of them waits.
-
-        Args:
-            order: the order of a run of the step. All waits follow it, so they close no cycle.
-
-        Returns:
-            The nodes that wait.
-        """
-        step = self._step
-        position = {number: at for at, number in enumerate(order)}
-        out: dict[int, None] = {}
-        sharing_with: dict[int, set[int]] = {total: set() for total in self._uncertain if self.is_backward[total]}
-        for family in self._families:
-            for total in family.totals:
-                if total in sharing_with:
-                    sharing_with[total] |= family.sharing
-        for total, sharing in sharing_with.items():
-            readers = sharing.union(*(self._consumers[number] for number in sharing)) - {total}
-            for reader in sorted(readers, key=lambda reader: position.get(reader, -1)):
-                comes_first = position.get(reader, len(order)) < position.get(total, -1)
-                if not self.is_backward[reader] or not (comes_first or step.ops[reader] == "AddN"):
-                    continue
-                awaited, waiting = (reader, total) if comes_first else (total, reader)
-                known = (*step.waits[waiting], *(producer for producer, _ in step.reads[waiting]))
-                if awaited not in known and step.is_live(awaited) and {awaited, waiting} <= position.keys():
-                    step.waits[waiting].append(awaited)
-                    out[waiting] = None
-        return list(out)
-
-    def _uncertain_inputs(self, total: int) -> list[int]:
-        """Returns the producers of inputs for which it is uncertain whether the sum begins with them."""
-        step = self._step
-        out: list[int] = []
+    def uncertain_inputs(total: int) -> Iterator[int]:
+        """Yields the producers of inputs for which it is uncertain whether the sum begins with them."""
         for producer, port in step.reads[total]:
             if step.ops[producer] in SOURCES or step.reads[total].count((producer, port)) > 1:
                 continue
-            if self._consumers[producer] == [total] and next(may_share(step, producer), None) is None:
-                return out
-            out.append(producer)
-        return out
+            if consumers[producer] == [total] and next(may_share(step, producer), None) is None:
+                return
+            yield producer
 
-    def _sharing(self, start: int) -> set[int]:
-        """Returns the nodes whose outputs may share a buffer with outputs of `start`."""
-        step = self._step
+    def sharing_with(number: int) -> Iterator[int]:
+        readers = (c for c in consumers[number] if number in may_share(step, c))
+        return (other for other in (*may_share(step, number), *readers) if step.ops[other] not in SOURCES)
 
-        def others(number: int) -> Iterator[int]:
-            readers = (c for c in self._consumers[number] if number in may_share(step, c))
-            return (other for other in (*may_share(step, number), *readers) if step.ops[other] not in SOURCES)
+    totals = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
+    begun: dict[int, list[int]] = {}  # the sums that may begin with a buffer, by a node of each group that shares it
+    groups: dict[int, set[int]] = {}
+    first: dict[int, int] = {}
+    for total in totals:
+        for producer in uncertain_inputs(total):
+            if producer not in first:
+                groups[producer] = closure([producer], sharing_with)
+                first |= dict.fromkeys(groups[producer], producer)
+            begun.setdefault(first[producer], []).append(total)
+    # A bit for each sum of the forward pass, and for each node the bits of the sums that it is or depends on.
+    bits = {total: 1 << at for at, total in enumerate(totals) if not is_backward[total]}
+    marks = step.inherited(bits, step.order())
+    found = Sums(set(totals), set(), True, {})
+    for start, sums in begun.items():
+        sharing = groups[start]
+        readers = {reader for number in sharing for reader in consumers[number]} - sharing
+        gradients = [reader for reader in readers if carries_gradient[reader]]
+        late = [reader for reader in gradients if step.ops[reader] not in READS_SHAPE | LOWERED]
+        forward = sum({bits.get(total, 0) for total in sums})
+        if any(marks[reader] & forward != forward for reader in gradients):
+            found = found._replace(come_before_gradients=False)
+        found.computed_once.update(sharing)
+        if not all(any(marks[reader] & bits.get(total, 0) for reader in late) for total in sums):
+            found.computed_once.update(readers)
+            found.prompt.update(r for r in readers if is_backward[r] and not carries_gradient[r])
+        for total in sums:
+            if is_backward[total]:
+                found.sharing.setdefault(total, set()).update(sharing)
+    pending = list(found.prompt)
+    while pending:
+        read = {producer for producer, _ in step.reads[pending.pop()]} - found.computed_once
+        found.computed_once.update(read)
+        pending += [producer for producer in read if is_backward[producer]]
+    return found._replace(computed_once={number for number in found.computed_once if not is_backward[number]})
 
-        return closure([start], others)
+
+def keep_order(step: StepGraph, is_backward: Sequence[bool], sums: Sums, order: Sequence[int]) -> list[int]:
+    """Makes sums of the backward pass, and other readers of their inputs, run in a given order.
+
+    Other readers wait for a sum only if they are sums: TensorFlow fuses a convolution and its bias only if neither
+    of them waits.
+
+    Args:
+        step: is changed.
+        is_backward: for each node whether it belongs to the backward pass.
+        sums: its sums.
+        order: the order of a run of the step. All waits follow it, so they close no cycle.
+
+    Returns:
+        The nodes that wait.
+    """
+    position = {number: at for at, number in enumerate(order)}
+    consumers = step.consumers(control=False)
+    out: dict[int, None] = {}
+    for total, sharing in sums.sharing.items():
+        readers = sharing.union(*(consumers[number] for number in sharing)) - {total}
+        for reader in sorted(readers, key=lambda reader: position.get(reader, -1)):
+            comes_first = position.get(reader, len(order)) < position.get(total, -1)
+            if not is_backward[reader] or not (comes_first or step.ops[reader] == "AddN"):
+                continue
+            awaited, waiting = (reader, total) if comes_first else (total, reader)
+            known = (*step.waits[waiting], *(producer for producer, _ in step.reads[waiting]))
+            if awaited not in known and step.is_live(awaited) and {awaited, waiting} <= position.keys():
+                step.waits[waiting].append(awaited)
+                out[waiting] = None
+    return list(out)
 
 
 AT_A_TIME = 8

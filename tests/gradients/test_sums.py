@@ -10,12 +10,12 @@ from hypothesis import given
 from support.steps import Maker, steps
 
 from gdsurgeon.gradients.step_graph import StepGraph, peak
-from gdsurgeon.gradients.sums import Sums, may_share
+from gdsurgeon.gradients.sums import Sums, keep_order, may_share, sums_of
 
 
 def sums(make: Maker, backward: Sequence[str] = (), seeds: Sequence[str] = ()) -> Sums:
     step = make.step
-    return Sums(step, [name in backward for name in step.names], [step.index[name] for name in seeds])
+    return sums_of(step, [name in backward for name in step.names], [step.index[name] for name in seeds])
 
 
 def named(make: Maker, numbers: set[int]) -> set[str]:
@@ -88,7 +88,7 @@ def test_what_sums_demand(what: str) -> None:
     for each in nodes:
         make(*each)
     found = sums(make, backward_.split(), ["seed"] if backward_ else [])
-    assert named(make, found.computed_once()) == {*once.split()} and named(make, found.prompt()) == {*prompt.split()}
+    assert named(make, found.computed_once) == {*once.split()} and named(make, found.prompt) == {*prompt.split()}
 
 
 def test_gradients_that_may_come_before_a_sum_of_the_forward_pass() -> None:
@@ -99,8 +99,8 @@ def test_gradients_that_may_come_before_a_sum_of_the_forward_pass() -> None:
         make("seed", "Fill", [seeded])
         make("gradient", "TanhGrad", ["a", "seed"])
         found = sums(make, ["seed", "gradient"], ["seed"])
-        assert found.come_before_gradients() is (seeded == "s")
-        assert named(make, found.computed_once()) == {"s", "a"} | ({"other"} if seeded == "x" else set())
+        assert found.come_before_gradients is (seeded == "s")
+        assert named(make, found.computed_once) == {"s", "a"} | ({"other"} if seeded == "x" else set())
 
 
 def backward() -> Maker:
@@ -120,12 +120,12 @@ def test_sums_of_gradients_keep_their_place_among_the_readers() -> None:
     make = backward()
     found = sums(make, make.step.names[1:], ["seed"])
     order = [make.step.index[name] for name in ("x", "seed", "g", "early", "g1", "g2", "total", "late")]
-    waiting = found.keep_order(order)
     step = make.step
+    waiting = keep_order(step, [name != "x" for name in step.names], found, order)
     assert named(make, set(waiting)) == {"total", "late"}
     assert named(make, set(step.waits[step.index["total"]])) == {"early"}
     assert named(make, set(step.waits[step.index["late"]])) == {"total"}
-    assert found.computed_once() == set()
+    assert found.computed_once == set()
 
 
 def test_what_may_not_run_is_not_waited_for() -> None:
@@ -133,14 +133,15 @@ def test_what_may_not_run_is_not_waited_for() -> None:
     found = sums(make, make.step.names[1:], ["seed"])
     live = [name != "early" for name in make.step.names]
     make.step.live = live
-    found.keep_order(range(len(live)))
+    keep_order(make.step, [name != "x" for name in make.step.names], found, range(len(live)))
     assert make.step.waits[make.step.index["total"]] == []
 
 
 @given(steps())
 def test_waits_close_no_cycle(step: StepGraph) -> None:
     half = len(step) // 2
-    found = Sums(step, [number >= half for number in range(len(step))], [half])
-    found.keep_order(peak(step, []).order)
+    is_backward = [number >= half for number in range(len(step))]
+    found = sums_of(step, is_backward, [half])
+    keep_order(step, is_backward, found, peak(step, []).order)
     assert len(step.order()) == len(step)
-    assert all(number < half for number in found.computed_once()) and all(n >= half for n in found.prompt())
+    assert all(number < half for number in found.computed_once) and all(n >= half for n in found.prompt)
