@@ -192,7 +192,7 @@ def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collectio
 
     kept = _kept(found, segment, {*kept_segments, len(cuts)}, segment_of)
     out = Recomputation(found.step.copy(), kept=kept)
-    step, clones, gated = out.step, dict[int, int](), dict[tuple[TensorId, int], int]()
+    step, clones = out.step, dict[int, int]()
     users: dict[int, dict[int, None]] = {}  # for each segment the backward nodes that read recomputed tensors
     marks: dict[int, int] = {}
     for buffer, readers in found.users.items():
@@ -207,40 +207,6 @@ def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collectio
         buffer = found.buffer.get(tensor)
         return buffer is not None and buffer not in kept
 
-    def gate(tensor: TensorId, number: int, trigger: int) -> int:
-        if (tensor, number) not in gated:
-            sizes, name = step.sizes[tensor[0]], f"{scope}/segment_{number}/gate_{len(gated)}"
-            size = sizes[tensor[1] : tensor[1] + 1]
-            gated[tensor, number] = step.add(name, "Identity", [tensor], [trigger], size)
-            out.gates.append(gated[tensor, number])
-        return gated[tensor, number]
-
-    def clone(node: int, number: int, trigger: int) -> int:
-        """Returns the node that repeats a node; adds it and all nodes that it needs, inputs first."""
-        pending = [node]
-        while pending:
-            current = pending[-1]
-            missing = [p for p, port in step.reads[current] if is_repeated((p, port)) and p not in clones]
-            if missing and current not in clones:
-                pending += missing
-                continue
-            pending.pop()
-            if current in clones:
-                continue
-            reads: list[TensorId] = []
-            for tensor in step.reads[current]:
-                if is_repeated(tensor):
-                    reads.append((clones[tensor[0]], tensor[1]))
-                elif found.is_constant[tensor[0]] and tensor[0] not in found.position:
-                    reads.append(tensor)
-                else:
-                    reads.append((gate(tensor, number, trigger), 0))
-            name, cost = f"{scope}/segment_{number}/{step.names[current]}", step.costs[current]
-            clones[current] = step.add(name, step.ops[current], reads, (), step.sizes[current], cost)
-            out.originals[clones[current]] = current
-            out.cost += cost
-        return clones[node]
-
     for number in sorted(users, reverse=True):
         # Gates wait for gradients of the users, and for the users of the next segment.
         later = [other for other in users if other > number]
@@ -248,11 +214,38 @@ def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collectio
         waits = [n for n in awaited if step.is_live(n) and not depends_on[n] >> number & 1]
         trigger = step.add(f"{scope}/segment_{number}/trigger", "NoOp", (), dict.fromkeys(waits), ())
         out.triggers[number] = trigger
-        for user in users[number]:
-            for slot, tensor in enumerate(step.reads[user]):
-                if is_repeated(tensor) and segment(found.buffer[tensor]) == number:
-                    step.reads[user][slot] = (clone(tensor[0], number, trigger), tensor[1])
-                    out.rewired[user] = None
+        # The tensors of the segment that backward nodes read, and all nodes that must be repeated for them.
+        slots = [
+            (user, slot, tensor)
+            for user in users[number]
+            for slot, tensor in enumerate(step.reads[user])
+            if is_repeated(tensor) and segment(found.buffer[tensor]) == number
+        ]
+        repeated = closure(
+            {tensor[0] for _, _, tensor in slots},
+            lambda node: [tensor[0] for tensor in step.reads[node] if is_repeated(tensor)],
+        )
+        gated: dict[TensorId, int] = {}
+        for node in sorted(repeated, key=found.position.__getitem__):
+            reads: list[TensorId] = []
+            for tensor in step.reads[node]:
+                if is_repeated(tensor):
+                    reads.append((clones[tensor[0]], tensor[1]))
+                elif found.is_constant[tensor[0]] and tensor[0] not in found.position:
+                    reads.append(tensor)
+                else:
+                    if tensor not in gated:
+                        name = f"{scope}/segment_{number}/gate_{len(out.gates)}"
+                        gated[tensor] = step.add(name, "Identity", [tensor], [trigger], [step.size(tensor)])
+                        out.gates.append(gated[tensor])
+                    reads.append((gated[tensor], 0))
+            name, cost = f"{scope}/segment_{number}/{step.names[node]}", step.costs[node]
+            clones[node] = step.add(name, step.ops[node], reads, (), step.sizes[node], cost)
+            out.originals[clones[node]] = node
+            out.cost += cost
+        for user, slot, tensor in slots:
+            step.reads[user][slot] = (clones[tensor[0]], tensor[1])
+            out.rewired[user] = None
     return out
 
 
