@@ -217,14 +217,8 @@ def _under(table: Costs, bound: float) -> list[int] | None:
     return out[::-1]
 
 
-class _Label(NamedTuple):
-    """A path to a cut: the kept bytes, the recomputed work, the previous cut and label, and the kind of segment."""
-
-    kept: float
-    time: float
-    cut: int
-    label: int
-    keeps: bool
+_Path = tuple[int, bool, "_Path"] | tuple[()]
+"""The last cut, whether the segment after it is kept completely, and the path to the cut."""
 
 
 def least_time(table: Costs, bound: float) -> Cuts | None:
@@ -234,48 +228,42 @@ def least_time(table: Costs, bound: float) -> Cuts | None:
     dropped.
     """
     size = len(table.at_work)
-    labels: list[list[_Label]] = [[_Label(0.0, 0.0, -1, -1, False)]]
     step = max(bound / LEVELS, 1.0)
+    labels: list[list[tuple[float, float, _Path]]] = [[(0.0, 0.0, ())]]  # time, kept bytes, and path to each cut
     for j in range(1, size):
-        best: dict[int, _Label] = {}
+        best: dict[int, tuple[float, float, _Path]] = {}
         for i in range(j):
-            at_work, crossing, time = table.at_work[i, j], table.crossing[i, j], table.time[i, j]
             stays = table.needed[i, j] + table.idle[i, j]
-            for at, label in enumerate(labels[i]):
-                if label.kept + at_work > bound:
+            for spent, before, path in labels[i]:
+                if before + table.at_work[i, j] > bound:
                     continue
-                ways = [(label.kept + stays, label.time, True)]
+                ways = [(spent, before + stays, True)]
                 if j < size - 1:
-                    ways.append((label.kept + crossing, label.time + time, False))
-                for kept, total, keeps in ways:
+                    ways.append((spent + table.time[i, j], before + table.crossing[i, j], False))
+                for time, kept, keeps in ways:
                     level = int(kept / step)
-                    known = best.get(level)
-                    if known is None or total < known.time or (total == known.time and kept < known.kept):
-                        best[level] = _Label(kept, total, i, at, keeps)
+                    if level not in best or (time, kept) < best[level][:2]:
+                        best[level] = time, kept, (i, keeps, path)
         labels.append([])
         for level in sorted(best):  # labels that are not worse than a different one in both kept bytes and time
-            if not labels[-1] or best[level].time < labels[-1][-1].time:
+            if not labels[-1] or best[level][0] < labels[-1][-1][0]:
                 labels[-1].append(best[level])
     if not labels[-1]:
         return None
-    label = min(labels[-1], key=lambda found: (found.time, found.kept))
-    positions: list[int] = []
-    segments: list[bool] = []
-    while label.cut >= 0:
-        segments.append(label.keeps)
-        if label.cut > 0:
-            positions.append(table.cuts[label.cut - 1])
-        label = labels[label.cut][label.label]
-    positions.reverse()
+    *_, path = min(labels[-1], key=lambda label: label[:2])
+    segments: list[tuple[int, bool]] = []
+    while path:
+        cut, keeps, path = path
+        segments.append((cut, keeps))
     segments.reverse()
-    left: list[int] = []  # the cuts without those between segments that are kept completely
+    positions: list[int] = []  # the cuts without those between segments that are kept completely
     kept_segments: set[int] = set()
-    for segment, keeps in enumerate(segments):
+    for number, (cut, keeps) in enumerate(segments):
+        if number and not (keeps and segments[number - 1][1]):
+            positions.append(table.cuts[cut - 1])
         if keeps:
-            kept_segments.add(len(left))
-        if segment < len(positions) and not (keeps and segments[segment + 1]):
-            left.append(positions[segment])
-    return Cuts(tuple(left), frozenset(kept_segments))
+            kept_segments.add(len(positions))
+    return Cuts(tuple(positions), frozenset(kept_segments))
 
 
 def cuts_after(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
