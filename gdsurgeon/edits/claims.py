@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.errors import Json, UsageError, quoted
+from gdsurgeon.errors import Json, Remark, UsageError, quoted
 from gdsurgeon.graph.names import nodes_of
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry
@@ -305,7 +305,7 @@ class EditResult(Data):
             such as shapes.
     """
 
-    intent: Intent
+    intent: Intent = field(default_factory=Intent)
     claims: tuple[Claim, ...] = (Unchanged(),)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -315,6 +315,14 @@ class EditResult(Data):
     asked: Asked | None = None
     stages: Sequence[Stage] = ()
     decided: dict[str, object] = field(default_factory=dict)
+
+    def warn(self, text: str, code: str, **facts: Json) -> None:
+        """Adds a warning."""
+        self.warnings.append(Remark(text, code, **facts))
+
+    def note(self, text: str, code: str, **facts: Json) -> None:
+        """Adds a note."""
+        self.notes.append(Remark(text, code, **facts))
 
     def __repr__(self) -> str:
         edit = f" of {self.asked.edit}" if self.asked is not None else ""

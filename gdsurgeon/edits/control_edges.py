@@ -8,11 +8,10 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow_of, while_fra
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_nodes
 from gdsurgeon.edits.reroute import draft_with
-from gdsurgeon.errors import EditError, Remark, printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
@@ -56,7 +55,7 @@ def control_edges(
         for gone in removed.get(node, ()):
             del found[gone]
         found.update(added.get(node, {}))
-    warnings: list[str] = []
+    result = EditResult(claims=(SameOutputs(),))
     if added:
         _check_order(graph, added, controls)
         topology = topology_of(graph)
@@ -66,21 +65,21 @@ def control_edges(
                 if branches[topology.id_of(source)] > branches[topology.id_of(node)] and node.op not in MERGE:
                     text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
                     text += "which is in a branch of a conditional"
-                    warnings.append(Remark(text, "crosses-branch", node=node.name, name=source.name))
-    notes: list[str] = [
+                    result.warn(text, "crosses-branch", node=node.name, name=source.name)
+    result.notes = [
         f"{printable(node.name)} {verb} a control dependency on {printable(source.name)}"
         for edges, verb in ((added, "has"), (removed, "no longer has"))
         for node, sources in edges.items()
         for source in sources
     ]
-    intent = Intent(changed=[node.name for node in dict.fromkeys([*added, *removed])])
+    result.intent.changed = [node.name for node in dict.fromkeys([*added, *removed])]
     for node, found in controls.items():
         graph.set_controls(node, found)
     for source in dict.fromkeys(source for sources in removed.values() for source in sources):
         if source.exists and not graph.users(source):
             text = f"{printable(source.name)} has no consumers and no control outputs any more"
-            notes.append(Remark(text, "unused", node=source.name))
-    return EditResult(intent, (SameOutputs(),), warnings=warnings, notes=notes)
+            result.note(text, "unused", node=source.name)
+    return result
 
 
 def control_outputs(graph: Graph) -> dict[Node, list[Node]]:

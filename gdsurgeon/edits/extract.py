@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
-from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
@@ -76,28 +75,28 @@ def cut_down(
             if end == "output":
                 why = "cannot be an output: it is in a branch of a conditional, and a branch does not always run"
             raise EditError(f"{quoted(output.name)} {why}", code="crosses-branch", tensor=output.name, end=end)
-    notes: list[str] = []
+    result = EditResult()
     for name in (output.name for output in unneeded):
         text = f"input {quoted(name)} is not needed: no output depends on it"
-        notes.append(Remark(text, "not-needed", tensor=name))
+        result.note(text, "not-needed", tensor=name)
     for number in topology.with_ops(UNSET_PLACEHOLDERS) if starts else ():
         if kept[number] and topology.node(number).output not in starts:
             text = f"{quoted(topology.name(number))} remains an input: the outputs depend on it"
-            notes.append(Remark(text, "stays-input", node=topology.name(number)))
-    notes += _waited_for(topology, starts, ends, kept)
+            result.note(text, "stays-input", node=topology.name(number))
+    result.notes += _waited_for(topology, starts, ends, kept)
     initialisers = needed_initialisers(topology, kept, listed=listed)
     for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
     going = {topology.name(number): None for number in topology.numbers() if not kept[number]}
     if not going and not cut:
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")
-    intent = Intent()
     uses = {output: [use for use in graph.uses(output) if kept[topology.id_of(use.node)]] for output in cut}
-    values = put_placeholders(graph, uses, going, intent)
-    intent.functions.removed = drop_unused_functions(graph)
+    values = put_placeholders(graph, uses, going, result.intent)
+    result.intent.functions.removed = drop_unused_functions(graph)
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
     statement = equation([printable(name) for name in values], " given" if values else "")
-    return EditResult(intent, (SameGiven(values, pairs, statement),), [], notes)
+    result.claims = (SameGiven(values, pairs, statement),)
+    return result
 
 
 def _cuts(starts: Sequence[Output]) -> list[Output]:

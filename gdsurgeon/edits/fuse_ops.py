@@ -25,7 +25,7 @@ from gdsurgeon.edits.functions import (
     plan_function_merge,
 )
 from gdsurgeon.edits.replacing import add_identity, drop_colocations, move_controls, move_uses
-from gdsurgeon.errors import EditError, Remark, printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -115,15 +115,14 @@ def fuse_ops(
     topology = topology_of(graph)
     check_name(name)
     graph.check_free(name, nodes)
-    notes: list[str] = []
-    warnings: list[str] = []
-    selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, notes, replaced=body is not None)
+    result = EditResult()
+    selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, result, replaced=body is not None)
     edges, outputs = selection.edges, selection.outputs
     if body is None:
         read, returned = ({tensor: tensor for tensor in tensors} for tensors in (edges.inputs, outputs))
         content = _Content(selection.members, read, returned, FunctionMerge())
     else:
-        content = _content_of(body, graph, selection, pairs_of(mapped), [graph[kept] for kept in keep], warnings, notes)
+        content = _content_of(body, graph, selection, pairs_of(mapped), [graph[kept] for kept in keep], result)
     function = make_function(
         name,
         content.nodes,
@@ -136,35 +135,36 @@ def fuse_ops(
     convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in content.nodes)) if xla else []
     if convolutions:
         text = f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
-        warnings.append(f"{text}TensorFlow's own kernel")
+        result.warnings.append(f"{text}TensorFlow's own kernel")
     recomputed = [node.name for node in selection.members if xla and node.has_attr(RECOMPUTED)]
     if recomputed:
         text = f"XLA ignores the attr of {quoted(recomputed[0])} that requests recomputation: "
-        warnings.append(f"{text}its tensors may be kept in memory")
+        result.warnings.append(f"{text}its tensors may be kept in memory")
     names = [output.name for output in content.outputs]
     dropped = [output.name for output in outputs if output not in content.outputs]
     also = tuple(dict.fromkeys(output.node.name for output in content.outputs))
     tolerance = allowed(rtol, atol, is_compiled=xla)
     except_for = dict.fromkeys(dropped, "removed: BODY does not compute it")
     claims: list[Claim] = [SameOutputs(tolerance, also=also, except_for=except_for)]
-    intent = _replace(graph, name, selection, content, function, xla, notes)
+    intent = _replace(graph, name, selection, content, function, xla, result)
     if body is not None:
         inputs = tuple(output.name for output in edges.inputs)
         claims.append(SamePiece(inputs, tuple((old, intent.counterpart(old)) for old in names), tolerance))
-    return EditResult(intent, tuple(claims), warnings, notes)
+    result.claims = tuple(claims)
+    return result
 
 
 # -- checks ------------------------------------------------------------------------------------------------
 
 
 def _checked(
-    topology: Topology, nodes: list[Node], name: str, keep: Sequence[str], notes: list[str], *, replaced: bool
+    topology: Topology, nodes: list[Node], name: str, keep: Sequence[str], result: EditResult, *, replaced: bool
 ) -> _Selection:
     """Checks the selected `nodes`. If a body replaces them, they may contain ops that a function cannot contain."""
     members = [node for node in nodes if not is_large_constant(node)]
     if count := len(nodes) - len(members):
         text = f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function"
-        notes.append(Remark(text, "stays-outside", count=count))
+        result.note(text, "stays-outside", count=count)
     if not members:
         raise EditError("nothing to fuse: the selection has only large constants", code="nothing-left")
     for node in members:
@@ -272,8 +272,7 @@ def _content_of(
     selection: _Selection,
     mapped: Sequence[tuple[str, str]],
     keep: Collection[Node],
-    warnings: list[str],
-    notes: list[str],
+    result: EditResult,
 ) -> _Content:
     """Returns the content of the function that is `body`. Raises EditError if `body` does not fit the selection.
 
@@ -290,7 +289,7 @@ def _content_of(
     for tensor, inner in (*placeholders.items(), *results.items()):
         if not tensor.dtype or not inner.dtype:
             text = f"the dtype of {quoted(tensor.name)} or {quoted(inner.name)} is unknown, so they were not compared"
-            warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
+            result.warn(text, "unknown-dtype", tensor=tensor.name, name=inner.name)
         check_can_replace(tensor, inner, "name")
     inside = [node for node in body.nodes() if node.output not in placeholders.values()]
     # A loop cannot use a constant outside of it.
@@ -309,11 +308,11 @@ def _content_of(
     for output in selection.edges.inputs:
         if output not in placeholders:
             text = f"the input {quoted(output.name)} is not used by {source}"
-            notes.append(Remark(text, "not-needed", tensor=output.name))
+            result.note(text, "not-needed", tensor=output.name)
     for output in outputs:
         if output not in results:
             text = f"{quoted(output.name)} is removed: it has no consumers, and {source} does not compute it"
-            notes.append(Remark(text, "no-result", tensor=output.name))
+            result.note(text, "no-result", tensor=output.name)
     return _Content(nodes, placeholders | constants, results, plan_function_merge(graph.functions, body.functions))
 
 
@@ -400,10 +399,10 @@ def _replace(
     content: _Content,
     function: FunctionDef,
     xla: bool,
-    notes: list[str],
+    result: EditResult,
 ) -> Intent:
     """Replaces the members by the call."""
-    intent, members, edges = Intent(), selection.members, selection.edges
+    intent, members, edges = result.intent, selection.members, selection.edges
     last, outputs, kept_nodes = members[-1], list(content.outputs), selection.kept
     held = _held(graph, selection, content.inputs)
     lost = drop_colocations(graph, members)
@@ -443,7 +442,7 @@ def _replace(
     move_controls(graph, waiting, dict.fromkeys(members, (call,)))
     for other, node in lost.items():
         text = f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}"
-        notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
+        result.note(text, "colocation-lost", node=other.name, name=node.name)
     intent.changed += [node.name for node in dict.fromkeys((*waiting, *lost))]
     kept: list[str] = []
     for node in kept_nodes:

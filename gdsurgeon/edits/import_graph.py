@@ -14,7 +14,7 @@ from gdsurgeon.edits.freeze import freeze, run_first
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.parts import check_fits, check_placeholder
 from gdsurgeon.edits.replacing import check_outside_of_loops
-from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node, Output
@@ -55,7 +55,7 @@ def import_graph(
         other = graph.pristine()
     part = _frozen(other)
     initialising = _initialising(graph, other, part)
-    warnings: list[str] = []
+    result = EditResult()
     replace: dict[Node, Output] = {}
     for text, placeholder in pairs_of(connect):
         node = part[placeholder.removesuffix(":0")]
@@ -64,7 +64,7 @@ def import_graph(
             message = f"the placeholder {quoted(node.name)} is connected twice"
             raise EditError(message, code="given-twice", placeholder=node.name)
         replace[node] = tensor = graph.tensor(text)
-        check_fits(tensor, graph, node.output, part, warnings)
+        check_fits(tensor, graph, node.output, part, result)
         check_outside_of_loops(graph, [tensor])
     has_outputs = bool(output_nodes(graph))
     replaced = {node.output: tensor for node, tensor in replace.items()}
@@ -79,7 +79,7 @@ def import_graph(
     )
     read = tuple(dict.fromkeys(tensor.name for tensor in replace.values()))
     claims = (*((SameOutputs(),) if has_outputs else ()), *((SameTensors(read),) if read else ()), claim)
-    result = EditResult(intent, claims, warnings, copied.notes(part))
+    result.intent, result.claims, result.notes = intent, claims, copied.notes(part)
     result.decided["part"] = part
     if initialising is not None:
         feeds = {copied.output(part.tensor(text)).name: path for text, path in initialising.feeds.items()}
@@ -131,7 +131,7 @@ def _add_signatures(
         return
     if graph.serving is None:
         text = f"the signatures of {name_of_other} are left out: a GraphDef cannot hold signatures"
-        result.notes.append(Remark(text, "no-signatures", signatures=list(theirs.called)))
+        result.note(text, "no-signatures", signatures=list(theirs.called))
         return
     mine = dict(graph.serving.signatures)
     unique = UniqueNames(lambda key: key in mine)
@@ -145,7 +145,7 @@ def _add_signatures(
         if not outputs or any("/" in name for name in (*served.inputs, *served.outputs)):
             why = "some of its tensors are not dense" if outputs else "it has no outputs"
             text = f"the signature {quoted(key)} of {name_of_other} is left out: {why}"
-            result.notes.append(Remark(text, "no-signature", signature=key))
+            result.note(text, "no-signature", signature=key)
             continue
         if connected:  # placeholders of the model that the outputs depend on are further inputs
             topology, copies = topology_of(graph), {*at.values()}
@@ -160,5 +160,5 @@ def _add_signatures(
         for name in (name for name in served.inputs if name not in inputs):
             why = "is connected" if refs[0][name].node in connected else "is not needed"
             text = f"the signature {quoted(own)} has no input {quoted(name)}: it {why}"
-            result.notes.append(Remark(text, "no-such-input", signature=own, name=name))
+            result.note(text, "no-such-input", signature=own, name=name)
     graph.serving = graph.serving._replace(signatures=mine)

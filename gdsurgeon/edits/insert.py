@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
-from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_sites
 from gdsurgeon.edits.node_copies import plan_copy
 from gdsurgeon.edits.parts import check_fits
 from gdsurgeon.edits.replacing import check_outside_of_loops, distinct_outputs, move_uses, unrenamed_outputs
-from gdsurgeon.errors import EditError, Remark, printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, nodes_of
@@ -55,15 +54,14 @@ def insert(
             consumers. The graph is unchanged.
     """
     is_one = isinstance(tensor, (str, Output))
-    tensors, notes = _tensors(graph, tensor)
-    warnings: list[str] = []
+    result = EditResult()
+    tensors = _tensors(graph, tensor, result)
     sites: list[_Site] = []
     for found in tensors:
         own = f"{found.node.name}_{found.index}" if found.index else found.node.name
         below = scope if is_one or not isinstance(body, Graph) else f"{own}/{scope}".strip("/")
-        sites.append(_site(graph, found, body if isinstance(body, Graph) else body(found), below, warnings))
+        sites.append(_site(graph, found, body if isinstance(body, Graph) else body(found), below, result))
 
-    intent = Intent()
     parts: list[SamePart] = []
     given: dict[str, str] = {}
     for site in sites:
@@ -72,13 +70,12 @@ def insert(
         copied.apply(site.tensor.node)
         new, change = copied.output(site.result), copied.intent()
         move_uses(graph, uses, {site.tensor: new}, change)
-        intent = intent.then(change)
+        result.intent = result.intent.then(change)
         given[old] = new.name
         parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), change.copied))
-        notes += copied.notes(site.body)
+        result.notes += copied.notes(site.body)
     statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
     outputs = unrenamed_outputs(graph)
-    result = EditResult(intent, warnings=warnings, notes=notes)
     result.decided["bodies"] = [site.body for site in sites]
     if is_one:
         result.claims = (SameTensors(tuple(given)), *parts, SameGiven(given, outputs, statement))
@@ -96,24 +93,25 @@ def insert(
     return result
 
 
-def _tensors(graph: Graph, wanted: str | Output | Selection | Iterable[str | Output]) -> tuple[list[Output], list[str]]:
-    """Returns the tensors, and a note for each selected node without consumers."""
+def _tensors(
+    graph: Graph, wanted: str | Output | Selection | Iterable[str | Output], result: EditResult
+) -> list[Output]:
+    """Returns the tensors; `result` gets a note for each selected node without consumers."""
     if isinstance(wanted, (str, Output)):
-        return [graph.output(wanted)], []
+        return [graph.output(wanted)]
     if not isinstance(wanted, Selection):
-        return distinct_outputs(graph, wanted), []
+        return distinct_outputs(graph, wanted)
     nodes = [node for node in nodes_of(graph, wanted) if node.output_count]
     found = [node.output for node in nodes if graph.uses(node.output)]
     if not found:
         message = "nothing would change: the selected nodes have no consumers"
         raise EditError(message, code="no-consumers", tensors=[node.name for node in nodes[:10]])
-    idle = [node.name for node in nodes if node.output not in found]
-    return found, [
-        Remark(f"{quoted(name)} has no consumers: nothing is inserted", "no-consumers", node=name) for name in idle
-    ]
+    for name in (node.name for node in nodes if node.output not in found):
+        result.note(f"{quoted(name)} has no consumers: nothing is inserted", "no-consumers", node=name)
+    return found
 
 
-def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[str]) -> _Site:
+def _site(graph: Graph, tensor: Output, body: Graph, scope: str, report: EditResult) -> _Site:
     """Returns the site of a tensor. Raises EditError; see `insert`."""
     placeholders = [node for node in input_nodes(body) if node.op != "PlaceholderWithDefault"]
     results = [output for node in output_nodes(body) for output in node.outputs]
@@ -123,8 +121,8 @@ def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[
             message = f"{printable(body.source_name)} has {len(found)} {what}s{listed}; exactly one is required"
             raise EditError(message, code="wrong-count", facts={f"{what}s": found})
     placeholder, result = placeholders[0], results[0]
-    check_fits(tensor, graph, placeholder.output, body, warnings)
-    check_fits(result, body, tensor, graph, warnings)
+    check_fits(tensor, graph, placeholder.output, body, report)
+    check_fits(result, body, tensor, graph, report)
     if any(not node.inputs and node is not placeholder for node in body.nodes()):
         check_outside_of_loops(graph, [tensor])
     if not graph.uses(tensor):

@@ -13,7 +13,7 @@ from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePar
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
 from gdsurgeon.edits.node_copies import copy_in, plan_copy
 from gdsurgeon.edits.replacing import add_identity, move_uses, remove_unused
-from gdsurgeon.errors import EditError, Remark, printable, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
@@ -123,7 +123,7 @@ def check_placeholder(node: Node) -> None:
         raise EditError(message, code="not-a-placeholder", node=node.name, op=node.op, file=graph)
 
 
-def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph, warnings: list[str]) -> None:
+def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph, result: EditResult) -> None:
     """Compares the dtypes and shapes of two tensors, and infers the shapes of the other graph from the given shape.
 
     Raises:
@@ -133,7 +133,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         unknown = given if not given.dtype else wanted
         op = unknown.node.op
         text = f"the dtype of {quoted(unknown.name)} ({printable(op)}) is unknown, so it was not compared"
-        warnings.append(Remark(text, "unknown-dtype", tensor=unknown.name, op=op))
+        result.warn(text, "unknown-dtype", tensor=unknown.name, op=op)
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
     facts = {"tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": describe(wanted)}
@@ -194,12 +194,12 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         EditError: the graphs do not match; the message names the tensors. The graph is unchanged.
     """
     bindings = bind(graph, pre, PRE_SUFFIX, mapped)
-    warnings: list[str] = []
+    result = EditResult()
     uses: dict[Binding, list[Use]] = {}
     for binding in bindings:
         node = binding.node
         check_placeholder(node)
-        check_fits(binding.result, pre, node.output, graph, warnings)
+        check_fits(binding.result, pre, node.output, graph, result)
         uses[binding] = graph.uses(node.output)
         if not uses[binding]:
             message = f"nothing would change: {quoted(node.name)} of {printable(graph.source_name)} has no consumers"
@@ -207,14 +207,14 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
     intent = copied.intent()
-    notes = copied.notes(pre)
+    result.intent, result.notes = intent, copied.notes(pre)
     defaults = [read.node for binding in bindings for read in binding.node.inputs]
     for binding in bindings:
-        node, other, result = binding.node, binding.placeholder, copied.output(binding.result)
-        move_uses(graph, {node.output: uses[binding]}, {node.output: result}, intent)
+        node, other, new = binding.node, binding.placeholder, copied.output(binding.result)
+        move_uses(graph, {node.output: uses[binding]}, {node.output: new}, intent)
         if node.inputs:
             text = f"{quoted(node.name)} no longer has a default value: callers must feed it"
-            notes.append(Remark(text, "no-default", node=node.name))
+            result.note(text, "no-default", node=node.name)
         attrs = {key: other.attr_bytes(key) for key in _PLACEHOLDER_ATTRS}
         attrs = {key: value for key, value in attrs.items() if node.attr_bytes(key) != value}
         if node.op != other.op or attrs:
@@ -225,7 +225,8 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     pairs = [(b.result.name, given[b.node.name]) for b in bindings]
     part = same_part(pre, {b.placeholder.name: b.node.name for b in bindings}, pairs, intent.copied, "pre")
     claim = SameGiven(given, (), "edited(raw) == original(pre(raw))", parts=(part,), parts_stated=True)
-    return EditResult(intent, (claim,), warnings, notes)
+    result.claims = (claim,)
+    return result
 
 
 POST_SUFFIX = "_postprocessed"
@@ -249,7 +250,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         EditError: the graphs do not match; the message names the tensors. The graph is unchanged.
     """
     bindings = bind(graph, post, POST_SUFFIX, mapped)
-    warnings: list[str] = []
+    result = EditResult()
     for binding in bindings:
         node = binding.node
         where = f"{quoted(node.name)} of {printable(graph.source_name)} ({printable(node.op)})"
@@ -259,7 +260,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         if node.output_dtypes is not None and not node.output_dtypes:
             message = f"{where} has no output; postprocessing needs a node with an output"
             raise EditError(message, code="wrong-count", node=node.name, expected=1, found=0)
-        check_fits(binding.output, graph, binding.placeholder.output, post, warnings)
+        check_fits(binding.output, graph, binding.placeholder.output, post, result)
     unique = graph.unique_names()
     raws = {node: unique(node.name + RAW_SUFFIX) for node in dict.fromkeys(b.node for b in bindings)}
     names = {node: node.name for node in raws}
@@ -297,15 +298,16 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     kept = tuple((b.called(names[b.node]), b.called(raws[b.node])) for b in bindings)
     part = same_part(post, inputs, pairs, intent.copied, "post")
     claim = SameGiven({}, kept, "edited(x) == post(original(x))", parts=(part,), parts_stated=True)
-    notes: list[str] = []
+    result.intent, result.claims = intent, (claim,)
     for b in bindings:
-        result, old, raw = b.result.node, names[b.node], raws[b.node]
-        if result.op != "Identity" or result.inputs[0] != b.placeholder.output:
+        end, old, raw = b.result.node, names[b.node], raws[b.node]
+        if end.op != "Identity" or end.inputs[0] != b.placeholder.output:
             text = f"the raw value of {quoted(old)} is now {quoted(raw)}"
-            notes.append(Remark(text, "renamed", name=old, found=raw))
+            result.note(text, "renamed", name=old, found=raw)
     serving = serving_of(graph)
     for node in output_nodes(post) if serving is not None and serving.called else ():
         if node not in results and (copy := intent.copied.get(node.name)):
             text = f"no signature returns {quoted(copy)}; the command signature can add this output"
-            notes.append(Remark(text, "not-served", name=copy))
-    return EditResult(intent, (claim,), warnings, notes + copied.notes(post))
+            result.note(text, "not-served", name=copy)
+    result.notes += copied.notes(post)
+    return result

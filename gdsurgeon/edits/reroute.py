@@ -9,7 +9,7 @@ from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent, Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.errors import EditError, Remark, printable, quoted
@@ -53,13 +53,13 @@ def reroute(
     twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
     if twice:
         raise EditError("a tensor is rerouted to two different tensors", code="given-twice", tensors=twice)
-    warnings: list[str] = []
+    result = EditResult()
     for old, new in resolved:
         for output in (old, new):
             if not output.dtype:
                 name, op = output.name, output.node.op
                 text = f"the dtype of {quoted(name)} ({printable(op)}) is unknown, so it was not compared"
-                warnings.append(Remark(text, "unknown-dtype", tensor=name, op=op))
+                result.warn(text, "unknown-dtype", tensor=name, op=op)
         check_can_replace(old, new)
 
     def allowed(node: Node, _: Output) -> bool:
@@ -77,13 +77,14 @@ def reroute(
         raise _nothing_changed(resolved, skipped, is_filtered=bool(only or exclude))
     if len(directed) > 1:
         check_acyclic(topology_of(graph), slots)
-    rewired = [
+    result.intent.rewired = [
         Rewired(node.name, slot, node.inputs[slot].name, output.name)
         for node, changes in slots.items()
         for slot, output in changes.items()
     ]
     graph.set_slots(slots)
-    return EditResult(Intent(rewired=rewired), warnings=warnings, notes=sorted(set(skipped)))
+    result.notes = [*sorted(set(skipped))]
+    return result
 
 
 def plan_reroute(

@@ -10,11 +10,10 @@ from functools import cache
 from gdsurgeon.analysis.queries.attr_text import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import changed_functions, replace_functions
-from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
 from gdsurgeon.text import counted, listed
@@ -106,17 +105,18 @@ def set_device(
         raise NothingToDo(line, devices=devices)
     outer = Counter((node.device, new) for node, new in changed.items())
     inside = Counter({(old, new): n for old, n in inner_counts.items() if _differ(old, new := change(old))})
-    notes: list[str] = []
+    result = EditResult(claims=(SameOutputs(even_alone=True),))
     for (old, new), count in (outer + inside).most_common():
         inner_count = inside[old, new]
         where = f", {inner_count:,} of them" if inner_count < count else ""
         where = f"{where} inside functions" if inner_count else ""
         text = f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: {counted(count, 'node')}{where}"
-        notes.append(Remark(text, "device-set", old=old, new=new, count=count, inside=inner_count))
+        result.note(text, "device-set", old=old, new=new, count=count, inside=inner_count)
     for node, new in changed.items():
         graph.set_device(node, new)
-    intent = Intent(changed=[node.name for node in changed], functions=replace_functions(graph, new_functions))
-    return EditResult(intent, (SameOutputs(even_alone=True),), notes=notes)
+    result.intent.changed = [node.name for node in changed]
+    result.intent.functions = replace_functions(graph, new_functions)
+    return result
 
 
 def _device(text: str | None) -> Device:

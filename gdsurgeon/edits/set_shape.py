@@ -14,7 +14,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
 from gdsurgeon.edits.replacing import add_constant, move_uses, unrenamed_outputs
-from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
@@ -74,34 +74,34 @@ def set_shape(
     topology = topology_of(graph)
     after = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
     stale = [node for node in after if STATED_SHAPES in node.attr_keys]
-    warnings = [*found.warnings]
+    result = EditResult(warnings=[*found.warnings])
     calling = {op for op in {node.op for node in after} if (d := op_def(op)) is not None and d.takes_functions}
     calls = [node.name for node in after if node.op in calling or node.op in graph.functions]
     loops = [node.name for node in after if node.op in ENTER]
     for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
         if names:
-            warnings.append(Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
+            result.warn(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names)
 
-    intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
+    result.intent.changed = list(dict.fromkeys(node.name for node in (*new, *stale)))
     for node, shape in new.items():
         graph.set_attr(node, "shape", shape_value(shape))
     for node in stale:
         graph.set_attr(node, STATED_SHAPES, None)
-    _reshape(graph, found.fixes, intent)
-    notes: list[str] = []
+    _reshape(graph, found.fixes, result.intent)
     if stale:
         names = [node.name for node in stale]
         text = f"{STATED_SHAPES} removed from {counted(len(stale), 'node')}: {named(names, MOST_SHOWN)}"
-        notes.append(Remark(text, "shapes-removed", nodes=names))
+        result.note(text, "shapes-removed", nodes=names)
     for fix in found.fixes:
         text = f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
-        notes.append(Remark(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new))
+        result.note(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new)
     claim: Claim = Unchanged()
     if all(_includes(shape, old[node]) for node, shape in new.items()):
         claim = SameOutputs()
     elif all(_includes(old[node], shape) for node, shape in new.items()):  # the old graph accepts all new values
         claim = SameGiven({}, unrenamed_outputs(graph), equation([]))
-    return EditResult(intent, (claim, *(_row_by_row(graph, old, new) if batch_check else ())), warnings, notes)
+    result.claims = (claim, *(_row_by_row(graph, old, new) if batch_check else ()))
+    return result
 
 
 def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:
