@@ -46,83 +46,63 @@ class Subgraph:
         nodes: the nodes.
         passthroughs: tensors that are both an input and an output; tensors that the nodes read or compute are ignored.
 
+    Attributes:
+        graph: the graph; None without nodes and tensors.
+        nodes: the nodes. This and the other lists cannot be changed.
+        inputs: the inputs.
+        outputs: the outputs.
+        passthroughs: the tensors that are both an input and an output.
+
     Raises:
         ValueError: nodes and tensors belong to different graphs.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), passthroughs: Iterable[Output] = ()) -> None:
-        self._nodes = tuple(dict.fromkeys(nodes))
+        self.nodes = ListView(list(dict.fromkeys(nodes)))
         through = tuple(passthroughs)
-        items = [*self._nodes, *(output.node for output in through)]
+        items = [*self.nodes, *(output.node for output in through)]
         check_one_graph(items)
-        self._graph = graph_of(items[0]) if items else None
-        edges = boundary(self._nodes)
+        self.graph: Graph | None = graph_of(items[0]) if items else None
+        edges = boundary(self.nodes)
         touched = {*edges.inputs, *edges.outputs, *edges.inside}
-        self._passthroughs = tuple(output for output in through if output not in touched)
-        self._inputs = (*edges.inputs, *self._passthroughs)
-        self._outputs = (*edges.outputs, *self._passthroughs)
+        self.passthroughs = ListView([output for output in through if output not in touched])
+        self.inputs = ListView(edges.inputs + self.passthroughs)
+        self.outputs = ListView(edges.outputs + self.passthroughs)
 
     def __repr__(self) -> str:
-        inputs, outputs = (
-            ", ".join(printable(tensor.name) for tensor in side) for side in (self._inputs, self._outputs)
-        )
-        return f"<{type(self).__name__} of {counted(len(self._nodes), 'node')}: {inputs} -> {outputs}>"
-
-    @property
-    def graph(self) -> Graph | None:
-        """The graph; None without nodes and tensors."""
-        return self._graph
-
-    @property
-    def nodes(self) -> Sequence[Node]:
-        """The nodes."""
-        return self._nodes
-
-    @property
-    def inputs(self) -> Sequence[Output]:
-        """The inputs, in a list that cannot be changed."""
-        return ListView(self._inputs)
-
-    @property
-    def outputs(self) -> Sequence[Output]:
-        """The outputs, in a list that cannot be changed."""
-        return ListView(self._outputs)
-
-    @property
-    def passthroughs(self) -> Sequence[Output]:
-        """The tensors that are both an input and an output, in a list that cannot be changed."""
-        return ListView(self._passthroughs)
+        inputs, outputs = (", ".join(printable(tensor.name) for tensor in side) for side in (self.inputs, self.outputs))
+        return f"<{type(self).__name__} of {counted(len(self.nodes), 'node')}: {inputs} -> {outputs}>"
 
     @property
     def connected_inputs(self) -> list[Output]:
         """The inputs without the passthroughs."""
-        return list(filter(self._is_connected(), self._inputs))
+        return list(filter(self._is_connected(), self.inputs))
 
     @property
     def connected_outputs(self) -> list[Output]:
         """The outputs without the passthroughs."""
-        return list(filter(self._is_connected(), self._outputs))
+        return list(filter(self._is_connected(), self.outputs))
 
     def _is_connected(self) -> Callable[[Output], bool]:
-        through = frozenset(self._passthroughs)
+        through = frozenset(self.passthroughs)
         return lambda tensor: tensor not in through
 
     def is_passthrough(self, tensor: Output) -> bool:
         """Returns whether a tensor is one of the passthroughs."""
-        return tensor in self._passthroughs
+        return tensor in self.passthroughs
 
     def input_index(self, tensor: Output) -> int:
         """Returns the index of an input. Raises EditError if `tensor` is not an input."""
-        return _indices([tensor], self._inputs, "input")[0]
+        return _indices([tensor], self.inputs, "input")[0]
 
     def output_index(self, tensor: Output) -> int:
         """Returns the first index of an output. Raises EditError if `tensor` is not an output."""
-        return _indices([tensor], self._outputs, "output")[0]
+        return _indices([tensor], self.outputs, "output")[0]
 
     def consumers(self) -> list[Node]:
         """Returns the outside nodes that read one of the outputs, each once."""
-        members = set(self._nodes)
-        found = (node for output in self._outputs for node in consumers(output))
+        members = set(self.nodes)
+        found = (node for output in self.outputs for node in consumers(output))
         return [node for node in dict.fromkeys(found) if node not in members]
 
     # -- other views of the same nodes ---------------------------------------------------------------------
@@ -135,7 +115,7 @@ class Subgraph:
 
     def _with(self: View, **fields: Iterable[object]) -> View:
         out = self.copy()
-        out.__dict__.update({f"_{key}": tuple(value) for key, value in fields.items()})
+        out.__dict__.update({key: ListView(list(value)) for key, value in fields.items()})
         return out
 
     def remap(
@@ -150,15 +130,15 @@ class Subgraph:
         """
         out = self.copy()
         if new_input_indices is not None:
-            inputs = [self._inputs[at] for at in _indices(new_input_indices, self._inputs, "input")]
+            inputs = [self.inputs[at] for at in _indices(new_input_indices, self.inputs, "input")]
             for tensor, count in Counter(inputs).items():
                 if count > 1:
                     line = f"{quoted(tensor.name)} occurs twice in the inputs"
                     raise EditError(line, code="given-twice", tensor=tensor.name)
             out = out._with(inputs=inputs)
         if new_output_indices is not None:
-            places = _indices(new_output_indices, self._outputs, "output")
-            out = out._with(outputs=[self._outputs[at] for at in places])
+            places = _indices(new_output_indices, self.outputs, "output")
+            out = out._with(outputs=[self.outputs[at] for at in places])
         return out
 
     def remap_inputs(self: View, new_input_indices: Iterable[int | Output]) -> View:
@@ -171,19 +151,19 @@ class Subgraph:
 
     def remap_default(self: View, remove_input_map: bool = True, remove_output_map: bool = True) -> View:
         """Returns a view with all present inputs, and all present outputs, of the nodes."""
-        edges = boundary(self._nodes)
+        edges = boundary(self.nodes)
         return self._with(
-            inputs=(*edges.inputs, *self._passthroughs) if remove_input_map else self._inputs,
-            outputs=(*edges.outputs, *self._passthroughs) if remove_output_map else self._outputs,
+            inputs=(*edges.inputs, *self.passthroughs) if remove_input_map else self.inputs,
+            outputs=(*edges.outputs, *self.passthroughs) if remove_output_map else self.outputs,
         )
 
     def remap_outputs_make_unique(self: View) -> View:
         """Returns a view with each output once."""
-        return self._with(outputs=dict.fromkeys(self._outputs))
+        return self._with(outputs=dict.fromkeys(self.outputs))
 
     def remap_outputs_to_consumers(self: View) -> View:
         """Returns a view with each output once for each node that reads it, inside or outside."""
-        return self._with(outputs=(output for output in dict.fromkeys(self._outputs) for _ in consumers(output)))
+        return self._with(outputs=(output for output in dict.fromkeys(self.outputs) for _ in consumers(output)))
 
     def remove_unused_ops(self: View, control_inputs: bool = True) -> View:
         """Returns a view of the nodes that depend on its inputs, or that its outputs depend on.
@@ -192,10 +172,10 @@ class Subgraph:
             control_inputs: whether an output also needs its control inputs.
         """
         used = {
-            *get_forward_walk_ops(self.connected_inputs, within_ops=self._nodes),
-            *get_backward_walk_ops(self.connected_outputs, within_ops=self._nodes, control_inputs=control_inputs),
+            *get_forward_walk_ops(self.connected_inputs, within_ops=self.nodes),
+            *get_backward_walk_ops(self.connected_outputs, within_ops=self.nodes, control_inputs=control_inputs),
         }
-        return self._with(nodes=(node for node in self._nodes if node in used))
+        return self._with(nodes=(node for node in self.nodes if node in used))
 
 
 def _indices(items: Iterable[int | Output], among: Sequence[Output], what: str) -> list[int]:
@@ -248,22 +228,22 @@ class SubGraphView(Subgraph):
 
     def op(self, op_id: int) -> Node:
         """Returns the node with an index."""
-        return self._nodes[op_id]
+        return self.nodes[op_id]
 
     def find_op_by_name(self, op_name: str) -> Node:
         """Returns the node with a name. Raises ValueError if the view does not have it."""
-        for node in self._nodes:
+        for node in self.nodes:
             if node.name == op_name:
                 return node
         raise EditError(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", node=op_name)
 
     def take_inputs(self, inputs: Sequence[Output]) -> None:
         """Replaces the inputs of the view by `inputs`, in place, and the outputs that are passthroughs."""
-        new = dict(zip(self._inputs, inputs, strict=True))
-        through = set(self._passthroughs)
-        self._inputs = tuple(inputs)
-        self._passthroughs = tuple(new.get(output, output) for output in self._passthroughs)
-        self._outputs = tuple(new.get(output, output) if output in through else output for output in self._outputs)
+        new = dict(zip(self.inputs, inputs, strict=True))
+        through = set(self.passthroughs)
+        self.inputs = ListView(list(inputs))
+        self.passthroughs = ListView([new.get(output, output) for output in self.passthroughs])
+        self.outputs = ListView([new.get(o, o) if o in through else o for o in self.outputs])
 
 
 SubgraphView = SubGraphView
