@@ -159,26 +159,6 @@ AGREED = st.text(alphabet="ab ='\"\\#\t-ä*:", max_size=20)
 """Texts with the same meaning in all shells: no variables."""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "set-device --clear --select 'a|b' ';' \"&&\" '>' \\> \\| \\; '`' '$(' '&'",
-        "insert --at a --steps 'divide(2) | cast(uint8)'",
-        'insert --at a --steps "divide(2)|cast(uint8)"',
-        "rename gdsurgeon=a 'gdsurgeon'=b",
-        "'A=b' c",
-        'rename "$PIPE" $PIPE $REDIRECT',
-    ],
-)
-def test_what_is_quoted_stands_for_itself(text: str) -> None:
-    variables = {"PIPE": "a | gdsurgeon; b && c", "REDIRECT": "> x `y` $(z)"}
-    (line,) = read_script(text, variables)
-    assert isinstance(line, ScriptLine)
-    lexer = shlex.shlex(text, posix=True, punctuation_chars="")
-    lexer.whitespace_split = True
-    assert list(line.words) == [variables.get(word.removeprefix("$"), word) for word in lexer]
-
-
 @pytest.mark.parametrize("text", ["a \\ \nb=c\nd", "a \\\t\n  b\\\n c\nd", "a\\ \r\nb\nd", "a \\  \n  \nd"])
 def test_a_blank_behind_the_last_backslash(text: str) -> None:
     check_fault(text, 1, "bad-script", value="\\")

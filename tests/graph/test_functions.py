@@ -100,18 +100,6 @@ def test_unequal_functions_get_a_new_name() -> None:
     ]  # fmt: skip
 
 
-def test_callers_of_an_unequal_function_are_unequal_too() -> None:
-    ours = [function("Leaf", BODY), calling("Mid", "Leaf"), calling("Top", "Mid"), calling("Else", "Free")]
-    theirs = [calling("Top", "Mid"), calling("Mid", "Leaf"), function("Leaf", OTHER), calling("New", "Mid")]
-    renamed, graph_ = merged([*ours, function("Free", BODY)], theirs)
-    assert renamed == {"Top": "Top_1", "Mid": "Mid_1", "Leaf": "Leaf_1"}
-    found = {f.signature.name: f for f in graphs.parsed(graph_).library.function}
-    assert found["Top_1"].node_def[0].attr["f"].func.name == "Mid_1"
-    assert found["Mid_1"].node_def[0].attr["f"].func.name == "Leaf_1"
-    assert found["New"].node_def[0].attr["f"].func.name == "Mid_1"
-    assert found["Top"].node_def[0].attr["f"].func.name == "Mid"
-
-
 def test_functions_called_as_ops_follow() -> None:
     caller = function("Caller", node("y", "A", ["x"]), ret="y:out:0")
     renamed, graph_ = merged([function("A", BODY)], [function("A", OTHER), caller])

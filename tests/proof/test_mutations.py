@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.every_edit import BIAS, EDITS, KERNEL, Edit, named, original
+from support.every_edit import BIAS, EDITS, FUSED, KERNEL, Edit, named, original
 from support.expecting import account
 from support.graphs import Builder, parsed
 from support.mutations import Mutation, mutations
 
 from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.accounting import check_accounted
@@ -42,10 +43,20 @@ def proven(executor: Executor, edit: Edit) -> Proof:
     return prove(executor, edited(graph, result), Overrides())
 
 
-@pytest.mark.parametrize("name", EDITS)
+VARIANTS: dict[str, Edit] = {
+    "fuse-ops --inline": lambda g: fuse_ops(g, FUSED, "f", inline=True),
+    "fuse-ops of outputs": lambda g: fuse_ops(g, named("apart", "k"), "f"),
+    "inline --keep-names": lambda g: inline(g, keep_names=True),
+}
+
+
+@pytest.mark.parametrize("name", EDITS | VARIANTS)
 def test_a_right_edit_passes(name: str, both: Executor) -> None:
-    proof = proven(both, EDITS[name])
+    proof = proven(both, (EDITS | VARIANTS)[name])
     assert proof.compared and all(o.comparison is not None and o.comparison.equal for o in proof.compared)
+    assert proof.samples == 2
+    assert proof.largest_difference == 0
+    assert proof.tolerance.is_exact == (name not in ("fuse-ops --xla", "set-shape", "set-shape --fix-batch"))
 
 
 # -- mutations of the result -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
@@ -39,7 +40,6 @@ from support.graphs import (
     through_array,
     typed,
 )
-from support.same_outputs import outer, taken_from
 
 Edit = Callable[[Graph], EditResult]
 
@@ -133,6 +133,20 @@ def _functions() -> bytes:
     )  # fmt: skip
     turns = taken_from("turn", 7.0), taken_from("other_turn", 9.0)
     return library(*turns, outer("turn", "^in", device="/device:CPU:0"), spare)
+
+
+def taken_from(name: str, value: float) -> Any:
+    """The function of that NAME, which takes its argument from VALUE."""
+    body = const("number", value), typed("Sub", "r", "number:output:0", "a")
+    return define(name, {"a": "float32"}, {"out": ("float32", "r:z:0")}, *body)
+
+
+def outer(inner: str, *waits: str, device: str = "") -> Any:
+    """outer(a, b) = (INNER(a) - b, b)."""
+    pair, types = {"a": "float32", "b": "float32"}, {"Tin": ["float32"], "Tout": ["float32"]}
+    body = (node("in", "PartitionedCall", ["a"], f=func(inner), **types),
+            typed("Sub", "minus", "in:output:0", "b", *waits, device=device))  # fmt: skip
+    return define("outer", pair, {"first": ("float32", "minus:z:0"), "second": ("float32", "b")}, *body)
 
 
 def part(source: str, result: str, size: int) -> Builder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
@@ -9,7 +11,7 @@ from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
-from support.graphs import Builder, const, doubling_loop, node, placeholder, through_array, typed
+from support.graphs import Builder, const, define, doubling_loop, func, library, node, placeholder, through_array, typed
 from support.spoiling import Edit
 
 DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
@@ -60,3 +62,24 @@ EDITS: dict[str, Edit] = {
 
 def negative(given: str = "in", result: str = "out", size: int = 1) -> Builder:
     return Builder(placeholder(given, "float32", (size,)), typed("Neg", result, given))
+
+
+def without_comparable_outputs(y: str) -> dict[str, Builder]:
+    """Returns models whose output `y` cannot be compared, by the reason; `y` reads ``t/same``, an Identity of ``x``."""
+
+    def ending_in(op: str, *more: bytes, **attrs: Any) -> Builder:
+        reads = placeholder("x", "float32", (2,)), typed("Identity", "t/same", "x")
+        return Builder(*reads, node(y, op, ["t/same"], **attrs), *more)
+
+    types = {"Tin": ["float32"], "Tout": ["float32"]}
+    noise = define(
+        "noise", {"a": "float32"}, {"out": ("float32", "out:y:0")},
+        typed("Shape", "shape", "a", out_type="int32"),
+        node("draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32"),  # takes no seed
+        node("out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32"), stateful=True,
+    )  # fmt: skip
+    return {
+        "random": ending_in("StatefulPartitionedCall", library(noise), f=func("noise"), **types),
+        "unknown op": ending_in("MyOwnOp"),
+        "outside world": ending_in("PyFunc", token="t", **types),
+    }

@@ -144,6 +144,10 @@ def test_a_broken_graph_is_shown_and_its_faults_are_told(
     found = json.loads(capsys.readouterr().out)
     assert found["fault_count"] == 1 == len(found["faults"]) and "'nobody'" in found["faults"][0]
     assert found["variables"] == 1
+    assert exit_code(["inspect", "broken.pbtxt", "--ops", "--sizes", "--functions", "--strings"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-3:] == ["  constants  none", "  functions  none", "  strings  none"]
+    assert captured.err.startswith("Error: broken.pbtxt is broken: ")
 
 
 def test_long_lists_are_cut_and_savers_counted(
@@ -356,17 +360,6 @@ def test_top_belongs_to_something(fixtures: Path, capsys: pytest.CaptureFixture[
     assert exit_code(["inspect", "tiny.pbtxt", "--top", "3"]) == 2
     assert "--top needs --sizes or --strings" in capsys.readouterr().err
     assert exit_code(["inspect", "tiny.pbtxt", "--sizes", "--top", "0"]) == 2
-
-
-def test_a_broken_graph_is_shown_with_all_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("broken.pbtxt").write_text(BROKEN)
-    assert exit_code(["inspect", "broken.pbtxt", "--ops", "--sizes", "--functions", "--strings"]) == 3
-    captured = capsys.readouterr()
-    assert captured.out.splitlines()[-3:] == ["  constants  none", "  functions  none", "  strings  none"]
-    assert captured.err.startswith("Error: broken.pbtxt is broken: ")
 
 
 def test_an_answer_without_parts_has_at_most_60_lines_of_160_characters(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from support import graphs
 from support.graphs import add, const, graph, graph_bytes, identity
 
 from gdsurgeon.analysis.checks.attrs import is_device
-from gdsurgeon.analysis.queries.attr_text import format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.analysis.queries.attr_text import format_device, parse_device, placed_nodes
 from gdsurgeon.graph.records import LARGE
 from gdsurgeon.proof.executor import Executor, Refused
 
@@ -87,23 +87,6 @@ def test_a_device_string_is_one_if_tensorflow_says_so(executor: Executor) -> Non
 
 def test_what_states_nothing_is_no_device() -> None:
     assert parse_device("/job:*") is None
-
-
-def test_parts() -> None:
-    device = parse_device("/job:worker/task:1/device:GPU:0")
-    assert device is not None
-    for text, holds in [
-        ("/gpu:0", True),
-        ("/gpu:*", True),
-        ("/device:gPu:0", True),
-        ("/job:worker", True),
-        ("/job:worker/gpu:0", True),
-        ("/gpu:1", False),
-        ("/cpu:0", False),
-        ("/job:ps/gpu:0", False),
-        ("/replica:0", False),
-    ]:
-        assert has_parts(device, parse_device(text) or {}) == holds
 
 
 def test_the_nodes_that_ask_for_one() -> None:

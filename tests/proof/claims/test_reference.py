@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from support.graphs import Builder, const, doubling_loop, node, placeholder, typed
 from support.operating import refused
-from support.same_outputs import without_comparable_outputs
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value, without_controls
 from support.substituting import (
     DIFFERS,
@@ -18,6 +17,7 @@ from support.substituting import (
     model,
     named,
     negative,
+    without_comparable_outputs,
 )
 
 import gdsurgeon as gds
