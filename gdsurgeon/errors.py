@@ -213,13 +213,13 @@ def reason(error: OSError) -> str:
 def unreadable(name: str, error: OSError, verb: str = "read") -> InputError:
     """Returns an InputError: the file `name` cannot be read (or `verb`), because of `error`."""
     line = f"{printable(name)} cannot be {verb}: {reason(error)}"
-    return InputError(line, code="unreadable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
+    return InputError(line, code="unreadable", file=name, reason=errno.errorcode.get(error.errno or 0))
 
 
 def unwritable(name: str, error: OSError, verb: str = "written", *, role: str = "") -> OutputError:
     """Returns an OutputError: the file `name`, with this `role`, cannot be written (or `verb`), because of `error`."""
     line = f"{role} {printable(name)} cannot be {verb}: {reason(error)}".lstrip()
-    return OutputError(line, code="unwritable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
+    return OutputError(line, code="unwritable", file=name, reason=errno.errorcode.get(error.errno or 0))
 
 
 def printable(text: str) -> str:

@@ -98,7 +98,7 @@ def one_node(graph: Graph, item: str | Node) -> Node:
         raise EditError(
             f"{quoted(item.name)} belongs to a different graph, or was removed",
             code="other-graph",
-            facts={"node": item.name},
+            node=item.name,
         )
     return item
 
@@ -192,8 +192,9 @@ def _some(
         near = nearest(name, known) if name else None
         text = f"{'='.join(map(quoted, given))} matched 0 nodes{'.' if near else ''}{suggestion(near)}"
         line = Line("{part} {text}", part=part, text=text)
-        facts = {"argument": part.template.strip("{}"), "value": "=".join(given), "near": near}
-        raise NothingToDo(line, code="nothing-matched", facts=facts)
+        raise NothingToDo(
+            line, code="nothing-matched", argument=part.template.strip("{}"), value="=".join(given), near=near
+        )
 
 
 def scopes(topology: Topology) -> list[str]:
@@ -261,7 +262,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except BAD_PATTERN as error:
         raise UsageError(
-            f"{quoted(pattern)} is not a regular expression: {error}", code="bad-pattern", facts={"value": pattern}
+            f"{quoted(pattern)} is not a regular expression: {error}", code="bad-pattern", value=pattern
         ) from error
 
 

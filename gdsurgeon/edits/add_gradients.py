@@ -118,7 +118,7 @@ def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads
     threads = threads or min(os.cpu_count() or 1, MOST_THREADS)
     if budget is not None and not budget > 0:
         message = f"a budget must be a positive number of MiB, got {budget:g}"
-        raise UsageError(message, code="bad-value", facts={"name": "budget", "value": str(budget)})
+        raise UsageError(message, code="bad-value", name="budget", value=str(budget))
     if budget is not None and checkpoints != "none":
         raise UsageError(
             "a budget and checkpoints exclude each other: give only one of them", code="conflicting-options"

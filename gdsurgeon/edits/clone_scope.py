@@ -163,8 +163,9 @@ def _nodes_under(topology: Topology, source: str) -> list[Node]:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
         near = nearest(scope, scopes(topology)) if not became else None
         more = f" does not exist any more: {became}" if became else f" does not exist.{suggestion(near)}"
-        facts = {"name": scope, "near": near, "reason": became}
-        raise EditError(f"scope {quoted(scope)}{more}".rstrip("."), code="no-such-scope", facts=facts)
+        raise EditError(
+            f"scope {quoted(scope)}{more}".rstrip("."), code="no-such-scope", name=scope, near=near, reason=became
+        )
     return found
 
 

@@ -34,8 +34,7 @@ def check_outside_of_loops(graph: Graph, tensors: Iterable[Output], why: str = "
         if frame >= 0:
             loop = frames.names[frame]
             message = f"{quoted(tensor.name)} is inside the while loop {quoted(loop)}{why}"
-            facts = {"tensor": tensor.name, "node": tensor.node.name, "loop": loop}
-            raise EditError(message, code="crosses-loop", facts=facts)
+            raise EditError(message, code="crosses-loop", tensor=tensor.name, node=tensor.node.name, loop=loop)
 
 
 def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]:

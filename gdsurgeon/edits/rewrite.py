@@ -116,7 +116,7 @@ def _rules_and_function(
         name = function.signature.name
         if name in graph.functions:
             message = f"the function {quoted(name)} exists already"
-            raise EditError(message, code="name-taken", facts={"function": name})
+            raise EditError(message, code="name-taken", function=name)
         rules = [calling(rule, replacement, function) for rule in rules]
     elif replacement is not None and not isinstance(pattern, str):
         message = "rules already have replacements: a replacement cannot be given with them"
@@ -211,7 +211,7 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) 
         return EditError(
             f"{len(left):,} match{'es' * (len(left) != 1)}, but none can be replaced:",
             code="nothing-replaced",
-            facts={"left": [_left(each) for each in left]},
+            left=[_left(each) for each in left],
             details=tuple(details),
         )
     ops = topology_of(graph).ops()
@@ -222,8 +222,12 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) 
     why = f": the graph has none of {named(missing)}" if missing else ""
     if len(missing) == 1:
         why = f": the graph has no {printable(missing[0])}.{suggestion(near)}"
-    facts: dict[str, Json] = {"missing_ops": [*missing], "near": near}
-    return EditError(f"no nodes of {printable(graph.source_name)} match{why}", code="nothing-matched", facts=facts)
+    return EditError(
+        f"no nodes of {printable(graph.source_name)} match{why}",
+        code="nothing-matched",
+        missing_ops=[*missing],
+        near=near,
+    )
 
 
 def _notes(replaced: Sequence[PlannedRewrite]) -> list[str]:

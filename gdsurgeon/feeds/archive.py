@@ -186,7 +186,7 @@ class Archive(Closing):
 
     def _unreadable(self, why: str) -> UsageError:
         message = f"{self._what} {printable(self.path)} cannot be read: {why}"
-        return UsageError(message, code="unreadable", facts={"file": self.path})
+        return UsageError(message, code="unreadable", file=self.path)
 
 
 def _texts(array: Array, lengths: Array) -> Tensor:

@@ -30,7 +30,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
     for name in overrides.names():
         if name not in names:
             text = f"no placeholder {quoted(name)} exists to feed.{near_miss(name, names)}".rstrip(".")
-            raise UsageError(text, code="no-such-input", facts={"node": name})
+            raise UsageError(text, code="no-such-input", node=name)
     if overrides.archive is not None:
         wanted = {*names, *overrides.archive_keys.values()}
         with Archive(overrides.archive) as archive:
@@ -141,13 +141,14 @@ def array_file(what: str, path: str) -> object:
     try:
         found = np.load(path, allow_pickle=False)
     except OSError as error:
-        facts = {"file": path, "reason": reason(error)}
-        raise UsageError(f"{what} cannot be read: {reason(error)}", code="unreadable", facts=facts) from error
+        raise UsageError(
+            f"{what} cannot be read: {reason(error)}", code="unreadable", file=path, reason=reason(error)
+        ) from error
     except Exception as error:  # NumPy raises many kinds of errors for a wrong file
         message = f"{what} cannot be read: it is not a valid .npy file"
-        raise UsageError(message, code="wrong-format", facts={"file": path}) from error
+        raise UsageError(message, code="wrong-format", file=path) from error
     if not isinstance(found, np.ndarray):
-        raise UsageError(f"{what} is an archive, not a .npy file", code="wrong-format", facts={"file": path})
+        raise UsageError(f"{what} is an archive, not a .npy file", code="wrong-format", file=path)
     return found
 
 

@@ -110,7 +110,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
                 f"the feed for {quoted(spec.name)}{of} is {found}, but {dtypes.dtype_name(spec.dtype)} "
                 f"{format_shape(spec.stated)} is expected",
                 code="dtype-mismatch" if value.dtype != spec.dtype else "shape-mismatch",
-                facts={"node": spec.name},
+                node=spec.name,
             )
     if given:
         return spec._replace(shapes=(given[0].shape,), given=given)

@@ -78,9 +78,8 @@ def backward_pass(
     for node, op in external_effects_of(graph).evaluated_at_load() if not differentiator.allow_ops else ():
         if node.name in names:
             line = "TensorFlow may run nodes to compute the gradients: {reason}"
-            facts = {"node": node.name, "op": node.op}
             refusal = Line(line, reason=external_effect_line(node, op))
-            raise NotValidatedError(refusal, code="reaches-outside", advice="allow-ops", facts=facts)
+            raise NotValidatedError(refusal, code="reaches-outside", advice="allow-ops", node=node.name, op=node.op)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
     try:
         found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope))
@@ -260,7 +259,7 @@ def tensor_sizes(
         if found is None or found.op not in PLACEHOLDERS:
             near = nearest(name, inputs)
             message = f"{quoted(name)}, for which a shape is given, is not an input{'.' if near else ''}"
-            raise UsageError(message + suggestion(near), code="no-such-input", facts={"node": name, "near": near})
+            raise UsageError(message + suggestion(near), code="no-such-input", node=name, near=near)
     given = {name: shape for name, shape in shapes.items() if name in inputs}
     definition = with_shapes(together(known, definition), given, 1)
     signatures = differentiator.signatures(definition.SerializeToString())

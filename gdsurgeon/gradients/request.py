@@ -134,8 +134,7 @@ def wanted_gradients(
     for what, items, others, wanted_ in (("grad_ys", given, "ys", targets), ("names", names, "xs", sources)):
         if items and len(items) != len(wanted_):
             message = f"{len(items)} {what} for {len(wanted_)} {others}: give one for each"
-            counts: dict[str, Json] = {"name": what, "expected": len(wanted_), "found": len(items)}
-            raise UsageError(message, code="wrong-count", facts=counts)
+            raise UsageError(message, code="wrong-count", name=what, expected=len(wanted_), found=len(items))
     known = set(sources)
     read = weights_of(graph, targets) if weights else Weights((), {}, {})
     further = [tensor for tensor in read.constants if tensor not in known]
@@ -205,7 +204,7 @@ def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
     twice = [tensor for tensor, count in Counter(tensors).items() if count > 1]
     if twice:
         message = f"{quoted(twice[0].name)} occurs twice in the {what}"
-        raise EditError(message, code="given-twice", facts={"tensor": twice[0].name, "name": what})
+        raise EditError(message, code="given-twice", tensor=twice[0].name, name=what)
 
 
 def they_do(targets: Sequence[Output]) -> str:

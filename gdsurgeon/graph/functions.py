@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from copy import copy
 from typing import NamedTuple, TypeVar
 
-from gdsurgeon.errors import InputError, Json, printable
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import LIBRARY, distinct
@@ -182,8 +182,9 @@ class FunctionLibrary:
         for field in fields(data, 0, len(data)):
             if len(entries) == MOST_FUNCTIONS:
                 line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
-                facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
-                raise InputError(line, code="too-large", facts=facts)
+                raise InputError(
+                    line, code="too-large", file=self._source.name, most=MOST_FUNCTIONS, reason="functions"
+                )
             number = field.number if field.wire_type == LEN else 0
             body = data[field.value : field.end]
             entry = _Entry(

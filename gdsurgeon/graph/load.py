@@ -54,7 +54,7 @@ def _from_text(source: Source, head: bytes) -> Graph:
 
     if not sniff.is_text_graph(head) or source.size > LARGEST_TEXT:
         line = f"{printable(source.name)} is a text file, but not a GraphDef in text form"
-        raise InputError(line, code="wrong-format", facts={"file": source.name, "found": "text"})
+        raise InputError(line, code="wrong-format", file=source.name, found="text")
     data = to_binary(source.read(0, source.size), source.name)
     return Graph(BytesSource(data, source.name), text=source, file_bytes=source.size)
 

@@ -46,8 +46,9 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
         known: names that may be suggested for a typo.
     """
     if became:
-        facts = {"node": name, "reason": became}
-        return EditError(f"node {quoted(name)} does not exist any more: {became}", code="no-such-node", facts=facts)
+        return EditError(
+            f"node {quoted(name)} does not exist any more: {became}", code="no-such-node", node=name, reason=became
+        )
     near = nearest(name, known)
     return EditError(
         f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{suggestion(near)}",
@@ -84,9 +85,8 @@ def parse_tensor(text: str) -> InputRef:
     """
     ref = parse_input(text)
     if ref is None or ref.port == CONTROL:
-        facts = {"tensor": text}
         raise EditError(f"{quoted(text)} is not a tensor name (node or node:index)", code="bad-tensor-name",
-                        facts=facts)  # fmt: skip
+                        tensor=text)  # fmt: skip
     return ref
 
 

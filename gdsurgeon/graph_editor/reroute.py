@@ -76,9 +76,8 @@ def _reroute_ts(ts0: object, ts1: object, can_modify: object, cannot_modify: obj
 def paired(new: Sequence[Output], old: Sequence[Output]) -> Pairs:
     """Returns pairs of tensors. Raises ValueError if a tensor cannot replace its counterpart; see `swap_ts`."""
     if len(new) != len(old):
-        facts = {"expected": len(new), "found": len(old)}
         line = f"the lists have different sizes: {len(new)} and {len(old)}"
-        raise EditError(line, code="wrong-count", facts=facts)
+        raise EditError(line, code="wrong-count", expected=len(new), found=len(old))
     check_one_graph([*new, *old])
     pairs = list(zip(old, new, strict=True))
     for pair in pairs:

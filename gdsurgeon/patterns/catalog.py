@@ -304,16 +304,16 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
             data = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise InputError(
-            f"{printable(source)} cannot be opened: {reason(error)}", code="unreadable", facts={"file": source}
+            f"{printable(source)} cannot be opened: {reason(error)}", code="unreadable", file=source
         ) from error
     try:
         if len(data) > LARGEST_FILE:
             raise InputError(
                 f"{printable(source)} is too long for a file of rules; the limit is {LARGEST_FILE:,} bytes",
                 code="too-large",
-                facts={"file": source},
+                file=source,
             )
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{printable(source)} is not text", code="not-text", facts={"file": source}) from None
+        raise InputError(f"{printable(source)} is not text", code="not-text", file=source) from None
     return rules_in_text(_LINE_END.split(text), source, only_patterns=only_patterns)

@@ -101,7 +101,7 @@ def parse_replacement(text: str, labels: Iterable[str]) -> tuple[Term, ...]:
 def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
     """Returns the error for the rule `text` at a column, from 1."""
     message = f"{printable(place)}{column}: {where(text, column - 1)}: {what}"
-    return UsageError(message, code="bad-rule", facts={"column": column})
+    return UsageError(message, code="bad-rule", column=column)
 
 
 def bound_by(pattern: Sequence[Term]) -> Bound:

@@ -309,9 +309,12 @@ def within(outlines: Outlines, head: Item, depth: int) -> list[Item]:
             count += len(item.items or ())
             if count > most:
                 line = "{depth} {number}: more than {most} nodes and scopes would be shown"
-                facts = {"depth": depth, "count": most}
                 raise EditError(
-                    Line(line, number=str(depth), most=f"{most:,}"), code="too-large", facts=facts, advice="show-less"
+                    Line(line, number=str(depth), most=f"{most:,}"),
+                    code="too-large",
+                    depth=depth,
+                    count=most,
+                    advice="show-less",
                 )
         level = [inner for item in level for inner in item.items or ()]
     return found

@@ -376,7 +376,7 @@ def absent_folders(path: str, target: str) -> list[str]:
             f"{printable(path)} cannot be written: it is a link into the folder {printable(out[0])}, which "
             "does not exist"
         )
-        raise OutputError(line, code="file-missing", facts={"file": path, "name": out[0]})
+        raise OutputError(line, code="file-missing", file=path, name=out[0])
     return out
 
 

@@ -23,9 +23,8 @@ class Foreign(NamedTuple):
 
 def wrong_format(name: str, found: Foreign, advice: str = "") -> InputError:
     """Returns the error that the file `name` has the format `found`; `advice` replaces the hint code of the format."""
-    facts = {"file": name, "found": found.kind}
     message = f"{printable(name)} is {found.what}"
-    return InputError(message, code="wrong-format", advice=advice or found.advice or (), facts=facts)
+    return InputError(message, code="wrong-format", advice=advice or found.advice or (), file=name, found=found.kind)
 
 
 _TEXT_MODE = "; was it transferred in text mode?"

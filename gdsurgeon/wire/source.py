@@ -177,7 +177,7 @@ def fields_of(source: Source, start: int, end: int) -> list[Field]:
         raise corrupt(source, error, start) from None
     if len(found) > MOST_FIELDS:
         line = f"{printable(source.name)} has a message of more than {MOST_FIELDS:,} fields"
-        raise InputError(line, code="too-large", facts={"file": source.name, "reason": "fields"})
+        raise InputError(line, code="too-large", file=source.name, reason="fields")
     return found
 
 

@@ -67,13 +67,13 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
     except (text_format.ParseError, ValueError) as error:
         reason = f"line {error}" if isinstance(error, text_format.ParseError) else str(error)
         line = f"{printable(name)} is not a text {kind}: {printable(shortened(reason, _LONGEST_QUOTE))}"
-        raise InputError(line, code="wrong-format", facts={"file": name, "found": "text"}) from error
+        raise InputError(line, code="wrong-format", file=name, found="text") from error
     except RecursionError:
         line = f"{printable(name)} is too deeply nested"
-        raise InputError(line, code="too-large", facts={"file": name, "reason": "nesting"}) from None
+        raise InputError(line, code="too-large", file=name, reason="nesting") from None
     if not has_places:
         line = f"{printable(name)} has a map key or an Any message with a string of {LONG:,} characters or more"
-        raise InputError(line, code="too-large", facts={"file": name, "reason": "string"})
+        raise InputError(line, code="too-large", file=name, reason="string")
     return data
 
 

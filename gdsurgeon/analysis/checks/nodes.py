@@ -68,8 +68,9 @@ class Findings(Data):
         details = (*self.faults, *((more[1:],) if more else ())) if count > 1 else ()
         told = f"{name} is broken in {count:,} places:" if count > 1 else f"{name} is broken: {self.faults[0]}"
         faults = [fault.as_json() for fault in self.faults]
-        facts: dict[str, Json] = {"file": source_name, "count": count, "faults": faults}
-        return InputError(told, code="unsound-graph", facts=facts, advice="repair", details=details)
+        return InputError(
+            told, code="unsound-graph", file=source_name, count=count, faults=faults, advice="repair", details=details
+        )
 
     def of(self, name: str) -> list[Remark]:
         """Returns the faults that name the node `name` of the graph."""

@@ -54,7 +54,7 @@ def parse_attr(kind: str, text: str) -> AttrValue:
     """
     item = _item_kind(kind)
     if item not in KINDS:
-        raise EditError(f"a {kind} cannot be written as text", code="not-text", facts={"expected": kind})
+        raise EditError(f"a {kind} cannot be written as text", code="not-text", expected=kind)
     field, parse = _PARSERS[item]
     if item == kind:
         return AttrValue(**{field: parse(text.strip() if item != "string" else text)})

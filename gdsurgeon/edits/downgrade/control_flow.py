@@ -47,7 +47,7 @@ def lower(graph: Graph) -> Counter[str]:
     for path in recursions({name: graph.functions.calls(name) for name in names if name in graph.functions}):
         cycle = " -> ".join(map(quoted, path))
         message = f"recursive functions cannot be inlined: {cycle}"
-        raise EditError(message, code="recursion", facts={"functions": path})
+        raise EditError(message, code="recursion", functions=path)
     done: Counter[str] = Counter()
     for _ in range(MOST_ROUNDS):
         topology = topology_of(graph)
@@ -117,7 +117,7 @@ class _Lowering:
         frame["parallel_iterations"] = int_value(rounds if isinstance(rounds, int) else 10)
         if not dtypes:
             message = f"{quoted(node.name)} is a loop without loop variables, which has no older equivalent"
-            raise EditError(message, code="wrong-count", facts={"node": node.name, "count": 0})
+            raise EditError(message, code="wrong-count", node=node.name, count=0)
         types = [type_value(dtype) for dtype in dtypes]
         enters = [self._add("Enter", "Enter", [read], node.controls, T=t, **frame)
                   for read, t in zip(node.inputs, types, strict=True)]  # fmt: skip
@@ -169,7 +169,7 @@ class _Lowering:
         value = node.attr("branches")
         functions = list(value.list.func) if value is not None else []
         if not functions:
-            raise EditError(f"{quoted(node.name)} has no branches", code="wrong-count", facts={"node": node.name})
+            raise EditError(f"{quoted(node.name)} has no branches", code="wrong-count", node=node.name)
         number = type_value(INT32)
         index = self._add("branch_index", "Identity", [chosen], node.controls, T=number)
         meant: list[Output] = []

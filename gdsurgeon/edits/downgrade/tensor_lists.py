@@ -94,8 +94,7 @@ class _Arrays:
         self._dtypes[node] = dtype
         if not DTYPES[dtype].code:
             text = f"{quoted(node.name)} is a list of {dtype_name(dtype)}, which has no older equivalent"
-            facts = {"node": node.name, "dtype": dtype_name(dtype)}
-            raise EditError(text, code="unsupported-dtype", facts=facts)
+            raise EditError(text, code="unsupported-dtype", node=node.name, dtype=dtype_name(dtype))
         dims = [max(dim, 0) for dim in shape] if shape is not None else [0]
         self._become(node, f"Fill{{T={dtype_name(dtype)}}}({dims}, 0)")
 
@@ -123,7 +122,7 @@ class _Arrays:
             text = (
                 f"{quoted(user.name)} ({user.op}) uses a list of tensors in a way that a TensorArray does not support"
             )
-            raise EditError(text, code="unsupported-op", facts={"node": user.name, "op": user.op})
+            raise EditError(text, code="unsupported-op", node=user.name, op=user.op)
 
     def _note(self, output: Output, origin: Node) -> None:
         if output not in self._lists:
@@ -131,7 +130,7 @@ class _Arrays:
             self._pending.append(output)
         elif self._lists[output] is not origin:
             text = f"{quoted(output.name)} may be one of two lists of tensors, which has no older equivalent"
-            raise EditError(text, code="several-lists", facts={"tensor": output.name})
+            raise EditError(text, code="several-lists", tensor=output.name)
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
         """Makes a node that forwards a list forward a tensor of the dtype `now`."""
@@ -152,7 +151,7 @@ class _Arrays:
             node = flow.node
             if node in seen:
                 text = f"{quoted(node.name)} is part of a cycle without a start"
-                raise EditError(text, code="unsound-graph", facts={"node": node.name})
+                raise EditError(text, code="unsound-graph", node=node.name)
             seen.add(node)
             if node.op in EXIT:  # after a loop the array is the one before it: past Exit, Switch, Merge, Enter
                 flow = node.inputs[0].node.inputs[0].node.inputs[0].node.inputs[0]
@@ -180,7 +179,7 @@ class _Arrays:
         if origin not in self._arrays:
             if node.op == "TensorListLength":
                 text = f"{quoted(node.name)} needs a known list length: set it with freeze-input"
-                raise EditError(text, code="value-unknown", facts={"node": node.name})
+                raise EditError(text, code="value-unknown", node=node.name)
             form = {"TensorListStack": "ExpandDims($element, 0)", "TensorListSetItem": "Identity(n.2)"}
             self._become(node, form.get(node.op, "Identity($element)"), element=flow)
             return

@@ -42,7 +42,7 @@ def left_out(engine: str, *, has_shapes: bool) -> tuple[str, ...]:
     if engine not in ENGINES:
         near = nearest(engine, ENGINES)
         message = f"{quoted(engine)} is not a known engine.{suggestion(near)}"
-        raise UsageError(message, code="no-such-engine", facts={"value": engine, "near": near})
+        raise UsageError(message, code="no-such-engine", value=engine, near=near)
     return ("equal-nodes",) if has_shapes else ("equal-nodes", "shapes")
 
 
@@ -81,7 +81,7 @@ def check_room(graph: Graph) -> None:
     if total > MAX_GRAPH_BYTES:
         size = f"{total / 2**30:.2f} GiB, more than the 2 GiB of a GraphDef"
         message = f"separate copies of the constants for each consumer need {size}"
-        raise EditError(message, code="too-large", facts={"bytes": total, "most": MAX_GRAPH_BYTES})
+        raise EditError(message, code="too-large", bytes=total, most=MAX_GRAPH_BYTES)
 
 
 def _whole(node: Node) -> bytes | None:
