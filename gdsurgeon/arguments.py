@@ -130,51 +130,50 @@ def _or_default(fit: _Fit, default: object) -> _Fit:
 def _fit(hint: Hint) -> _Fit:
     """Returns a function that checks a value against the annotation `hint`, and converts the value to its form."""
     origin, arms = _origin(hint), get_args(hint)
+    kind, expected = origin or hint, described(hint)
     if hint is None or hint is type(None):
-        return _instance(type(None), "None")
+        return _only(lambda value: value is None, expected)
     if origin in (Union, types.UnionType):
         return _fit_union(hint, arms)
     if origin is Literal:
-        return lambda value: value if value in arms else _refuse(f"one of {', '.join(map(repr, arms))}")
+        return _only(lambda value: value in arms, expected)
     if origin is tuple:
-        return _fit_sequence(hint, arms[0]) if arms[1:] == (...,) else _fit_tuple(hint, arms)
+        return _fit_sequence(hint, arms[0]) if arms[1:] == (...,) else _fit_tuple(expected, arms)
     if origin is not None and issubclass(origin, Mapping):
-        return _fit_mapping(hint, *arms)
+        return _fit_mapping(expected, *arms)
     if origin in _SEQUENCES:
-        return _fit_sequence(hint, *arms)
-    if origin is Callable or hint is Callable:
-        return lambda value: value if callable(value) else _refuse("a function")
-    kind = origin or hint
+        return _fit_sequence(hint, arms[0])
+    if kind is Callable:
+        return _only(callable, "a function")
     if kind is os.PathLike:
-        return lambda value: os.fspath(value) if isinstance(value, os.PathLike) else _refuse("a path")
+        return _only(lambda value: isinstance(value, os.PathLike), "a path", os.fspath)
     if kind in (int, float):
-        return _fit_number(kind)
+        method = "__index__" if kind is int else "__float__"
+        return _only(
+            lambda n: not isinstance(n, (bool, *_TEXTS)) and (hasattr(n, method) or hasattr(n, "__index__")),
+            "a whole number" if kind is int else "a number",
+            kind,
+        )
     if kind is bool:
-        return lambda value: bool(value) if type(value).__name__ in ("bool", "bool_") else _refuse("True or False")
+        return _only(lambda value: type(value).__name__ in ("bool", "bool_"), "True or False", bool)
     if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
         return lambda value: value
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _fit_named_tuple(kind)
-    return _instance(kind, described(kind))
+    return _instance(kind)
 
 
-def _refuse(expected: str) -> object:
-    raise _Unfit(expected)
+def _instance(kind: type) -> _Fit:
+    return _only(lambda value: isinstance(value, kind), described(kind))
 
 
-def _instance(kind: type, expected: str) -> _Fit:
-    return lambda value: value if isinstance(value, kind) else _refuse(expected)
-
-
-def _fit_number(kind: type) -> _Fit:
-    method = "__index__" if kind is int else "__float__"
+def _only(is_valid: Callable[[Hint], object], expected: str, convert: Callable[[Hint], object] | None = None) -> _Fit:
+    """Returns a check that accepts the values that are valid, and converts them."""
 
     def fit(value: object) -> object:
-        if type(value) is kind:
-            return value
-        if isinstance(value, (bool, *_TEXTS)) or not (hasattr(value, method) or hasattr(value, "__index__")):
-            raise _Unfit("a whole number" if kind is int else "a number")
-        return kind(value)
+        if not is_valid(value):
+            raise _Unfit(expected)
+        return value if convert is None else convert(value)
 
     return fit
 
@@ -183,15 +182,11 @@ def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
     """Accepts a value of one of `arms`. A mapping and pairs of the same are both returned as a list of pairs."""
     if _takes_pairs(arms):
         pairs = next(arm for arm in arms if _origin(arm) in _SEQUENCES)
-        others = [_fit(arm) for arm in arms if arm is type(None)]
-        fits = [*others, _fit(pairs)]
-    else:
-        plain = [arm for arm in arms if _origin(arm) is None]
-        records = [
-            _instance(arm, described(arm)) for arm in plain if hasattr(arm, "_fields")
-        ]  # no tuple stands for one
-        others = [_fit(arm) for arm in plain if not hasattr(arm, "_fields")]
-        fits = [*records, *others, *(_fit(arm) for arm in arms if arm not in plain)]
+        fits = [_fit(arm) for arm in [*(arm for arm in arms if arm is type(None)), pairs]]
+    else:  # an instance of a named tuple is accepted, but no plain tuple of its fields
+        records = [arm for arm in arms if hasattr(arm, "_fields")]
+        fits = [_instance(arm) for arm in records]
+        fits += [_fit(arm) for arm in sorted(arms, key=lambda arm: _origin(arm) is not None) if arm not in records]
 
     def fit(value: object) -> object:
         reasons = []
@@ -220,7 +215,7 @@ def _is_pairs(hint: Hint) -> bool:
     return all((_origin(kind) is tuple and len(get_args(kind)) == 2) or hasattr(kind, "_fields") for kind in kinds)
 
 
-def _fit_sequence(hint: Hint, item: Hint, *_: Hint) -> _Fit:
+def _fit_sequence(hint: Hint, item: Hint) -> _Fit:
     """Accepts a sequence. One value that fits `item` stands for a sequence of one; a mapping stands for its pairs."""
     one, are_pairs, expected = _fit(item), _is_pairs(hint), described(hint)
     is_sequence = _origin(hint) is Sequence
@@ -249,8 +244,8 @@ def _fit_sequence(hint: Hint, item: Hint, *_: Hint) -> _Fit:
     return fit
 
 
-def _fit_tuple(hint: Hint, items: Sequence[Hint]) -> _Fit:
-    fits, expected = [_fit(item) for item in items], described(hint)
+def _fit_tuple(expected: str, items: Sequence[Hint]) -> _Fit:
+    fits = [_fit(item) for item in items]
 
     def fit(value: object) -> object:
         if isinstance(value, (Mapping, *_TEXTS)) or not isinstance(value, Sequence) or len(value) != len(fits):
@@ -276,9 +271,9 @@ def _fit_named_tuple(kind: Hint) -> _Fit:
     return fit
 
 
-def _fit_mapping(hint: Hint, key: Hint, item: Hint) -> _Fit:
+def _fit_mapping(expected: str, key: Hint, item: Hint) -> _Fit:
     """Accepts a mapping, or pairs with different keys."""
-    keys, items, expected = _fit(key), _fit(item), described(hint)
+    keys, items = _fit(key), _fit(item)
 
     def fit(value: object) -> object:
         pairs = value.items() if isinstance(value, Mapping) else value

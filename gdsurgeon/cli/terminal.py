@@ -48,11 +48,11 @@ FIRST_LEFT_OUT = (
     *("fed", "called", "bytes", "also compared", "random", "line", "loader", "kept", "recomputed"),
     *("returned", "passes", "ops", "nodes", "note"),
 )  # fmt: skip
-"""Labels that a brief summary without room for all leaves out first; the entries after them go from the last on."""
+"""Labels that a brief summary omits first; then it omits other labels, beginning with the last."""
 
 
 def whole(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Every entry as (label, text). Names that do not fit in the line follow, one a line."""
+    """Returns all entries as lines (label, text). If the names of an entry do not fit in its line, each has a line."""
     out = []
     for label, text, names in entries:
         names = [*map(printable, names)]
@@ -65,14 +65,14 @@ def whole(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 
 
 def first(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """The entries as lines (label, text), of many entries of one label the first, and the number of the others."""
+    """Returns the entries as lines (label, text): the first `MANY` of each label, and the number of the others."""
     return [line for _, group in groupby(entries, lambda entry: entry.label) for line in _each([*group], MANY)]
 
 
 def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str]]:
-    """The entries as at most `height` lines (label, text), entries of one label in one line if there is no room.
+    """Returns the entries as at most `height` lines (label, text). Without room, the entries of a label share one line.
 
-    The proof and measured differences are never left out. If other labels are, the last line names them.
+    Labels can be left out, except the proof and measured differences. The last line then names the omitted labels.
     """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -96,7 +96,7 @@ def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str
 
 
 def _each(group: Sequence[Entry], most: int) -> list[tuple[str, str]]:
-    """Entries of one label, a line each; of more than `most` the first, and the number of the others."""
+    """Returns a line for each entry of one label; if they are more than `most`, the last line has their number."""
     shown = group if len(group) <= most else group[: most - 1]
     lines = [(entry.label, _shortest(entry, _room(entry.label))) for entry in shown]
     return lines + [(group[0].label, and_more(len(group) - len(shown)).strip())] * (len(shown) < len(group))
@@ -107,7 +107,7 @@ def _room(label: str) -> int:
 
 
 def _together(group: Sequence[Entry], room: int) -> str:
-    """The first entries of a group in one line, and the number of the others."""
+    """Returns the first entries of a group in one line, with the number of the others."""
     for most in range(min(FEW, len(group)), 0, -1):
         tail = f"; {and_more(len(group) - most).strip()}" if len(group) > most else ""
         line = "; ".join(_shortest(entry, room) for entry in group[:most])
@@ -117,7 +117,7 @@ def _together(group: Sequence[Entry], room: int) -> str:
 
 
 def _shortest(entry: Entry, room: int) -> str:
-    """An entry in at most `room` characters: the first names, and for many names their common scope."""
+    """Returns an entry in at most `room` characters: the first names, and the common scope of many names."""
     line, names = printable(entry.text), entry.names
     if not names:
         return fitted(line, room)
@@ -132,7 +132,7 @@ def _shortest(entry: Entry, room: int) -> str:
 
 
 def common_scope(names: Sequence[str]) -> str:
-    """The innermost scope that contains all `names`, with its slash; '' if no scope does or a name has spaces."""
+    """Returns the innermost scope of all `names`, with its slash; '' without such a scope, or if a name has spaces."""
     if any(" " in name for name in names):
         return ""
     first, last = (name.split("/")[:-1] for name in (min(names), max(names)))
@@ -140,7 +140,7 @@ def common_scope(names: Sequence[str]) -> str:
 
 
 def fitted(text: str, most: int = WIDTH) -> str:
-    """The text in at most `most` characters: long names lose their middle, then the whole text does."""
+    """Returns the text in at most `most` characters. Long names lose their middle first, then the whole text does."""
     for longest in LONG_NAMES:
         text = _with_short_names(text, longest) if len(text) > most else text
     return middle_cut(text, most)
@@ -262,7 +262,7 @@ class Terminal:
         click.echo(text, color=True)  # unchanged: an escape sequence may be part of a name
 
     def answer_lines(self, lines: Iterable[str]) -> None:
-        """Prints lines as the answer of a query; names that make a line too long are shortened unless all is wanted."""
+        """Prints lines as the answer of a query. Without -v, long lines are shortened."""
         self.answer("\n".join(lines if self.verbose else map(fitted, lines)))
 
     def answer_json(self, value: object) -> None:
@@ -365,7 +365,7 @@ class Terminal:
         self.say(f"{self.styled('Note:', 'hint')} {line if self.verbose else fitted(line, WIDTH - len('Note: '))}")
 
     def summary(self, heads: Sequence[str], entries: Sequence[Entry] = (), *, height: int | None = HEIGHT) -> None:
-        """The closing summary: its first lines, then all entries, or brief ones in `height` lines if it has a bound."""
+        """Prints the first lines `heads`, then the entries; without -v at most `height` lines (None: no limit)."""
         if self.quiet:
             return
         for head in heads:

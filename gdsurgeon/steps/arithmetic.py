@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import inf, isfinite, isnan, trunc
 from operator import add, mul, sub, truediv
 from typing import Annotated, TypeAlias
 
 from gdsurgeon.ops.dtypes import BOOL, FLOAT16, FLOAT32, NUMBERS, UINT8, DType
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.catalog import AFTER, step
 from gdsurgeon.steps.images import reverse_channels
 from gdsurgeon.steps.language import (
     ChannelNumbers,
     Flag,
-    Kind,
     Number,
     NumericType,
     choice,
     number_that,
-    numbers,
+    one_or_more,
 )
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
@@ -144,7 +142,9 @@ def divide(build: Builder, value: Value, *, by: NotZero) -> Value:
 
 Deviations: TypeAlias = Annotated[
     tuple[float, ...],
-    Kind("a number above 0, or a list with one for each channel", partial(numbers, is_valid=lambda found: found > 0)),
+    one_or_more(
+        "a number above 0, or a list with one for each channel", number_that("a number above 0", lambda n: n > 0).read
+    ),
 ]
 PRESETS: dict[str, tuple[tuple[str, tuple[float, ...]], ...]] = {
     "keras-caffe": (("Sub", (103.939, 116.779, 123.68)),),
@@ -247,7 +247,7 @@ def round_values(build: Builder, value: Value) -> Value:
     return value.replace(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)
 
 
-@step("denormalize", family="restoring", sides=(BEHIND,), example="denormalize(like=keras-tf) | round | cast(uint8)")
+@step("denormalize", family="restoring", sides=(AFTER,), example="denormalize(like=keras-tf) | round | cast(uint8)")
 def denormalize(
     build: Builder,
     value: Value,

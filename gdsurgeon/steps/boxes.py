@@ -11,7 +11,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, INT64
 from gdsurgeon.steps.builder import Builder, Input, empty_graph
-from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.catalog import AFTER, step
 from gdsurgeon.steps.language import Count, Flag, Number, Text, choice, number_that
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
@@ -21,7 +21,7 @@ BOXES = "boxes"
 Fraction: TypeAlias = Annotated[float, number_that("a number from 0 to 1", lambda found: 0 <= found <= 1)]
 
 
-@step("nms", sides=(BEHIND,), example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)")
+@step("nms", sides=(AFTER,), example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)")
 def nms(
     build: Builder,
     value: Value,
@@ -169,7 +169,7 @@ _FACTORS = {"yxyx": (2, 3, 2, 3), "xyxy": (3, 2, 3, 2), "cxcywh": (3, 2, 3, 2)}
 """For each number of a box, the number of the placement: top, left, factors of height and width, or 0."""
 
 
-@step("from-letterbox", sides=(BEHIND,), example="from-letterbox(placed, layout=yxyx)")
+@step("from-letterbox", sides=(AFTER,), example="from-letterbox(placed, layout=yxyx)")
 def from_letterbox(
     build: Builder, value: Value, *, placement: Text, layout: Annotated[str, choice(*_OFFSETS)]
 ) -> Value:

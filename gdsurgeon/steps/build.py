@@ -21,7 +21,7 @@ from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype
 from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, RESHAPES
 from gdsurgeon.steps.builder import Builder, empty_graph
-from gdsurgeon.steps.catalog import BEHIND, FRONT, StepCall, Steps, called, read_steps
+from gdsurgeon.steps.catalog import AFTER, BEFORE, StepCall, Steps, called, read_steps
 from gdsurgeon.steps.value import (
     CLASSES,
     IMAGE_CHANNELS,
@@ -62,7 +62,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         InputError: a file that a step reads cannot be read.
         EditError: a step is not valid for the result of the previous step, or the last result not for the input.
     """
-    chain = Chain(read_steps(steps), FRONT)
+    chain = Chain(read_steps(steps), BEFORE)
     target = _input(model, input)
     wanted = _spec_of(target, stated_shape(target))
     declared = parse_input(raw) if raw else None
@@ -113,7 +113,7 @@ def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> 
 
 def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Graph, Value]:
     """Returns the graph of `postprocessing`, and the result of the steps."""
-    chain = Chain(read_steps(steps), BEHIND)
+    chain = Chain(read_steps(steps), AFTER)
     source = output_meant(model, output)
     build, value = begin(source.node.name, POST_SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
     outputs = PostOutputs(model, build, source, value)

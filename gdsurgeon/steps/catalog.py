@@ -30,8 +30,8 @@ FAMILIES = {
 
 REQUIRED = Argument.empty
 """The default of a required parameter."""
-FRONT, BEHIND = "in front of", "behind"
-EITHER = (FRONT, BEHIND)
+BEFORE, AFTER = "before", "after"
+EITHER = (BEFORE, AFTER)
 """Where a step can be used: before a model, after a model, or both."""
 
 Arguments: TypeAlias = Mapping[str, object]

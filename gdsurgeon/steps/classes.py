@@ -8,7 +8,7 @@ from typing import Annotated
 from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.catalog import AFTER, step
 from gdsurgeon.steps.language import Count, File, Text, Texts, whole
 from gdsurgeon.steps.layout import Axis, axis_from_front
 from gdsurgeon.steps.scores import check_scores
@@ -17,7 +17,7 @@ from gdsurgeon.steps.value import CLASSES, Unfit, Value
 from gdsurgeon.text import counted, listed
 
 
-@step("argmax", sides=(BEHIND,), example="argmax | cast(int32)")
+@step("argmax", sides=(AFTER,), example="argmax | cast(int32)")
 def argmax(build: Builder, value: Value, *, axis: Axis = -1) -> Value:
     """Return the index of the largest value: the class.
 
@@ -43,7 +43,7 @@ def _classes(value: Value, count: int) -> Value:
     return value.replace(low=0.0, high=float(count - 1) if count >= 0 else inf).with_kind(CLASSES)
 
 
-@step("top-k", sides=(BEHIND,), example="softmax | top-k(5)")
+@step("top-k", sides=(AFTER,), example="softmax | top-k(5)")
 def top_k(build: Builder, value: Value, *, k: Count) -> Value:
     """Return the classes with the largest scores, and their scores.
 
@@ -68,7 +68,7 @@ def top_k(build: Builder, value: Value, *, k: Count) -> Value:
     return _classes(of_classes, count)
 
 
-@step("labels", sides=(BEHIND,), example="argmax | labels(names=[cat, dog], other=unknown)")
+@step("labels", sides=(AFTER,), example="argmax | labels(names=[cat, dog], other=unknown)")
 def labels(
     build: Builder,
     value: Value,
@@ -148,7 +148,7 @@ NONE = "none"
 """Given as a name: the result does not become an output."""
 
 
-@step("rename", family="results", sides=(BEHIND,), example="softmax | top-k(5) | rename(classes, scores=probabilities)")
+@step("rename", family="results", sides=(AFTER,), example="softmax | top-k(5) | rename(classes, scores=probabilities)")
 def rename(
     build: Builder,
     value: Value,

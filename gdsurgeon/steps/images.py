@@ -8,7 +8,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, INT32, STRING, UINT8
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import FRONT, Arguments, step
+from gdsurgeon.steps.catalog import BEFORE, Arguments, step
 from gdsurgeon.steps.language import Flag, choice, one_of
 from gdsurgeon.steps.value import CHANNELS, InputSpec, Unfit, Value
 
@@ -34,7 +34,7 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 
 @step(
     "decode-image",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="decode-image(channels=3) | resize(224, 224, like=pillow) | rescale(1/255)",
     takes=bytes_in,
     one_by_one=True,
@@ -84,7 +84,7 @@ def decode_image(
     return image.replace(extras={**value.extras, ENCODED: value}).with_kind(DECODED)
 
 
-@step("exif", sides=(FRONT,), example="decode-image | exif | resize(224, 224, like=pillow)", one_by_one=True)
+@step("exif", sides=(BEFORE,), example="decode-image | exif | resize(224, 224, like=pillow)", one_by_one=True)
 def exif(build: Builder, value: Value) -> Value:
     """Turn a JPEG upright, according to its EXIF header.
 

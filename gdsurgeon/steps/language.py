@@ -250,38 +250,27 @@ def number_that(says: str, is_valid: Callable[[float], bool]) -> Kind:
     """Returns the kind of numbers that are valid."""
 
     def read(literal: Literal) -> float:
-        if isinstance(literal, list):
+        if not is_valid(number(literal)):
             raise ValueError
-        return numbers(literal, is_valid)[0]
+        return number(literal)
 
     return Kind(says, read)
 
 
-def numbers(literal: Literal, is_valid: Callable[[float], bool] = lambda _: True) -> tuple[float, ...]:
-    """Returns one or several numbers. Raises ValueError if a number is not valid."""
-    found = tuple(map(number, items_of(literal)))
-    if not found or not all(map(is_valid, found)):
-        raise ValueError
-    return found
+def one_or_more(says: str, item: Callable[[Literal], object]) -> Kind:
+    """Returns the kind of tuples of items, at least one; a literal that is not a list is the only item."""
+
+    def read(literal: Literal) -> tuple[object, ...]:
+        if literal == []:
+            raise ValueError
+        return tuple(map(item, items_of(literal)))
+
+    return Kind(says, read)
 
 
 def items_of(literal: Literal) -> list[Literal]:
     """Returns the items of a list, or a single item as a list."""
     return literal if isinstance(literal, list) else [literal]
-
-
-def _wholes(literal: Literal) -> tuple[int, ...]:
-    read = whole().read
-    return tuple(item for item in map(read, items_of(literal)) if isinstance(item, int))
-
-
-def texts(literal: Literal) -> tuple[str, ...]:
-    """Returns one or several texts. Raises ValueError."""
-    items = items_of(literal)
-    found = tuple(item for item in items if isinstance(item, str))
-    if not items or len(found) != len(items):
-        raise ValueError
-    return found
 
 
 LARGEST_FILE = 64 << 20
@@ -302,16 +291,22 @@ def _file(literal: Literal) -> FileRead:
 _NUMERIC = tuple(dtype.name for dtype in NUMBERS.values() if dtype.code and dtype.kind in "fiub")
 
 # The annotations of parameters: their types, and how literals are read.
+TEXTS = one_or_more("a text, or a list of texts", _kind("a text", lambda literal: isinstance(literal, str)).read)
 FLAG = _kind("true or false", lambda literal: isinstance(literal, bool))
 Flag: TypeAlias = Annotated[bool, FLAG]
 Text: TypeAlias = Annotated[str, _kind("a text", lambda literal: isinstance(literal, str) and literal)]
 Texts: TypeAlias = Annotated[
-    tuple[str, ...], Kind("a list of texts", lambda literal: texts(literal if isinstance(literal, list) else []))
+    tuple[str, ...],
+    Kind("a list of texts", lambda literal: TEXTS.read(literal if isinstance(literal, list) else [])),
 ]
 Count: TypeAlias = Annotated[int, whole(1)]
-Wholes: TypeAlias = Annotated[tuple[int, ...], Kind("a list of whole numbers", _wholes)]
+Wholes: TypeAlias = Annotated[
+    tuple[int, ...], Kind("a list of whole numbers", lambda literal: tuple(map(whole().read, items_of(literal))))
+]
 Number: TypeAlias = Annotated[float, Kind("a number", number)]
 Positive: TypeAlias = Annotated[float, number_that("a number above 0", lambda found: found > 0)]
-ChannelNumbers: TypeAlias = Annotated[tuple[float, ...], Kind("a number, or a list with one for each channel", numbers)]
+ChannelNumbers: TypeAlias = Annotated[
+    tuple[float, ...], one_or_more("a number, or a list with one for each channel", number)
+]
 NumericType: TypeAlias = Annotated[DType, dtype_of("a dtype, such as float32 or uint8", *_NUMERIC)]
 File: TypeAlias = Annotated[FileRead, Kind("the path of a file", _file)]

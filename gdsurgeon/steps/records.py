@@ -10,8 +10,8 @@ from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT32, STRING, DType
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import FRONT, Arguments, spelt, step
-from gdsurgeon.steps.language import Kind, Literal, Text, Wholes, dtype_of, items_of, texts, whole
+from gdsurgeon.steps.catalog import BEFORE, Arguments, spelt, step
+from gdsurgeon.steps.language import TEXTS, Kind, Literal, Text, Wholes, dtype_of, items_of, whole
 from gdsurgeon.steps.value import InputSpec, Unfit, Value
 from gdsurgeon.text import listed
 
@@ -36,11 +36,10 @@ def _delimiter(literal: Literal) -> str:
     return text
 
 
-def _keys(literal: Literal) -> tuple[str, ...]:
-    keys = texts(literal)
-    if not all(keys) or len(set(keys)) != len(keys):
+def _keys(literal: Literal) -> object:
+    if "" in items_of(literal) or len(set(map(str, items_of(literal)))) != len(items_of(literal)):
         raise ValueError
-    return keys
+    return TEXTS.read(literal)
 
 
 def _types(*names: str) -> Kind:
@@ -69,7 +68,7 @@ def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tup
 
 @step(
     "decode-csv",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="decode-csv(4) | normalize(mean=[5.8, 3.1, 3.8, 1.2], std=[0.8, 0.4, 1.8, 0.8])",
     takes=lambda output, _: InputSpec(STRING, output.shape[:-1] if output.shape else (-1,)),
 )
@@ -132,7 +131,7 @@ def _examples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
 
 @step(
     "parse-example",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="parse-example([sepal_length, sepal_width, petal_length, petal_width])",
     takes=_examples_in,
 )

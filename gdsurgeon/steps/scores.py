@@ -6,12 +6,12 @@ from math import inf
 
 from gdsurgeon.ops.dtypes import BOOL
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.catalog import AFTER, step
 from gdsurgeon.steps.language import Flag, Number
 from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unfit, Value
 
 
-@step("softmax", sides=(BEHIND,), example="softmax | top-k(5)")
+@step("softmax", sides=(AFTER,), example="softmax | top-k(5)")
 def softmax(build: Builder, value: Value) -> Value:
     """Convert scores to probabilities that sum to one along the last dimension.
 
@@ -23,7 +23,7 @@ def softmax(build: Builder, value: Value) -> Value:
     return value.replace(tensor=tensor, low=0.0, high=1.0, is_whole=False).with_kind(PROBABILITIES)
 
 
-@step("log-softmax", sides=(BEHIND,), example="log-softmax")
+@step("log-softmax", sides=(AFTER,), example="log-softmax")
 def log_softmax(build: Builder, value: Value) -> Value:
     """Convert scores to logarithms of probabilities.
 
@@ -54,7 +54,7 @@ def check_scores(value: Value) -> None:
         raise Unfit(f"requires scores along a dimension, got {value.description}")
 
 
-@step("sigmoid", sides=(BEHIND,), example="sigmoid | threshold(0.5)")
+@step("sigmoid", sides=(AFTER,), example="sigmoid | threshold(0.5)")
 def sigmoid(build: Builder, value: Value) -> Value:
     """Convert each score to a probability (logistic function).
 
@@ -69,7 +69,7 @@ def sigmoid(build: Builder, value: Value) -> Value:
     return value.replace(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
 
 
-@step("threshold", sides=(BEHIND,), example="sigmoid | threshold(0.5) | cast(uint8)")
+@step("threshold", sides=(AFTER,), example="sigmoid | threshold(0.5) | cast(uint8)")
 def threshold(build: Builder, value: Value, *, at: Number, keep: Flag = False) -> Value:
     """Compare values with a threshold, or set values below it to 0.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32
 from gdsurgeon.steps.builder import Builder, Input
-from gdsurgeon.steps.catalog import FRONT, Arguments, step
+from gdsurgeon.steps.catalog import BEFORE, Arguments, step
 from gdsurgeon.steps.images import bytes_in, require_bytes
 from gdsurgeon.steps.language import Count, Flag, Number, Positive, one_of, whole
 from gdsurgeon.steps.value import LAYOUTS, SOUNDS, InputSpec, Unfit, Value
@@ -25,7 +25,7 @@ STATED_RATE = "sample rate"
 
 @step(
     "decode-wav",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="decode-wav(samples=16000, rate=16000) | mfcc(640, 320, coefficients=10)",
     takes=bytes_in,
     one_by_one=True,
@@ -81,7 +81,7 @@ def _samples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
 
 @step(
     "log-mel",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="decode-wav(rate=16000) | log-mel(400, 160, mels=64, lower=125, upper=7500) | expand-dims(-1)",
     takes=_samples_in,
 )
@@ -148,7 +148,7 @@ def log_mel(
 
 @step(
     "mfcc",
-    sides=(FRONT,),
+    sides=(BEFORE,),
     example="decode-wav(samples=16000) | mfcc(640, 320, coefficients=10) | reshape([-1, 490])",
     takes=_samples_in,
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.ops.dtypes import INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import EITHER, FRONT, step
+from gdsurgeon.steps.catalog import BEFORE, EITHER, step
 from gdsurgeon.steps.language import File, FileRead, Texts, whole
 from gdsurgeon.steps.value import Unfit, Value
 
@@ -39,7 +39,7 @@ def lines_of(file: FileRead | None, texts: Sequence[str] | None, what: str) -> l
     return [line.encode() for line in found]
 
 
-@step("decode-base64", sides=(FRONT,), example="decode-base64 | decode-image | resize(224, 224, like=keras)")
+@step("decode-base64", sides=(BEFORE,), example="decode-base64 | decode-image | resize(224, 224, like=keras)")
 def decode_base64(build: Builder, value: Value) -> Value:
     """Decode base64 to bytes.
 

@@ -19,7 +19,7 @@ from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.steps import inserted, preprocessing
 from gdsurgeon.steps.build import postprocessed
-from gdsurgeon.steps.catalog import BEHIND, catalog, files_read, read_steps
+from gdsurgeon.steps.catalog import AFTER, catalog, files_read, read_steps
 
 RANDOM = np.random.default_rng(1)
 LOGITS = (RANDOM.standard_normal((4, 10)) * 5).astype(np.float32)
@@ -215,7 +215,7 @@ GIVEN: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
 
 def test_the_pool_has_every_step_that_belongs_behind() -> None:
     here = {read_steps(text)[0].step.name for text in OWN}
-    assert here == {name for name, step in catalog().items() if step.sides == (BEHIND,)} | {"dequantize"}
+    assert here == {name for name, step in catalog().items() if step.sides == (AFTER,)} | {"dequantize"}
 
 
 def spelt(steps: list[str], number: int) -> str:
@@ -446,7 +446,7 @@ def test_elsewhere_results_have_no_place() -> None:
         inserted("nms(boxes, yxyx)", model(), "y")
     with pytest.raises(EditError, match="from-letterbox: requires two outputs of a model"):
         inserted("from-letterbox(boxes, yxyx)", model(), "y")
-    with pytest.raises(EditError, match="softmax: this step is for use behind a model, not in front of a model"):
+    with pytest.raises(EditError, match="softmax: this step is for use after a model, not before a model"):
         preprocessing("softmax", model())
 
 
