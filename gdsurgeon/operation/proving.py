@@ -64,7 +64,7 @@ class Proving(Closing):
         if repaired:
             self._load_original = partial(Executor.load_bytes, key=ORIGINAL, data=with_restoring(graph))
         else:
-            self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=graph)
+            self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=graph.pristine())
         self._load_original(self._executor)
 
     def lend(self, evaluator: Evaluator) -> None:
