@@ -772,13 +772,12 @@ def random_outputs(graph: Graph, plan: FetchPlan) -> dict[str, str]:
     return dict.fromkeys(depending, f"random: {', '.join(sampled[:3])}") | random_reasons(plan)
 
 
-def nothing_comparable(
-    proof: Proof, text: str = "nothing could be compared: {reasons}", **facts: str
-) -> NotValidatedError:
-    """Returns the error for a proof in which nothing was compared; `text` is the message, with the values `facts`."""
+def nothing_comparable(proof: Proof, what: str = "nothing could be compared") -> NotValidatedError:
+    """Returns the error for a proof in which nothing was compared; `what` is the message without the reasons."""
     found = [output.reason for output in proof.outputs if output.reason] + [reason for _, reason in proof.skipped]
     reasons = joined("; ", dict.fromkeys(found)) or "there are no elements to compare"
-    return NotValidatedError(Line(text, reasons=reasons, **facts), code="nothing-comparable", advice=DO_WITHOUT)
+    line = Line("{what}: {reasons}", what=what, reasons=reasons)
+    return NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
