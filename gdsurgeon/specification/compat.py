@@ -26,13 +26,12 @@ from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import AttrDef, arg_count
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
-from gdsurgeon.patterns.terms import Op, Replaced, Rule, Term
+from gdsurgeon.patterns.terms import Op, Replaced, Rule, Term, constant_node
 from gdsurgeon.specification.nodes import branches_of, calling_nodes, used_functions
 from gdsurgeon.specification.rewrite import (
     NotAMatch,
     Replay,
     VerifiedMatch,
-    constant_node,
     declare,
     reader,
     value_of,

@@ -17,7 +17,7 @@ from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, is_table, is_variable
+from gdsurgeon.ops.kinds import PLACEHOLDERS, VALUE_OPS, is_table, is_variable
 from gdsurgeon.specification.nodes import Rows, Tensor, assignments, calling_nodes, named_by_node, used_functions
 from gdsurgeon.specification.surroundings import Expected, add_saver, expect_saver, file_serving, restored_variables
 
@@ -132,14 +132,7 @@ def _is_open(rows: Rows, row: int) -> bool:
 # -- freeze ----------------------------------------------------------------------------------------------
 
 
-_VALUE_OPS = {
-    "DisableCopyOnRead": "NoOp",
-    "ReadVariableOp": "Identity",
-    "ResourceGather": "GatherV2",
-    "ResourceGatherNd": "GatherNd",
-    "VarIsInitializedOp": "Const",
-    "VariableShape": "Shape",
-}
+_VALUE_OPS = {**VALUE_OPS, "DisableCopyOnRead": "NoOp", "ResourceGather": "GatherV2"}
 """Ops on the handle of a variable, with the op on its value."""
 _AXIS = "/axis"
 

@@ -26,7 +26,6 @@ from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import replacement_of, rule_of
 from gdsurgeon.patterns.terms import (
-    HANDING_ON,
     MOST_EQUAL,
     Anything,
     AttrOf,
@@ -42,6 +41,7 @@ from gdsurgeon.patterns.terms import (
     Term,
     Value,
     Variable,
+    constant_node,
     walk,
 )
 from gdsurgeon.specification.fuse_ops import Inside, function_violations
@@ -223,14 +223,6 @@ def serialized(value: AttrValue) -> bytes:
 def reader(attrs: Mapping[str, bytes]) -> Callable[[str], Plain | None]:
     """Returns a function that returns the plain value of an attr."""
     return lambda key: plain(attr_value(attrs[key])) if key in attrs else None
-
-
-def constant_node(tensor: Output) -> Node | None:
-    """Returns the Const whose value a tensor forwards; None if there is no such Const."""
-    node = tensor.node
-    while node.op in HANDING_ON and len(node.inputs) == 1:
-        node = node.inputs[0].node
-    return node if node.op == "Const" else None
 
 
 def value_of(tensor: Output) -> Constant | None:
