@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter, itemgetter
 
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -66,10 +67,6 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     return replace(result, claims=tuple(work.claims(rtol, atol)))
 
 
-def _tolerance(rule: Rule) -> float:
-    return rule.tolerance
-
-
 def known_release(target: str) -> Release:
     """Returns the release `target`. Raises UsageError if it is unknown."""
     found = release(target)
@@ -104,7 +101,6 @@ class _Work:
         self.lowering: Stage | None = None
         self.inside: dict[str, tuple[Graph, EditResult]] = {}
         self._before = graph.pristine()
-        self._versions: bytes | None = None
         self._replaced: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
@@ -114,7 +110,7 @@ class _Work:
         self._refused: dict[tuple[str, str], Remark] = {}  # by function and node
 
     def carry_out(self) -> EditResult:
-        """Converts the graph; returns the changes. Raises EditError; the graph is changed then."""
+        """Converts the graph; returns the changes, without claims. Raises EditError; the graph is changed then."""
         inner = _ops_in_functions(self.graph)
         ops = inner | topology_of(self.graph).ops()
         if control_flow.is_needed(ops, self.release) or tensor_lists.is_needed(ops, self.release):
@@ -124,14 +120,23 @@ class _Work:
         for name in sorted(used_functions(self.graph)):
             if name in self.graph.functions:
                 self._convert_function(name, called)
-        self._set_versions()
+        self._set_versions(intent)
         left = unknown_to(self.graph, self.release)
         if left or self._reasons:
             raise self._not_compatible(left)
         intent.functions.changed = [*self.inside]
-        if self._versions is not None:
-            intent.graph_fields["versions"] = self._versions
-        return self._result(intent)
+        facts: dict[str, Json] = {
+            "target": self.release.name,
+            "replaced": dict(self._replaced),
+            "dropped": dict(self._dropped),
+            "producer": min(self.graph.store.producer, self.release.version),
+        }
+        result = EditResult(intent, told=[*self._told()], notes=[*self._notes], facts=facts, inside=self.inside)
+        result.decided = {"replaced": self._records}
+        if self.lowering is None:
+            return result
+        stages = (self.lowering, Stage(self._before, replace(result)))
+        return replace(result, intent=self.lowering.result.intent.then(intent), stages=stages)
 
     def _lower(self, tolerance: float) -> None:
         """Converts loops, conditionals and calls to version 1; the reason is recorded if that is impossible.
@@ -223,7 +228,7 @@ class _Work:
         self._replaced[f"{node.op}  ->  {rule.to}"] += 1
         if not function and node.base_name is not None:
             read, earlier = self._sites.get(node.name, ([tensor.name for tensor in node.inputs], rule))
-            self._sites[node.name] = read, max(rule, earlier, key=_tolerance)
+            self._sites[node.name] = read, max(rule, earlier, key=attrgetter("tolerance"))
         self.tolerance = max(self.tolerance, rule.tolerance)
         return analysis.planned(node, form)
 
@@ -272,20 +277,15 @@ class _Work:
             self.graph.functions.replace(body.function_def())
             self.inside[name] = body.graph, EditResult(intent)
 
-    # -- versions ------------------------------------------------------------------------------------------
-
-    def _set_versions(self) -> None:
-        versions = VersionDef()
-        versions.CopyFrom(self.graph.store.versions)
-        versions.producer = min(versions.producer, self.release.version)
-        versions.min_consumer = min(versions.min_consumer, self.release.version)
-        kept = [version for version in versions.bad_consumers if version != self.release.version]
-        if len(kept) < len(versions.bad_consumers):
-            versions.ClearField("bad_consumers")
-            versions.bad_consumers.extend(kept)
-        if versions != self.graph.store.versions:
-            self._versions = versions.SerializeToString(deterministic=True)
-            self.graph.set_versions(self._versions)
+    def _set_versions(self, intent: Intent) -> None:
+        was, wanted, now = self.graph.store.versions, self.release.version, VersionDef()
+        now.CopyFrom(was)
+        now.producer, now.min_consumer = min(was.producer, wanted), min(was.min_consumer, wanted)
+        del now.bad_consumers[:]
+        now.bad_consumers.extend(version for version in was.bad_consumers if version != wanted)
+        if now != was:
+            intent.graph_fields["versions"] = data = now.SerializeToString(deterministic=True)
+            self.graph.set_versions(data)
 
     # -- results ------------------------------------------------------------------------------------------
 
@@ -300,41 +300,18 @@ class _Work:
         finite = tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
         yield SameOutputs(Tolerance(relative, absolute), as_written=is_called, finite=finite)
         turns: Counter[str] = Counter()
-        found: list[tuple[int, float, Site]] = []
+        found: dict[float, list[tuple[int, Site]]] = {}
         for name, (read, rule) in self._sites.items():
             node, before = self.graph[name], self.graph.pristine()[name]
             returned = min(each.output_count or 0 for each in (node, before))
             pairs = [(format_input(name, index),) * 2 for index in range(returned)]
             if pairs and all(parse_tensor(tensor).node in self.graph for tensor in read):
                 allowed = max(rule.tolerance, relative) if rule.tolerance else 0.0
-                found.append((turns[before.op], allowed, Site(tuple(read), tuple(pairs))))
+                found.setdefault(allowed, []).append((turns[before.op], Site(tuple(read), tuple(pairs))))
                 turns[before.op] += 1
-        found.sort(key=lambda each: each[0])
-        for allowed in sorted({each[1] for each in found}):
-            yield from claims_apart(
-                [site for _, its, site in found if its == allowed], Tolerance(of_largest=allowed), MOST_GROUPS
-            )
-
-    def _result(self, intent: Intent) -> EditResult:
-        """Returns the changes, without claims."""
-        facts: dict[str, Json] = {
-            "target": self.release.name,
-            "replaced": dict(self._replaced),
-            "dropped": dict(self._dropped),
-            "producer": min(self.graph.store.producer, self.release.version),
-        }
-        result = EditResult(
-            intent,
-            notes=list(self._notes),
-            told=[*self._told()],
-            facts=facts,
-            inside=self.inside,
-            decided={"replaced": self._records},
-        )
-        if self.lowering is None:
-            return result
-        stages = (self.lowering, Stage(self._before, replace(result)))
-        return replace(result, intent=self.lowering.result.intent.then(intent), stages=stages)
+        for allowed, sites in sorted(found.items()):
+            ordered = [site for _, site in sorted(sites, key=itemgetter(0))]
+            yield from claims_apart(ordered, Tolerance(of_largest=allowed), MOST_GROUPS)
 
     def _told(self) -> Iterator[Entry]:
         for what, count in self._replaced.items():
