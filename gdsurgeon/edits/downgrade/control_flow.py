@@ -21,8 +21,9 @@ from gdsurgeon.graph.attrs import int_value, string_value, type_value, types_val
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import BOOL, INT32, dtype_name
+from gdsurgeon.ops.dtypes import BOOL, INT32, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
+from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.ops.releases import Release
 from gdsurgeon.wire.protos import AttrValue
 
@@ -83,22 +84,22 @@ class _Lowering:
         """Makes the node an Identity of its results."""
         form = self._while if self.node.op in WHILES else self._if if self.node.op in IFS else self._case
         results, ends = form()
-        controls = [*self.node.controls, *ends]
         keys = [key for key in self.node.attr_keys if not key.startswith("_") or key.startswith("_lower")]
-        for key in keys:
-            self.graph.set_attr(self.node, key, None)
-        op = "NoOp" if not results else "Identity" if len(results) == 1 else "IdentityN"
-        self.graph.set_op(self.node, op)
-        self.graph.set_inputs(self.node, results)
-        self.graph.set_controls(self.node, controls)
+        attrs: dict[str, AttrValue | None] = dict.fromkeys(keys)
         if results:
-            value = type_value(self.dtypes[0]) if len(results) == 1 else types_value(self.dtypes)
-            self.graph.set_attr(self.node, "T", value)
+            attrs["T"] = type_value(self.dtypes[0]) if len(results) == 1 else types_value(self.dtypes)
+        op = "NoOp" if not results else "Identity" if len(results) == 1 else "IdentityN"
+        self.graph.replace_op(self.node, op, results, attrs)
+        self.graph.set_controls(self.node, [*self.node.controls, *ends])
 
     def _add(
-        self, name: str, op: str, inputs: Sequence[Output], controls: Sequence[Node] = (), **attrs: AttrValue
+        self, op: str, inputs: Sequence[Output], controls: Sequence[Node] = (), name: str = "", /, **attrs: AttrValue
     ) -> Node:
-        name = self.unique(f"{self.node.name}/{name}")
+        """Adds a node; its attr T is the dtype of its first input."""
+        definition = op_def(op)
+        if inputs and definition is not None and "T" in definition.attrs:
+            attrs["T"] = type_value(base_dtype(inputs[0].dtype))
+        name = self.unique(f"{self.node.name}/{name or op}")
         return self.graph.add(name, op, inputs, controls, attrs=attrs, device=self.node.device, after=self.node)
 
     def _call(
@@ -107,7 +108,7 @@ class _Lowering:
         """Adds a call of the function `called`."""
         assert called is not None
         types = {"Tin": types_value([read.dtype for read in inputs]), "Tout": types_value(gives)}
-        return self._add(name, "StatefulPartitionedCall", inputs, controls, f=called, **types)
+        return self._add("StatefulPartitionedCall", inputs, controls, name, f=called, **types)
 
     def _while(self) -> tuple[list[Output], list[Node]]:
         """Returns the Exit nodes of a frame, and further control inputs."""
@@ -118,21 +119,16 @@ class _Lowering:
         if not dtypes:
             message = f"{quoted(node.name)} is a loop without loop variables, which has no older equivalent"
             raise EditError(message, code="wrong-count", node=node.name, count=0)
-        types = [type_value(dtype) for dtype in dtypes]
-        enters = [self._add("Enter", "Enter", [read], node.controls, T=t, **frame)
-                  for read, t in zip(node.inputs, types, strict=True)]  # fmt: skip
-        merges = [self._add("Merge", "Merge", [enter.output, enter.output], T=t, N=int_value(2))
-                  for enter, t in zip(enters, types, strict=True)]  # fmt: skip
+        enters = [self._add("Enter", [read], node.controls, **frame).output for read in node.inputs]
+        merges = [self._add("Merge", [enter, enter], N=int_value(2)) for enter in enters]
         going_on = self._call("cond", node.attr("cond"), [merge.output for merge in merges], [self._condition_dtype()])
-        condition = self._add("LoopCond", "LoopCond", [going_on.output])
-        switches = [self._add("Switch", "Switch", [merge.output, condition.output], T=t)
-                    for merge, t in zip(merges, types, strict=True)]  # fmt: skip
+        condition = self._add("LoopCond", [going_on.output]).output
+        switches = [self._add("Switch", [merge.output, condition]) for merge in merges]
         body = self._call("body", node.attr("body"), [Output(switch, 1) for switch in switches], dtypes)
-        exits = [self._add("Exit", "Exit", [switch.output], T=t) for switch, t in zip(switches, types, strict=True)]
-        for index, (enter, merge, t) in enumerate(zip(enters, merges, types, strict=True)):
-            back = self._add("NextIteration", "NextIteration", [Output(body, index)], T=t)
-            self.graph.set_inputs(merge, [enter.output, back.output])
-        return [exit_.output for exit_ in exits], []
+        exits = [self._add("Exit", [switch.output]).output for switch in switches]
+        for index, (enter, merge) in enumerate(zip(enters, merges, strict=True)):
+            self.graph.set_inputs(merge, [enter, self._add("NextIteration", [Output(body, index)]).output])
+        return exits, []
 
     def _condition_dtype(self) -> int:
         """Returns the dtype of the condition, which must be bool."""
@@ -158,7 +154,7 @@ class _Lowering:
             facts = {"node": node.name, "tensor": condition.name, "expected": "bool", "found": found}
             message = f"{what}; a version 1 conditional needs a bool"
             raise EditError(message, code="dtype-mismatch", facts=facts)
-        chosen = self._add("pred_id", "Identity", [condition], node.controls, T=type_value(BOOL)).output
+        chosen = self._add("Identity", [condition], node.controls, "pred_id").output
         branches = [(chosen, side, node.attr(key)) for side, key in ((0, "else_branch"), (1, "then_branch"))]
         return self._branches(inputs, branches)
 
@@ -170,13 +166,12 @@ class _Lowering:
         functions = list(value.list.func) if value is not None else []
         if not functions:
             raise EditError(f"{quoted(node.name)} has no branches", code="wrong-count", node=node.name)
-        number = type_value(INT32)
-        index = self._add("branch_index", "Identity", [chosen], node.controls, T=number)
+        index = self._add("Identity", [chosen], node.controls, "branch_index")
         meant: list[Output] = []
         for place in range(len(functions) - 1):
-            its = tensor_value(INT32, (), [place])
-            known = self._add(f"branch_{place}/place", "Const", [], [index], dtype=number, value=its)  # in its frame
-            meant.append(self._add(f"branch_{place}/is_it", "Equal", [index.output, known.output], T=number).output)
+            its = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [place])}
+            known = self._add("Const", [], [index], f"branch_{place}/place", **its)  # in its frame
+            meant.append(self._add("Equal", [index.output, known.output], (), f"branch_{place}/is_it").output)
         meant.append(self._is_none_of(meant, index))
         return self._branches(inputs, [(at, 1, AttrValue(func=f)) for at, f in zip(meant, functions, strict=True)])
 
@@ -190,36 +185,26 @@ class _Lowering:
             branches: for each branch a condition, 1 if the branch runs when the condition is true and 0 otherwise, and
                 the function.
         """
-        truth, count = type_value(BOOL), int_value(len(branches))
+        count = int_value(len(branches))
         switched: dict[Output, list[Node]] = {}
         calls: list[Node] = []
-        ends: list[Node] = []
+        ends: list[Output] = []
         for at, (condition, side, function) in enumerate(branches):
             if condition not in switched:
-                reads = [condition, *inputs]
-                switched[condition] = [
-                    self._add("Switch", "Switch", [read, condition], T=type_value(read.dtype)) for read in reads
-                ]
+                switched[condition] = [self._add("Switch", [read, condition]) for read in (condition, *inputs)]
             pivot, *given = [Output(switch, side) for switch in switched[condition]]
-            runs = self._add(f"branch_{at}/pivot", "Identity", [pivot], T=truth)
+            runs = self._add("Identity", [pivot], (), f"branch_{at}/pivot")
             calls.append(self._call(f"branch_{at}", function, given, self.dtypes, runs))
-            ends.append(self._over(f"branch_{at}", runs, calls[-1]))
-        done = self._add("done", "Merge", [end.output for end in ends], T=truth, N=count)
-        merges = [
-            self._add("Merge", "Merge", [Output(call, index) for call in calls], T=type_value(dtype), N=count)
-            for index, dtype in enumerate(self.dtypes)
-        ]
-        return [merge.output for merge in merges], [done]
+            ends.append(self._add("Identity", [runs.output], [calls[-1]], f"branch_{at}/done").output)
+        done = self._add("Merge", ends, (), "done", N=count)
+        results = [[Output(call, index) for call in calls] for index in range(len(self.dtypes))]
+        return [self._add("Merge", reads, N=count).output for reads in results], [done]
 
     def _is_none_of(self, others: Sequence[Output], index: Node) -> Output:
         """Returns the tensor that is true if no one of `others` is true."""
         if not others:
-            return self._add("always", "Equal", [index.output, index.output], T=type_value(INT32)).output
+            return self._add("Equal", [index.output, index.output], (), "always").output
         one = others[0]
         for other in others[1:]:
-            one = self._add("is_one", "LogicalOr", [one, other]).output
-        return self._add("is_none", "LogicalNot", [one]).output
-
-    def _over(self, key: str, runs: Node, call: Node) -> Node:
-        """Adds a node that runs after a branch."""
-        return self._add(f"{key}/done", "Identity", [runs.output], [call], T=type_value(BOOL))
+            one = self._add("LogicalOr", [one, other], (), "is_one").output
+        return self._add("LogicalNot", [one], (), "is_none").output
