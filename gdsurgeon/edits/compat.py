@@ -79,7 +79,9 @@ def known_release(target: str) -> Release:
             f"TensorFlow {quoted(target)} is not a known release; known releases are {first} to "
             f"{last}.{suggestion(near)}",
             code="no-such-release",
-            facts={"target": target, "near": near, "releases": [each.name for each in releases()]},
+            target=target,
+            near=near,
+            releases=[each.name for each in releases()],
         )
     return found
 
@@ -185,7 +187,9 @@ class _Work:
             f"{printable(self.graph.source_name)} cannot be converted for TensorFlow {self.release.name}:",
             code="not-compatible",
             details=(*texts, *(error.message for error in self._reasons)),
-            facts={"target": self.release.name, "unknown": unknown, "reasons": reasons},
+            target=self.release.name,
+            unknown=unknown,
+            reasons=reasons,
         )
 
     # -- nodes ---------------------------------------------------------------------------------------------

@@ -79,7 +79,8 @@ def in_book(name: str) -> list[Rule]:
         raise UsageError(
             f"the built-in rule {quoted(name)} does not exist; choose one of {', '.join(BOOK)}.{suggestion(near)}",
             code="no-such-rule",
-            facts={"name": name, "near": near},
+            name=name,
+            near=near,
         )
     rules = rules_in_text(page.lines.strip().splitlines(), f"builtin:{name}", only_patterns=True)
     known = partial(replace, keeps_shapes=True, alike=page.alike)

@@ -137,11 +137,9 @@ class _Lowering:
         given = list(function.signature.output_arg) if function is not None else []
         if len(given) != 1 or given[0].type != BOOL:
             what = dtype_name(given[0].type) if len(given) == 1 else f"{len(given)} tensors"
-            raise EditError(
-                f"the condition of the loop {quoted(self.node.name)} is {what}; a version 1 loop needs a bool",
-                code="dtype-mismatch",
-                facts={"node": self.node.name, "function": name, "expected": "bool", "found": what},
-            )
+            node = self.node.name
+            message = f"the condition of the loop {quoted(node)} is {what}; a version 1 loop needs a bool"
+            raise EditError(message, code="dtype-mismatch", node=node, function=name, expected="bool", found=what)
         return BOOL
 
     def _if(self) -> tuple[list[Output], list[Node]]:
@@ -151,9 +149,14 @@ class _Lowering:
         if condition.dtype != BOOL:
             found = dtype_name(condition.dtype)
             what = f"the condition {quoted(condition.name)} of {quoted(node.name)} is {found}"
-            facts = {"node": node.name, "tensor": condition.name, "expected": "bool", "found": found}
-            message = f"{what}; a version 1 conditional needs a bool"
-            raise EditError(message, code="dtype-mismatch", facts=facts)
+            raise EditError(
+                f"{what}; a version 1 conditional needs a bool",
+                code="dtype-mismatch",
+                node=node.name,
+                tensor=condition.name,
+                expected="bool",
+                found=found,
+            )
         chosen = self._add("Identity", [condition], node.controls, "pred_id").output
         branches = [(chosen, side, node.attr(key)) for side, key in ((0, "else_branch"), (1, "then_branch"))]
         return self._branches(inputs, branches)

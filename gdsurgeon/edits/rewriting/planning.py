@@ -310,7 +310,7 @@ def check_terms(graph: Graph, rule: Rule) -> None:
 def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
     """Returns the error for a rule that is not valid for any match, with its column and reason."""
     said = wrong_at(place, text, term.column, what)
-    return EditError(said.message, code="bad-rule", facts={**said.facts, "reason": reason, **facts})
+    return EditError(said.message, code="bad-rule", facts=said.facts | facts, reason=reason)
 
 
 def _shown(term: Value) -> str:
@@ -329,7 +329,7 @@ def function_of(body: Graph) -> FunctionDef:
     """
     if any(True for _ in body.functions):
         message = f"{printable(body.source_name)} has functions of its own: inline them first"
-        raise EditError(message, code="has-functions", facts={"file": body.source_name})
+        raise EditError(message, code="has-functions", file=body.source_name)
     inputs, nodes = _inputs(body), [node for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
     for node in nodes:
         check_fusible(node)
@@ -349,13 +349,12 @@ def calling(rule: Rule, body: Graph, function: FunctionDef) -> Rule:
             near = nearest(f"${name}", [f"${each}" for each in sorted(bound)])
             what = f"is a placeholder, but the pattern does not bind {quoted('$' + name)} in every match"
             message = f"{quoted(name)} of {where} {what}.{suggestion(near)}"
-            raise EditError(message, code="unbound-input", facts={"node": name, "near": near})
+            raise EditError(message, code="unbound-input", node=name, near=near)
     results = _results(body)
     if len(results) != len(rule.pattern):
         given = counted(len(results), "result")
-        facts = {"expected": len(rule.pattern), "found": len(results)}
         message = f"{where} has {given}, but the pattern has {len(rule.pattern):,}"
-        raise EditError(message, code="wrong-count", facts=facts)
+        raise EditError(message, code="wrong-count", expected=len(rule.pattern), found=len(results))
     op = "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
     types = f"Tin={_types(_inputs(body))}, Tout={_types(results)}"
     read = ", ".join(f"${tensor.node.name}" for tensor in _inputs(body))
