@@ -182,7 +182,7 @@ class Body:
         originals = {node.name: node for node in self._function.node_def}
         touched = set(self.graph.touched())
         for node in list(touched):
-            if node.op_override:  # the outputs of the new op have different names
+            if node.op_override or node.name != node.base_name:  # its outputs have different names
                 touched.update(self.graph.users(node))
         del out.node_def[:]
         for node in self.graph.nodes():

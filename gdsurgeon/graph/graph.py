@@ -407,11 +407,7 @@ class Graph:
             self._overlay.learn_name(node)
         for node in names:
             self._adopt(node)
-        for node in names:
-            if node.base_name is not None:
-                users = filter(self._overlay.has, self._base_users(node))
-                for named in (node, *users, *self.colocated_with(node)):
-                    self._overlay.touch(named)
+            self._overlay.touch(node)
 
     def _check_names(self, names: Mapping[Node, str]) -> None:
         given: dict[str, Node] = {}

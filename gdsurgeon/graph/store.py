@@ -7,7 +7,7 @@ nodes, an index of all nodes would take over a second, and some hundred bytes pe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -234,16 +234,18 @@ class Store:
         rows = {row for code, row in pairs if code >= 0 and is_one[code >> bits] and not is_one[row]}
         return [table.names[row] for row in sorted(rows)]
 
-    def stretches(self, names: Collection[str]) -> list[tuple[int, int]]:
-        """Returns the start and the end of the records of the nodes `names`, ascending; adjacent records as one."""
-        extents: Iterable[tuple[int, int]]
+    def extents(self, names: Collection[str]) -> Iterator[tuple[int, int]]:
+        """Yields the start and the end of the records of those of `names` that exist, in file order."""
         if self.has_table:
             table = self.table
-            extents = ((table.starts[row], table.ends[row]) for row in sorted(self.rows(names)))
+            yield from ((table.starts[row], table.ends[row]) for row in sorted(self.rows(names)))
         else:
-            extents = sorted(found for name in names if (found := self.extent(name)) is not None)
+            yield from sorted(found for name in names if (found := self.extent(name)) is not None)
+
+    def stretches(self, names: Collection[str]) -> list[tuple[int, int]]:
+        """Returns the `extents` of `names`, adjacent ones as one."""
         out: list[tuple[int, int]] = []
-        for start, end in extents:
+        for start, end in self.extents(names):
             if out and out[-1][1] == start:
                 out[-1] = out[-1][0], end
             else:

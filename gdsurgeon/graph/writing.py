@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -10,7 +11,7 @@ from gdsurgeon.graph.index import COLOCATION, colocated_names
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import VERSIONS
+from gdsurgeon.graph.records import VERSIONS, Record, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import encode_len
@@ -164,6 +165,7 @@ class Overlay:
             assert place is not None
             out.append((place.start, place.end, record(node)))
         out += [(start, end, []) for start, end in store.stretches(self.removed)]
+        out += self._respelt_users(store)
         following: dict[Node | None, list[Node]] = {}
         for node, after in self.added.items():
             following.setdefault(after, []).append(node)
@@ -171,6 +173,31 @@ class Overlay:
             end = store.layout.end_of_nodes if after is None or after.record is None else after.record.end
             out.append((end, end, [chunk for node in nodes for chunk in record(node)]))
         return out
+
+    def _respelt_users(self, store: Store) -> Iterator[Replacement]:
+        """Yields the replacements for unchanged nodes that have a renamed node as an input or colocation."""
+        renamed = [name for name, now in self.respelt.items() if name != now]
+        colocated = {user for name in renamed for user in store.colocated(name)}
+        names = {user for name in renamed for user in store.users(name)} | colocated
+        names.difference_update(self.removed, (node.base_name for node in self.touched))
+        begin, last, held = 0, 0, list[Chunk]()
+        for start, end in (*store.extents(names), (0, 0)):
+            if held and (start != last or len(held) > _MOST_HELD):
+                yield begin, last, _joined(held)
+                held = []
+            begin, last = begin if held else start, end
+            held += self._respelt(record_at(store.source, start, end), bool(colocated)) if end else []
+
+    def _respelt(self, record: Record, may_be_colocated: bool) -> list[Chunk]:
+        """Returns a record of the file with the current names of its inputs and colocations."""
+        attrs: dict[str, bytes | None] = {}
+        if may_be_colocated and COLOCATION_ATTR in (found := record.header().attrs):
+            data = record.buffer()[slice(*found[COLOCATION_ATTR])]
+            now = _colocation_attr(data, [self.respelt.get(name, name) for name in colocated_names(data)])
+            attrs = {COLOCATION_ATTR: now} if now != data else {}
+        changes = Changes(rename_input=self.respelt_input, attrs=attrs)
+        pieces = patched(record.buffer(), 0, record.end - record.body, changes)
+        return [record_tag(size_of_pieces(pieces)), *_chunks(record, pieces)]
 
     def replaced_others(self, store: Store, functions: FunctionLibrary) -> list[Replacement]:
         """Returns the replacements for the function library and the versions of the file `store`."""
@@ -187,6 +214,8 @@ class Overlay:
 
     def respelt_input(self, text: str) -> str:
         """Returns `text`, an input as the file spells it, with the current name of its node."""
+        if text in self.respelt:
+            return self.respelt[text]
         ref = parse_input(text) if self.respelt else None
         if ref is None or ref.node not in self.respelt:
             return text
@@ -218,33 +247,46 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
 def encoded(node: Node) -> list[Chunk]:
     """Returns the current record of `node`, with its tag and length."""
     pieces = _pieces(node)
-    return [record_tag(size_of_pieces(pieces)), *_chunks(node, pieces)]
+    return [record_tag(size_of_pieces(pieces)), *_chunks(node.record, pieces)]
 
 
 def node_def(node: Node) -> NodeDef:
     """Returns `node` as a NodeDef message, including its weights. Raises InputError if it cannot be decoded."""
     try:
-        return NodeDef.FromString(read_chunks(_chunks(node, _pieces(node))))
+        return NodeDef.FromString(read_chunks(_chunks(node.record, _pieces(node))))
     except decode_error():
         raise InputError(f"node {quoted(node.name)} is corrupt", code="corrupt", node=node.name) from None
 
 
-def _chunks(node: Node, pieces: Iterable[Piece]) -> list[Chunk]:
+def _chunks(record: Record | None, pieces: Iterable[Piece]) -> list[Chunk]:
     out: list[Chunk] = []
     for piece in pieces:
         if isinstance(piece, bytes):
             out.append(piece)
         else:
-            assert node.record is not None
-            out.append(SourceSpan(node.record.source, node.record.body + piece.start, node.record.body + piece.end))
+            assert record is not None
+            out.append(SourceSpan(record.source, record.body + piece.start, record.body + piece.end))
     return out
+
+
+def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Returns `chunks`, with adjacent bytes as one chunk."""
+    out: list[Chunk] = []
+    for _, group in groupby(chunks, type):
+        same = list(group)
+        out += [b"".join(same)] if isinstance(same[0], bytes) else same  # type: ignore[arg-type]
+    return out
+
+
+_MOST_HELD = 10_000
+"""The maximum number of chunks of new records that are held before they are joined."""
 
 
 def _pieces(node: Node) -> list[Piece]:
     """Returns the current NodeDef: new bytes, and spans of the record's body as offsets from its beginning."""
     if node.record is None:
         attrs = {key: value for key, value in node.changed_attrs.items() if value is not None}
-        colocation = _colocation_attr(node)
+        colocation = _colocation_of(node)
         if colocation is not None:
             attrs[COLOCATION_ATTR] = colocation
         else:
@@ -252,7 +294,7 @@ def _pieces(node: Node) -> list[Piece]:
         return [encode_node(node.name, node.op, _spelt_inputs(node), node.device, attrs)]
     attrs_now: dict[str, bytes | None] = dict(node.changed_attrs)
     if COLOCATION_ATTR in node.header.attrs or (node.has_resolved_colocations and node.colocated):
-        now, before = _colocation_attr(node), node.attr_bytes(COLOCATION_ATTR)
+        now, before = _colocation_of(node), node.attr_bytes(COLOCATION_ATTR)
         if now != before:
             attrs_now[COLOCATION_ATTR] = now
     resolved = node.has_resolved_inputs
@@ -276,20 +318,23 @@ def _spelt_inputs(node: Node) -> list[str]:
     return spelt + ["^" + control.name for control in node.controls]
 
 
-def _colocation_attr(node: Node) -> bytes | None:
-    """Returns the ``_class`` attr with current names, or None if empty; entries other than ``loc:@`` are kept."""
+def _colocation_of(node: Node) -> bytes | None:
+    """Returns the ``_class`` attr of a node with current names, or None if empty."""
     data = node.attr_bytes(COLOCATION_ATTR)
+    if node.has_resolved_colocations:
+        return _colocation_attr(data, [other.name for other in node.colocated])
+    return _colocation_attr(data, map(node.graph.spell_base_name, colocated_names(data) if data else ()))
+
+
+def _colocation_attr(data: bytes | None, colocated: Iterable[str]) -> bytes | None:
+    """Returns the ``_class`` attr `data` with other colocations, or None if empty; other entries are kept."""
     entries: list[bytes] = []
     if data:
         try:
             entries = list(AttrValue.FromString(data).list.s)
         except decode_error():
             return data
-    if node.has_resolved_colocations:
-        names = iter([other.name for other in node.colocated])
-    else:
-        spell = node.graph.spell_base_name
-        names = iter([spell(name) for name in colocated_names(data)] if data else [])
+    names = iter(colocated)
     out: list[bytes] = []
     for entry in entries:
         if not entry.startswith(COLOCATION):

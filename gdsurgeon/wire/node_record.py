@@ -163,7 +163,7 @@ def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
     Fields keep their order. New inputs replace the old ones at the first input, or follow the op. Text with an
     unchanged value keeps its bytes.
     """
-    if isinstance(buf, bytes) and changes.name is not None and changes.inputs is not None and not changes.attrs:
+    if isinstance(buf, bytes) and changes.op is None and changes.device is None and not changes.attrs:
         quick = _plain_patched(buf, start, end, changes)
         if quick is not None:
             return [quick]
@@ -171,13 +171,11 @@ def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
 
 
 def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes | None:
-    """Returns the record with a new name and inputs; None unless its fields are in the usual order.
+    """Returns the record with a new name and new inputs; None unless its fields are in the usual order.
 
     The usual order is name, op, inputs, then other fields. The result is byte for byte equal to that of `_patched`.
     """
-    if changes.op is not None or changes.device is not None or changes.name is None or changes.inputs is None:
-        return None
-    pos = start
+    pos, texts = start, list[bytes]()
     try:
         if buf[pos] != 0x0A or buf[pos + 1] > 127:
             return None
@@ -188,6 +186,7 @@ def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes 
         while pos < end and buf[pos] == 0x1A:
             if buf[pos + 1] > 127:
                 return None
+            texts.append(buf[pos + 2 : pos + 2 + buf[pos + 1]])
             pos += 2 + buf[pos + 1]
         rest = pos
         while pos < end:
@@ -200,12 +199,17 @@ def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes 
                 pos += 1
                 size = size & 127 | buf[pos + 1] << 7
             pos += 2 + size
-    except IndexError:
-        return None
+        new = changes.inputs
+        if new is None and changes.rename_input is not None:
+            new = tuple(changes.rename_input(text.decode()) for text in texts)
+    except (IndexError, UnicodeDecodeError):
+        return None  # `_patched` reports errors
     if pos != end:
         return None
-    name = encode_len(NAME, changes.name.encode())
-    return b"".join((name, buf[op:inputs], *_encoded_inputs(changes.inputs), buf[rest:end]))
+    name = buf[start:op] if changes.name is None else encode_len(NAME, changes.name.encode())
+    return b"".join(
+        (name, buf[op:inputs], *(_encoded_inputs(new) if new is not None else (buf[inputs:rest],)), buf[rest:end])
+    )
 
 
 def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Piece]:
