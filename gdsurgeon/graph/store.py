@@ -200,8 +200,10 @@ class Store:
         return frozenset(name for name, count in counts.items() if count > 1)
 
     def rows(self, names: Collection[str]) -> list[int]:
-        """Returns the row in the index of each of the nodes `names` that exist."""
+        """Returns the row in the index of each of the nodes `names` that exist; see `record`."""
         rows = self.table.rows
+        for name in self._repeated.intersection(names) if self._repeated else ():
+            raise _several(self.source, name)
         rows.expect(len(names))
         return [row for row in map(rows.get, names) if row is not None]
 

@@ -207,9 +207,8 @@ def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes 
     if pos != end:
         return None
     name = buf[start:op] if changes.name is None else encode_len(NAME, changes.name.encode())
-    return b"".join(
-        (name, buf[op:inputs], *(_encoded_inputs(new) if new is not None else (buf[inputs:rest],)), buf[rest:end])
-    )
+    reads = [buf[inputs:rest]] if new is None else _encoded_inputs(new)
+    return b"".join((name, buf[op:inputs], *reads, buf[rest:end]))
 
 
 def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Piece]:
