@@ -36,7 +36,17 @@ def compatible(a: Shape, b: Shape) -> bool:
     """Returns whether one tensor can have both shapes; an unknown shape fits all."""
     if a is None or b is None:
         return True
-    return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and not any(map(differ, a, b))
+
+
+def differ(a: int, b: int) -> bool:
+    """Returns whether two dims are known and different."""
+    return a != b and a >= 0 and b >= 0
+
+
+def replaced(shape: Sequence[int], at: int, *dims: int) -> tuple[int, ...]:
+    """Returns `shape` with `dims` instead of the dim at the axis `at`."""
+    return (*shape[:at], *dims, *shape[at + 1 :])
 
 
 def mismatch(a: Output, b: Output) -> str:
@@ -281,7 +291,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 def merge_dims(a: int, b: int) -> int:
     """Returns the dim that satisfies both statements. Raises Misfit if they differ."""
-    if a >= 0 and b >= 0 and a != b:
+    if differ(a, b):
         raise Misfit(f"{a} and {b} differ")
     return a if a >= 0 else b
 
@@ -290,7 +300,7 @@ def merge(a: Shape, b: Shape) -> Shape:
     """Returns the shape that satisfies both statements. Raises Misfit if they differ."""
     if a is None or b is None:
         return b if a is None else a
-    if len(a) != len(b) or any(x >= 0 and y >= 0 and x != y for x, y in zip(a, b, strict=True)):
+    if not compatible(a, b):
         raise Misfit(f"{format_shape(a)} and {format_shape(b)} differ")
     return tuple(map(merge_dims, a, b))
 
@@ -323,7 +333,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
         if x == 1 or y == 1:
             out.append(y if x == 1 else x)
-        elif x >= 0 and y >= 0 and x != y:
+        elif differ(x, y):
             raise Misfit(f"{format_shape(a)} and {format_shape(b)} cannot be broadcast to one shape")
         else:
             out.append(max(x, y))  # a known dim other than 1 determines the result

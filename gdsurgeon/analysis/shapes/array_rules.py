@@ -18,6 +18,7 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     merge,
     merge_all,
     merge_dims,
+    replaced,
 )
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.ops.dtypes import base_dtype, element_size
@@ -128,21 +129,13 @@ def _concat(call: Call) -> Sequence[Shape]:
     for shape in shapes:
         dim = shape[at] if shape is not None else UNKNOWN
         total = UNKNOWN if UNKNOWN in (dim, total) else total + dim
-        others.append(None if shape is None else (*shape[:at], UNKNOWN, *shape[at + 1 :]))
-    joined = _joined(others, shapes, f"along axis {at}")
-    return [(*joined[:at], total, *joined[at + 1 :])]
-
-
-def _joined(shapes: Sequence[Shape], shown: Sequence[Shape], how: str) -> tuple[int, ...]:
-    """Returns the joined shape of `shapes`; at least one must be known.
-
-    Raises Misfit, with the shapes `shown`.
-    """
+        others.append(None if shape is None else replaced(shape, at, UNKNOWN))
     try:
-        return merge_all(shapes) or ()
+        return [replaced(merge_all(others) or (), at, total)]
     except Misfit:
-        text = ", ".join(map(format_shape, shown[:8])) + (", ..." if len(shown) > 8 else "")
-        raise Misfit(f"it joins {text} {how}", [agreed([s for s in shapes if s is not None])]) from None
+        text = ", ".join(map(format_shape, shapes[:8])) + (", ..." if len(shapes) > 8 else "")
+        known = agreed([shape for shape in others if shape is not None])
+        raise Misfit(f"it joins {text} along axis {at}", [known]) from None
 
 
 @RULES.of("Unpack")
@@ -151,43 +144,35 @@ def _unpack(call: Call) -> Sequence[Shape]:
     if number > MOST_OUTPUTS:
         return []
     at = axis_of(call.number("axis"), len(shape))
-    part = shape[:at] + shape[at + 1 :]
+    part = replaced(shape, at)
     if shape[at] not in (UNKNOWN, number):
         raise Misfit(f"it unpacks {format_shape(shape)} into {number} tensors", [part] * number)
     return [part] * number
 
 
-@RULES.of("Split")
+@RULES.of("Split SplitV")
 def _split(call: Call) -> Sequence[Shape]:
-    axis, shape, number = call.scalar(0), call.known(1), call.number("num_split")
+    is_even, number = call.op == "Split", call.number("num_split")
+    shape, axis = call.known(1 if is_even else 0), call.scalar(0 if is_even else 2)
     if not 0 < number <= MOST_OUTPUTS:
         return []
     if axis is None:
         return [(UNKNOWN,) * len(shape)] * number
     at = axis_of(axis, len(shape))
     dim = shape[at]
-    if dim >= 0 and dim % number:
-        raise Misfit(f"it splits {format_shape(shape)} into {number} parts along axis {at}")
-    return [(*shape[:at], dim // number if dim >= 0 else UNKNOWN, *shape[at + 1 :])] * number
-
-
-@RULES.of("SplitV")
-def _split_v(call: Call) -> Sequence[Shape]:
-    shape, sizes, axis, number = call.known(0), call.value(1), call.scalar(2), call.number("num_split")
-    if not 0 < number <= MOST_OUTPUTS:
-        return []
-    if axis is None:
-        return [(UNKNOWN,) * len(shape)] * number
-    at = axis_of(axis, len(shape))
-    parts = [UNKNOWN if size is None else size for size in sizes] if sizes is not None else [UNKNOWN] * number
+    if is_even:
+        if dim >= 0 and dim % number:
+            raise Misfit(f"it splits {format_shape(shape)} into {number} parts along axis {at}")
+        return [replaced(shape, at, dim // number if dim >= 0 else UNKNOWN)] * number
+    sizes = call.value(1)
+    parts = [UNKNOWN if size is None or size < 0 else size for size in sizes or (None,) * number]
     known = sum(part for part in parts if part >= 0)
-    out = [[*shape[:at], part if part >= 0 else UNKNOWN, *shape[at + 1 :]] for part in parts]
-    if shape[at] >= 0 and (known != shape[at] if min(parts) >= 0 else known > shape[at]):
+    if dim >= 0 and (known > dim or (known < dim and UNKNOWN not in parts)):
         text = f"it splits {format_shape(shape)} into {format_target(sizes)} along axis {at}"
-        raise Misfit(text, list(map(tuple, out)))
-    if shape[at] >= 0 and parts.count(UNKNOWN) == 1:
-        out[parts.index(UNKNOWN)][at] = shape[at] - known
-    return list(map(tuple, out))
+        raise Misfit(text, [replaced(shape, at, part) for part in parts])
+    if dim >= 0 and parts.count(UNKNOWN) == 1:
+        parts[parts.index(UNKNOWN)] = dim - known
+    return [replaced(shape, at, part) for part in parts]
 
 
 @RULES.of("Tile")

@@ -17,11 +17,13 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     axis_of,
     broadcast,
     compatible,
+    differ,
     known_product,
     merge,
     merge_all,
     merge_dims,
     ranked,
+    replaced,
 )
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.node import placeholder_shape
@@ -115,7 +117,7 @@ def _broadcast_to(call: Call) -> Sequence[Shape]:
         return [target]
     front = len(target) - len(shape)
     pairs = list(zip(shape, target[max(front, 0) :], strict=False))
-    if front < 0 or any(x >= 0 and y >= 0 and x not in (1, y) for x, y in pairs):
+    if front < 0 or any(x != 1 and differ(x, y) for x, y in pairs):
         raise Misfit(f"{format_shape(shape)} cannot be broadcast to {format_shape(target)}", [target])
     # A dim other than 1 does not change.
     return [(*target[:front], *(y if y >= 0 or x == 1 else x for x, y in pairs))]
@@ -131,9 +133,9 @@ def _bias_add(call: Call) -> Sequence[Shape]:
     if shape is None or (first and len(shape) != 4):
         return [shape]
     at = 1 if first else axis_of(-1, len(shape))
-    if shape[at] >= 0 and channels >= 0 and shape[at] != channels:
+    if differ(shape[at], channels):
         raise Misfit(f"its {channels} biases do not fit the channels of {format_shape(shape)}", [shape])
-    return [(*shape[:at], merge_dims(shape[at], channels), *shape[at + 1 :])]
+    return [replaced(shape, at, merge_dims(shape[at], channels))]
 
 
 @RULES.of("BiasAddGrad")
@@ -143,31 +145,25 @@ def _bias_add_grad(call: Call) -> Sequence[Shape]:
     return [(shape[at] if shape and (at < 0 or len(shape) == 4) else UNKNOWN,)]
 
 
-@RULES.of("MatMul SparseMatMul")
+@RULES.of("MatMul SparseMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3")
 def _mat_mul(call: Call) -> Sequence[Shape]:
-    a, b = call.ranked(0, 2), call.ranked(1, 2)
-    return [_product(a, b, bool(call.attr("transpose_a")), bool(call.attr("transpose_b")), ())]
+    is_batch = call.op.startswith("Batch")
+    a, b = (call.known(i) if is_batch else call.ranked(i, 2) for i in (0, 1))
+    turned = [bool(call.attr(key)) for key in (("adj_x", "adj_y") if is_batch else ("transpose_a", "transpose_b"))]
 
+    def misfit(*shapes: Shape) -> Misfit:
+        shown = (format_shape(x) + (" transposed" if t else "") for x, t in zip((a, b), turned, strict=True))
+        return Misfit(" times ".join(shown), shapes)
 
-@RULES.of("BatchMatMul BatchMatMulV2 BatchMatMulV3")
-def _batch_mat_mul(call: Call) -> Sequence[Shape]:
-    a, b = call.known(0), call.known(1)
     if min(len(a), len(b)) < 2:
-        raise Misfit(f"{format_shape(a)} times {format_shape(b)}")
-    batch = merge(a[:-2], b[:-2]) if call.op == "BatchMatMul" else broadcast(a[:-2], b[:-2])
-    return [_product(a, b, bool(call.attr("adj_x")), bool(call.attr("adj_y")), batch or ())]
-
-
-def _product(
-    a: tuple[int, ...], b: tuple[int, ...], transpose_a: bool, transpose_b: bool, batch: tuple[int, ...]
-) -> Shape:
-    rows, inner = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
-    other, columns = (b[-1], b[-2]) if transpose_b else (b[-2], b[-1])
-    out = (*batch, rows, columns)
-    if inner >= 0 and other >= 0 and inner != other:
-        shown = [format_shape(x) + (" transposed" if t else "") for x, t in ((a, transpose_a), (b, transpose_b))]
-        raise Misfit(f"{shown[0]} times {shown[1]}", [out])
-    return out
+        raise misfit()
+    batch = broadcast(a[:-2], b[:-2]) if call.op[-2:-1] == "V" else merge(a[:-2], b[:-2])
+    rows, inner = (a[-1], a[-2]) if turned[0] else (a[-2], a[-1])
+    other, columns = (b[-1], b[-2]) if turned[1] else (b[-2], b[-1])
+    out = (*(batch or ()), rows, columns)
+    if differ(inner, other):
+        raise misfit(out)
+    return [out]
 
 
 @RULES.of("Einsum")
@@ -193,10 +189,10 @@ def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     channels = shape[at]
     for index in range(1, 3 if call.attr("is_training") else 5):
         (found,) = call.ranked(index, 1)
-        if channels >= 0 and found >= 0 and channels != found:
+        if differ(channels, found):
             raise Misfit(f"{found} scales do not fit {channels} channels of {format_shape(shape)}", [shape])
         channels = merge_dims(channels, found)
-    return [(*shape[:at], channels, *shape[at + 1 :]), *([(channels,)] * 4)]
+    return [replaced(shape, at, channels), *([(channels,)] * 4)]
 
 
 @RULES.of("SoftmaxCrossEntropyWithLogits")
@@ -234,8 +230,7 @@ def _arg_max(call: Call) -> Sequence[Shape]:
     shape, axis = call.known(0), call.scalar(1)
     if axis is None:
         return [(UNKNOWN,) * (len(shape) - 1)] if shape else []
-    at = axis_of(axis, len(shape))
-    return [shape[:at] + shape[at + 1 :]]
+    return [replaced(shape, axis_of(axis, len(shape)))]
 
 
 RULES.add(
@@ -326,7 +321,7 @@ def _depthwise(call: Call) -> Sequence[Shape]:
     window = SlidingWindow(call)
     shape, taps = call.ranked(0, 4), call.ranked(1, 4)
     channels, inside = shape[window.channel], taps[2]
-    if channels >= 0 and inside >= 0 and channels != inside:
+    if differ(channels, inside):
         raise Misfit(_wrong_channels(taps, inside, shape))
     channels = merge_dims(channels, inside)
     outside = channels * taps[3] if channels >= 0 and taps[3] >= 0 else UNKNOWN
@@ -349,7 +344,7 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
         out = (grad[0], *out[1:])
     space = [window.size(out[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
     wanted = window.placed(out[0], taps[-1], space)
-    if any(a >= 0 and b >= 0 and a != b for a, b in zip(wanted, grad, strict=True)):
+    if not compatible(wanted, grad):
         text = (
             f"for the output {format_shape(out)} it needs {format_shape(wanted)}, but its input is {format_shape(grad)}"
         )
