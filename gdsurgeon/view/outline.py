@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
+from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -59,7 +60,7 @@ class Outlines:
     def __init__(self, graph: Graph, content: Content, *, together: bool = False) -> None:
         self._graph = graph
         self._together = together
-        self._bodies: dict[str, Outline | None] = {}
+        self._bodies: dict[str, Outline] = {}
         self._parameters: list[int] = []  # that functions hold themselves, by the bit of the function
         self._held = {0: 0}  # that the functions of a set hold
         self._kinds = Kinds(self._kind_of_function)
@@ -73,32 +74,32 @@ class Outlines:
 
     def bodies(self) -> list[Outline]:
         """Returns the outlines of all functions that are called and can be shown, sorted by name."""
-        return [found for _, found in sorted(self._bodies.items()) if found is not None]
+        return [self._bodies[name] for name in sorted(self._bodies)]
 
     def _read_functions(self, main: Content) -> None:
         """Makes the outlines of all functions that `main` reaches, each after the functions that it calls."""
-        begun = [main]
-        pending = [self._callees(main)]
-        while pending:
-            name = next(pending[-1], None)
-            if name is None:
-                pending.pop()
-                content = begun.pop()
-                if content is not main:
-                    self._bodies[content.title] = self._outline(content)
-            elif name not in self._bodies:
-                self._bodies[name] = None
+        contents: dict[str, Content] = {}
+        callees: dict[str, list[str]] = {}
+        pending = self._callees(main)
+        for name in pending:  # grows while it is walked
+            if name not in callees:
+                callees[name] = []
                 try:
-                    content = content_of(Body(self._graph, name, {}, lenient=True).graph, name)
+                    contents[name] = content_of(Body(self._graph, name, {}, lenient=True).graph, name)
                 except GdsurgeonError as error:
                     self.faults[name] = str(error)
                 else:
-                    begun.append(content)
-                    pending.append(self._callees(content))
+                    callees[name] = self._callees(contents[name])
+                    pending += callees[name]
+        names = list(callees)
+        number = {name: place for place, name in enumerate(names)}
+        for place in depth_first(range(len(names)), len(names), lambda n: [number[c] for c in callees[names[n]]]):
+            if names[place] in contents:
+                self._bodies[names[place]] = self._outline(contents.pop(names[place]))
 
     @staticmethod
-    def _callees(content: Content) -> Iterator[str]:
-        return iter(list(dict.fromkeys(name for calls in content.calls for name in calls)))
+    def _callees(content: Content) -> list[str]:
+        return list(dict.fromkeys(name for calls in content.calls for name in calls))
 
     def _kind_of_function(self, name: str) -> Hashable:
         body = self.body(name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.order import components
 from gdsurgeon.view.content import Content
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Scope:
     """A name scope, or a group of siblings that belong together.
 
@@ -29,31 +31,19 @@ class Scope:
         output: dtype and shape of its output; '' without output.
     """
 
-    __slots__ = (
-        "drawn",
-        "faults",
-        "first",
-        "flops",
-        "is_group",
-        "kind",
-        "name",
-        "nodes",
-        "output",
-        "parameters",
-        "parent",
-        "rows",
-        "scopes",
-    )
-
-    def __init__(self, name: str, parent: Scope | None, *, is_group: bool = False) -> None:
-        self.name = name
-        self.parent = parent
-        self.is_group = is_group
-        self.scopes: list[Scope] = []
-        self.rows: list[int] = []
-        self.kind = -1
-        self.nodes = self.faults = self.drawn = self.parameters = self.flops = self.first = 0
-        self.output = ""
+    name: str
+    parent: Scope | None
+    is_group: bool = False
+    scopes: list[Scope] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    kind: int = -1
+    nodes: int = 0
+    faults: int = 0
+    drawn: int = 0
+    parameters: int = 0
+    flops: int = 0
+    first: int = 0
+    output: str = ""
 
     def __repr__(self) -> str:
         return f"<Scope {self.path}>"

@@ -174,42 +174,37 @@ def loading_problems(container: Container, contents: Contents) -> list[LoadingPr
     found = [
         *_of_signatures(container),
         *_of_the_checkpoint(container, contents),
-        *_of_values(container, contents),
+        *_of_values(contents),
         *_of_assets(contents),
         *_of_ops(container),
         *_of_objects(container),
     ]
-    return sorted(found, key=lambda trouble: (ALL, NODES, OBJECTS).index(trouble.loaders))
-
-
-def _facts(container: Container) -> dict[str, str]:
-    return {"model": printable(container.graph.source_name), "prefix": printable(container.checkpoint)}
+    facts = {"model": printable(container.graph.source_name), "prefix": printable(container.checkpoint)}
+    found.sort(key=lambda trouble: (ALL, NODES, OBJECTS).index(trouble.loaders))
+    return [trouble._replace(facts={**facts, **trouble.facts}) for trouble in found]
 
 
 def _of_signatures(container: Container) -> Iterator[LoadingProblem]:
     graph, serving = container.graph, container.graph.serving or Serving()
     if container.kind == "SavedModel" and not called_keys(serving):
-        yield LoadingProblem(ALL, "it has no signature to call", advice="add-signature", facts=_facts(container))
+        yield LoadingProblem(ALL, "it has no signature to call", "add-signature")
     for key, served in serving.called.items():
         for tensor in served.tensors:
             if tensor.partition(":")[0] not in graph:
                 what = f"the signature {quoted(key)} refers to {quoted(tensor)}, which does not exist in the graph"
-                yield LoadingProblem(
-                    ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)}
-                )
+                yield LoadingProblem(ALL, what, "remove-signature", {"key": printable(key)})
 
 
 def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
     """Yields problems of the checkpoint: it is missing or unreadable, or lacks a file or a tensor."""
-    facts = _facts(container)
     if contents.unreadable:
-        yield LoadingProblem(ALL, contents.unreadable, advice="name-checkpoint", facts=facts)
+        yield LoadingProblem(ALL, contents.unreadable, "name-checkpoint")
     checkpoint = contents.checkpoint
     needed = [variable for variable in contents.variables if variable.signatures]
     if checkpoint is None:
         if not container.checkpoint and (needed or (contents.variables and not called_keys(_serving(container)))):
             what = f"the checkpoint with the values of {counted(len(contents.variables), 'variable')} is missing"
-            yield LoadingProblem(ALL, what, advice="name-checkpoint", facts=facts)
+            yield LoadingProblem(ALL, what, "name-checkpoint")
         return
     shards = checkpoint.header.num_shards if isinstance(checkpoint, Bundle) else 0
     paths = (shard_path(checkpoint.prefix, shard, shards) for shard in range(shards))
@@ -222,24 +217,22 @@ def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[Loa
         what = f"the checkpoint has no tensor {quoted(key)}, from which {quoted(name)} is restored"
         more = f", nor {counted(len(lost) - 1, 'other')} that the model restores" if len(lost) > 1 else ""
         near = near_miss(key, checkpoint.keys).strip()
-        yield LoadingProblem(ALL, f"{what}{more}{f'. {near}' if near else ''}", advice="rename-keys", facts=facts)
+        yield LoadingProblem(ALL, f"{what}{more}{f'. {near}' if near else ''}", "rename-keys")
 
 
 def _serving(container: Container) -> Serving:
     return container.graph.serving or Serving()
 
 
-def _of_values(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
+def _of_values(contents: Contents) -> Iterator[LoadingProblem]:
     """Yields problems of variables that a signature needs but that have no value, or only for some loaders."""
     if contents.checkpoint is None:
         return
-    facts = _facts(container)
     lost, apart = ([v for v in contents.variables if v.signatures and v.by == by] for by in (BY_NOTHING, BY_OBJECTS))
     if lost:
-        yield LoadingProblem(ALL, f"no node restores or initializes {_needed(lost)}", advice="keep-others", facts=facts)
+        yield LoadingProblem(ALL, f"no node restores or initializes {_needed(lost)}", "keep-others")
     if apart:
-        what = f"only the model's objects restore {_needed(apart)}"
-        yield LoadingProblem(NODES, what, advice="slim", facts=facts)
+        yield LoadingProblem(NODES, f"only the model's objects restore {_needed(apart)}", "slim")
 
 
 def _needed(variables: Sequence[ModelVariable]) -> str:
@@ -259,7 +252,7 @@ def _of_ops(container: Container) -> Iterator[LoadingProblem]:
     unknown = [op.op for op in op_usage(container.graph) if not op.is_known and not op.is_function]
     if unknown:
         what = f"TensorFlow {table_version()} does not know {listed(unknown, 5, show=quoted)}"
-        yield LoadingProblem(ALL, what, advice="custom-ops")
+        yield LoadingProblem(ALL, what, "custom-ops")
 
 
 def _of_objects(container: Container) -> Iterator[LoadingProblem]:
@@ -282,8 +275,7 @@ def _of_objects(container: Container) -> Iterator[LoadingProblem]:
     known = {child.local_name for item in maps for child in item.children}
     if maps and known != set(served):
         whats.append(f"the objects have different signatures: {listed(sorted(known), 5, show=quoted) or 'none'}")
-    for what in whats:
-        yield LoadingProblem(OBJECTS, what, advice="slim", facts=_facts(container))
+    yield from (LoadingProblem(OBJECTS, what, "slim") for what in whats)
 
 
 _FAR = 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import TypeVar
@@ -108,32 +109,31 @@ class Misfit(Exception):
         self.shapes = shapes
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Call:
     """A node, as the argument of a shape rule.
 
     Attributes:
         op: its op.
+        find: returns the node.
         shapes: the shapes of its data inputs.
         values: the values of its data inputs.
         results: the shapes of its outputs, after its shape rule has returned them.
     """
 
-    __slots__ = ("_constant", "_find", "_node", "op", "results", "shapes", "values")
-
-    def __init__(self, op: str, find: Callable[[], Node], shapes: list[Shape], values: list[Value]) -> None:
-        self.op = op
-        self.shapes = shapes
-        self.values = values
-        self.results: Sequence[Shape] = ()
-        self._find = find
-        self._node: Node | None = None
-        self._constant: tuple[int, Shape, Value] | None = None
+    op: str
+    find: Callable[[], Node]
+    shapes: list[Shape]
+    values: list[Value]
+    results: Sequence[Shape] = ()
+    _node: Node | None = None
+    _constant: tuple[int, Shape, Value] | None = None
 
     @property
     def node(self) -> Node:
         """The node itself."""
         if self._node is None:
-            self._node = self._find()
+            self._node = self.find()
         return self._node
 
     def attr(self, key: str) -> object:
