@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
@@ -112,10 +113,7 @@ def _default(value: object) -> str:
 def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
     """Yields the data inputs that differ, with their names in the files."""
     a, b, mates = matching.a, matching.b, matching.mates
-    written, others = a.written[i], b.written[j]
-    for slot in range(max(len(written), len(others))):
-        read = written[slot] if slot < len(written) else None
-        other = others[slot] if slot < len(others) else None
+    for slot, (read, other) in enumerate(zip_longest(a.written[i], b.written[j])):
         now = ""
         if read is not None and other is not None:
             u, v = a.passed.get(read[0], read[0]), b.passed.get(other[0], other[0])
@@ -181,12 +179,8 @@ def _ends(matching: Matching, side: str, before: Iterable[Node], after: Iterable
     a, b = matching.a, matching.b
     left = {b.graph.store.table.rows[node.name]: node for node in after}
     for node in before:
-        row = a.graph.store.table.rows[node.name]
-        other = left.pop(matching.mates[row], None)
-        infos, others = _infos(side, node), _infos(side, other)
-        for place in range(max(len(infos), len(others))):
-            was = infos[place] if place < len(infos) else None
-            now = others[place] if place < len(others) else None
+        other = left.pop(matching.mates[a.graph.store.table.rows[node.name]], None)
+        for was, now in zip_longest(_infos(side, node), _infos(side, other)):
             if was is None or now is None or was._replace(op="") != now._replace(op=""):
                 yield EndChange(side, was, now)
     for node in left.values():

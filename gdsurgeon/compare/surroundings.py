@@ -58,14 +58,10 @@ def differences(before: Surroundings, after: Surroundings, free: Iterable[Place]
     out = []
     for place in dict.fromkeys((*before, *after)):
         was, now = before.get(place), after.get(place)
-        if was == now or _is_unreachable(place) or any(place[:n] in loose for n in range(1, len(place) + 1)):
-            continue
-        out.append(Difference(place, was, now))
+        is_reached = place[0] != "function" and not (place[0] == "object" and place[1].startswith(UNREACHABLE))
+        if was != now and is_reached and loose.isdisjoint(place[:n] for n in range(1, len(place) + 1)):
+            out.append(Difference(place, was, now))
     return out
-
-
-def _is_unreachable(place: Place) -> bool:
-    return place[0] == "function" or (place[0] == "object" and place[1].startswith(UNREACHABLE))
 
 
 # -- names -----------------------------------------------------------------------------------------------------

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import Json, middle_cut, printable
-from gdsurgeon.text import abbreviated, ops
+from gdsurgeon.errors import EditError, Json, Line, middle_cut, printable, quoted
+from gdsurgeon.text import abbreviated, nearest, ops, suggestion
+from gdsurgeon.values import Data
 from gdsurgeon.view.content import short_tensor
+from gdsurgeon.view.outline import Outline, Outlines
+from gdsurgeon.view.report import to_json
+from gdsurgeon.view.scopes import Scope
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.text import Text
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from gdsurgeon.errors import EditError, Line, quoted
-from gdsurgeon.text import nearest, suggestion
-from gdsurgeon.values import Data
-from gdsurgeon.view.outline import Outline, Outlines
-from gdsurgeon.view.report import to_json
-from gdsurgeon.view.scopes import Scope
 
 ENOUGH = 45
 """The maximum number of lines of a tree, if possible, when no depth is given."""

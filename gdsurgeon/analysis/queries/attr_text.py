@@ -17,7 +17,6 @@ from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, decode_error
-from gdsurgeon.wire.source import Source
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
 """The kinds that can be written as text, alone or as ``list(kind)``."""
@@ -334,16 +333,9 @@ def has_parts(device: Device, wanted: Device) -> bool:
 
 def placed_nodes(graph: Graph) -> Iterator[Node]:
     """Yields the nodes of `graph` that have a device, without nodes of functions; one pass over the file."""
-    touched, removed = set(graph.touched()), graph.removed()
-    for name in _placed_names(graph.source):
-        if name not in removed and (node := graph.base_node(name)) not in touched:
-            yield node
-    yield from (node for node in graph.touched() if node.device)
-
-
-def _placed_names(source: Source) -> Iterator[str]:
-    """Yields the names of the nodes that have a device in the file."""
-    for node in parsed_nodes(source):
+    changed = {*graph.touched(), *graph.removed()}
+    for node in parsed_nodes(graph.source):
         header = node.header() if isinstance(node, Record) else node
-        if header.device:
-            yield header.name
+        if header.device and (placed := graph.base_node(header.name)) not in changed:
+            yield placed
+    yield from (node for node in graph.touched() if node.device)

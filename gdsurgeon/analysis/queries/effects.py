@@ -158,7 +158,8 @@ class ExternalEffects:
         to stateless ops whose value reaches an op that may derive a shape from it. Functions are not evaluated.
         """
         topology = topology_of(self._graph)
-        ops = [op for op in topology.ops() if reach_of(op).kind not in (NONE, UNKNOWN) and not _is_stateful(op)]
+        ops = [op for op in topology.ops() if reach_of(op).kind not in (NONE, UNKNOWN)]
+        ops = [op for op in ops if (definition := op_def(op)) is None or not definition.is_stateful]
         numbers = topology.with_ops(ops) if ops else []
         readers = topology.consumers(control=False) if numbers else []
         for number in numbers:
@@ -222,11 +223,6 @@ def _is_looked_at(number: int, topology: Topology, readers: list[list[int]]) -> 
     """Returns whether the value of a node reaches a node that does more than forward it."""
     passing = closure([number], lambda n: (r for r in readers[n] if topology.op(r) in PASSES_ON))
     return any(topology.op(reader) not in PASSES_ON for n in passing for reader in readers[n])
-
-
-def _is_stateful(op: str) -> bool:
-    definition = op_def(op)
-    return definition is not None and definition.is_stateful
 
 
 def _attrs_of(node: Node) -> dict[str, object]:
