@@ -333,9 +333,9 @@ def has_parts(device: Device, wanted: Device) -> bool:
 
 def placed_nodes(graph: Graph) -> Iterator[Node]:
     """Yields the nodes of `graph` that have a device, without nodes of functions; one pass over the file."""
-    changed = {*graph.touched(), *graph.removed()}
-    for node in parsed_nodes(graph.source):
-        header = node.header() if isinstance(node, Record) else node
-        if header.device and (placed := graph.base_node(header.name)) not in changed:
-            yield placed
+    touched, removed = set(graph.touched()), graph.removed()
+    for item in parsed_nodes(graph.source):
+        header = item.header() if isinstance(item, Record) else item
+        if header.device and header.name not in removed and (node := graph.base_node(header.name)) not in touched:
+            yield node
     yield from (node for node in graph.touched() if node.device)
