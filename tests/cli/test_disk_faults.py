@@ -418,11 +418,6 @@ def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -
     check_interrupted(desk, finished(process), code)
 
 
-def processor_ticks(pid: int) -> int:
-    """How long the process PID has computed."""
-    return sum(map(int, status(pid)[11:13]))
-
-
 class Validation:
     """A command in the middle of its validation, which never ends."""
 
@@ -435,7 +430,7 @@ class Validation:
         assert until(lambda: [name for name in desk.files() if name.startswith(".out.pb.gdsurgeon-")])
         (self.child,) = children(self.process.pid)
         # Longer than TensorFlow takes to load: it is in the loop, or about to be.
-        assert until(lambda: not is_alive(self.child) or processor_ticks(self.child) > 70)
+        assert until(lambda: not is_alive(self.child) or sum(map(int, status(self.child)[11:13])) > 70)
 
     def finished(self) -> Ran:
         ran = finished(self.process)

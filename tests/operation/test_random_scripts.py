@@ -162,10 +162,6 @@ def _reroute(graph: Graph, rng: random.Random) -> Edit:
     return lambda g: gds.reroute(g, [pair])
 
 
-def _inline(_graph: Graph, _rng: random.Random) -> Edit:
-    return gds.inline
-
-
 def _fuse(graph: Graph, rng: random.Random) -> Edit:
     names, number = tuple(_nodes(graph, rng, 2)), rng.randrange(99)
     return lambda g: gds.fuse_ops(g, Selection(nodes=names), f"fused{number}")
@@ -189,7 +185,7 @@ DRAWS: dict[str, Draw] = {
     "insert": _insert, "import": _import, "add-preprocessing": _front, "add-postprocessing": _behind,
     "freeze-input": _freeze,
     "remove --bypass": _bypass, "remove": _remove, "extract": _extract, "set-attr": _note, "reroute": _reroute,
-    "inline": _inline, "fuse-ops": _fuse, "set-shape": _shape, "rename --in": _in_function,
+    "inline": lambda _graph, _rng: gds.inline, "fuse-ops": _fuse, "set-shape": _shape, "rename --in": _in_function,
 }  # fmt: skip
 
 

@@ -211,10 +211,6 @@ def test_an_engine_that_is_installed_agrees(here: Executor, engine: str) -> None
 own_workers = pytest.mark.usefixtures("own_workers")
 
 
-def one_sentence(error: gds.GdsurgeonError) -> bool:
-    return "\n" not in error.message and not error.details
-
-
 # -- a process that dies -----------------------------------------------------------------------------------
 
 
@@ -225,7 +221,7 @@ def test_a_result_that_crashes_tensorflow(level: str, tmp_path: Path) -> None:
     error = refused(tmp_path, simple(), crashing, level=level)
     check_error(error, "crashed", {"doing": ["loading edited"], "signal": "SIGSEGV"})
     assert error.exit_code == 5
-    assert one_sentence(error)
+    assert "\n" not in error.message and not error.details
 
 
 @pytest.mark.usefixtures("no_child_is_left")

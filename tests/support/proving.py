@@ -50,15 +50,11 @@ def postprocessing(graph: Graph) -> EditResult:
     return gds.add_postprocessing(graph, post().graph("post.pb"))
 
 
-def rerouting(graph: Graph) -> EditResult:
-    return gds.reroute(graph, [("scaled", "halves")], only="^difference$")
-
-
 EDITS: dict[str, Edit] = {
     "rename": renaming,
     "add-preprocessing": preprocessing,
     "add-postprocessing": postprocessing,
-    "reroute": rerouting,
+    "reroute": lambda graph: gds.reroute(graph, [("scaled", "halves")], only="^difference$"),
 }
 
 

@@ -38,10 +38,6 @@ def values(dtype: int, shape: tuple[int, ...], **elements: Any) -> ConstantValue
     return values_of(made["k"])
 
 
-def array_of(name: str, data: bytes, shape: tuple[int, ...]) -> Any:
-    return Drawn("k", NUMBERS[name], shape, data, ()).array()
-
-
 def data_of(name: str, count: int) -> bytes:
     dtype, chance = NUMBERS[name], random.Random(name)
     if name == "bool":
@@ -73,7 +69,7 @@ def test_every_dtype_in_both_forms(name: str, form: str) -> None:
     if form == "fields" and NUMBERS[name].is_float:
         data = bytes(byte & 0x37 for byte in data)  # no NaN, whose bits a list of floats would not keep
     found = values(NUMBERS[name], (2, 3), **({"tensor_content": data} if form == "content" else as_fields(name, data)))
-    expected = array_of(name, data, (2, 3))
+    expected = Drawn("k", NUMBERS[name], (2, 3), data, ()).array()
     assert (found.dtype.name, found.shape, found.count, found.stored, found.nbytes) == (name, (2, 3), 6, 6, len(data))
     wide: Any = complex if NUMBERS[name].is_complex else float if NUMBERS[name].is_float else object
     given = np.array(found.first(100), wide).astype(expected.dtype)

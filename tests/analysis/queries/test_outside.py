@@ -230,16 +230,8 @@ def unknown_op(meta: Any) -> None:
     meta.graph_def.node.add(name="mine", op="NobodyKnows")
 
 
-def no_signatures(meta: Any) -> None:
-    meta.signature_def.clear()
-
-
 def a_signature_of_nothing(meta: Any) -> None:
     meta.signature_def["serving_default"].outputs["y"].name = "gone:0"
-
-
-def no_restore_op(meta: Any) -> None:
-    meta.saver_def.Clear()
 
 
 def a_key_that_is_no_text(meta: Any) -> None:
@@ -269,7 +261,7 @@ def other_signatures(meta: Any) -> None:
     ("change", "loaders", "words", "advice"),
     [
         (unknown_op, ALL, "does not know 'NobodyKnows'", "custom-ops"),
-        (no_signatures, ALL, "no signature to call", "add-signature"),
+        (lambda meta: meta.signature_def.clear(), ALL, "no signature to call", "add-signature"),
         (
             a_signature_of_nothing,
             ALL,
@@ -277,7 +269,7 @@ def other_signatures(meta: Any) -> None:
             "remove-signature",
         ),
         (
-            no_restore_op,
+            lambda meta: meta.saver_def.Clear(),
             ALL,
             "no node restores or initializes 'w', needed by 'ragged'",
             "keep-others",
