@@ -53,9 +53,6 @@ def recursive(*names: str, by: str = "op") -> bytes:
     return graph_bytes(X, node("n", names[0], ["x"]), library(*ring), trailer=VERSIONS)
 
 
-OVERLONG = b"\xff" * 10 + b"\x01"
-
-
 BAD = [
     Bad("4-empty", b"", ("empty",)),
     Bad("5-cut-in-a-small-node", PLAIN[:50], ("truncated",)),
@@ -70,7 +67,7 @@ BAD = [
     Bad("15-text-at-the-end", PLAIN + b"Connection closed\n", ("corrupt",)),
     Bad("16-huge-node", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc", ("truncated or corrupt", "4294967295")),
     Bad("16-huge-attr", in_node(b"\x2a\xff\xff\xff\xff\x0fabc"), ("truncated or corrupt",)),
-    Bad("17-varint-of-11-bytes-in-a-node", in_node(b"\x18" + OVERLONG), ("corrupt", "varint")),
+    Bad("17-varint-of-11-bytes-in-a-node", in_node(b"\x18" + (b"\xff" * 10 + b"\x01")), ("corrupt", "varint")),
     Bad("17-tag-0-in-a-node", in_node(b"\x00\x00"), ("corrupt", "field number 0")),
     Bad("17-wire-type-7-in-a-node", in_node(b"\x0f\x00"), ("corrupt", "wire type 7")),
     Bad("17-open-group-in-a-node", in_node(b"\x43\x08\x01"), ("corrupt", "group")),

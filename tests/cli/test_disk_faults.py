@@ -208,7 +208,6 @@ def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
 
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
-EACH_CALL = "GDSURGEON_EACH_CALL" in os.environ
 CALLS = {
     "write": errno.ENOSPC,
     "copy_file_range": errno.EIO,
@@ -244,7 +243,7 @@ def calls_on_files(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]
         for line, call, count in counted_calls(trace, CALLS)
         if f"{desk.folder}/" in line or re.search(r'"(\./)?\.?(model|out|report)', line)
     ]
-    return found if EACH_CALL else list(dict(found).items())
+    return found if "GDSURGEON_EACH_CALL" in os.environ else list(dict(found).items())
 
 
 @pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")

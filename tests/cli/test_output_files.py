@@ -247,10 +247,7 @@ def test_in_place(desk: Desk, model: str) -> None:
     assert desk.files() == expected
 
 
-MODES = [0o640, 0o600, 0o664, 0o755, 0o444 | 0o200]
-
-
-@pytest.mark.parametrize("mode", MODES, ids=oct)
+@pytest.mark.parametrize("mode", [0o640, 0o600, 0o664, 0o755, 0o444 | 0o200], ids=oct)
 @pytest.mark.parametrize("destination", ["out.pb", "in-place"])
 def test_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
     desk.put("model.pb", PLAIN).chmod(mode)

@@ -463,7 +463,6 @@ def test_a_plain_copy_costs_a_few_calls() -> None:
 
 UNKNOWN = encode_len(900, b"unknown")
 GRADIENT = encode_len(2, encode_len(1, b"f") + encode_len(2, b"g"))
-REGISTERED = encode_len(3, encode_len(2, b"f"))
 
 
 def with_unknown(record: bytes) -> bytes:
@@ -484,7 +483,7 @@ PARTS = {
     "y": with_unknown(node("y", "Neg", ["a"], T=FLOAT)),
     "z": identity("z", "y"),
     "library": library(f(), function("g"), gradients={"f": "g"}),
-    "more": encode_len(2, REGISTERED),
+    "more": encode_len(2, encode_len(3, encode_len(2, b"f"))),
     "versions": VERSIONS,
     "unknown": UNKNOWN,
 }

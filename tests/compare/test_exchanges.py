@@ -15,8 +15,6 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.view.difference import Counts, as_json, counts
 from gdsurgeon.wire.protos import GraphDef
 
-EXCHANGES = ("values", "inputs", "names")
-
 
 def exchanged(before: Any, what: str, choose: Any) -> Any:
     """BEFORE with the values of two constants, two inputs of a node, or the names of two nodes of an op exchanged."""
@@ -88,7 +86,7 @@ def check_true(found: dict[str, Any], before: Any, after: Any) -> int:
 
 
 @settings(max_examples=200)
-@given(random_graphs(most=12), st.sampled_from(EXCHANGES), st.data())
+@given(random_graphs(most=12), st.sampled_from(("values", "inputs", "names")), st.data())
 def test_what_is_reported_is_true_and_short(drawn: Drawn, what: str, data: st.DataObject) -> None:
     for number, each in enumerate(n for n in drawn.message.node if n.op == "Const" and n.attr["dtype"].type == 1):
         each.attr["value"].ParseFromString(tensor([number, -number]))

@@ -292,10 +292,7 @@ def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
     assert done.proof.tolerance == (1e-6, 0.0, 0.0)
 
 
-CHAINS = [chain, residual, skipping, dropping, stateless]
-
-
-@pytest.mark.parametrize("build", CHAINS)
+@pytest.mark.parametrize("build", [chain, residual, skipping, dropping, stateless])
 def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> None:
     data = lab.built(build)
     feeds = {"x": numbers(LONG)}

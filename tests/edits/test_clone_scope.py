@@ -68,7 +68,6 @@ def test_everything_under_the_scope_once_more(source: str, target: str) -> None:
 
 
 NAMED = [X, neg("s", "x"), neg("s/a", "s"), neg("s_1", "s/a"), neg("s_1/a", "s_1")]
-DOTTED = [X, neg("a.b/y", "x"), neg("axb/y", "x")]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ DOTTED = [X, neg("a.b/y", "x"), neg("axb/y", "x")]
         (NAMED, "s", "t", [neg("t", "x"), neg("t/a", "t")]),
         (NAMED, "s_1", "u", [neg("u", "s/a"), neg("u/a", "u")]),
         (MODEL, "y", "y2", [neg("y2", "s/add")]),
-        (DOTTED, "a.b", "t", [neg("t/y", "x")]),
+        ([X, neg("a.b/y", "x"), neg("axb/y", "x")], "a.b", "t", [neg("t/y", "x")]),
         (MODEL, "s", "s/again", layer("s/again", "x")),
     ],
     ids=["a node named like the scope", "another", "a single node", "scopes are literal", "under its own original"],

@@ -120,7 +120,6 @@ def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
 SPLIT = [X, const("axis", [0], INT32, ()), typed("Split", "s", "axis", "x", num_split=2),
          add("y", "s", "s:1"), node("w", "NoOp", ["^s"])]  # fmt: skip
 CONTROLS = [X, neg("a", "x"), neg("b", "x", "^a"), neg("c", "b", "^a", "^x"), node("d", "NoOp", ["^c", "^b"])]
-TEN = [*t8(), const("Ten", [10.0] * 10)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ TEN = [*t8(), const("Ten", [10.0] * 10)]
         (CONTROLS, ["b", "c", "d"], {},
          {"b_copy": ["x", "^a"], "c_copy": ["b_copy", "^a", "^x"], "d_copy": ["^c_copy", "^b_copy"]}),
         (SPLIT, ["y", "w"], {"s:1": "x"}, {"y_copy": ["s", "x"], "w_copy": ["^s"]}),
-        (TEN, ["Add", "Add_1", "Add_2"], {"Add": "Ten"},
+        ([*t8(), const("Ten", [10.0] * 10)], ["Add", "Add_1", "Add_2"], {"Add": "Ten"},
          {"Add_copy": ["Const", "Input"], "Add_1_copy": ["Const_1", "Ten"], "Add_2_copy": ["Const_2", "Add_1_copy"]}),
         *((records, ["Add_2", "Const_2", "o", "Add_1"], {},
            {"Const_2_copy": [], "Add_1_copy": ["Const_1", "Add"], "Add_2_copy": ["Const_2_copy", "Add_1_copy"],

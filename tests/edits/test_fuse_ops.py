@@ -351,7 +351,6 @@ def test_a_body_is_left_as_it_is() -> None:
     assert graphs.written(body) == before and not body.is_changed
 
 
-AXIS_SPLIT = [scalar("axis", 0, INT32), typed("Split", "s", "axis", "i", num_split=2)]
 RELU = typed("Relu", "r", "i")
 
 
@@ -360,7 +359,7 @@ RELU = typed("Relu", "r", "i")
     [
         ([typed("Square", "b", "i"), typed("Relu", "a", "i")], [], [1.0, 0.0], [1.0, 4.0]),
         ([typed("Square", "r", "i"), typed("Relu", "s", "i")], [], [1.0, 4.0], [1.0, 0.0]),
-        (AXIS_SPLIT, [], [1.0], [-2.0]),
+        ([scalar("axis", 0, INT32), typed("Split", "s", "axis", "i", num_split=2)], [], [1.0], [-2.0]),
         ([RELU], [("a", "r"), ("b", "r")], [1.0, 0.0], [1.0, 0.0]),
         ([RELU], [("a", "i"), ("b", "r")], [1.0, -2.0], [1.0, 0.0]),
     ],

@@ -104,10 +104,7 @@ def test_a_swap_and_the_same_swap_give_back_the_bytes(drawn: Drawn) -> None:
         assert graphs.written(back) == drawn.data
 
 
-GRAPHS = sorted(FIXTURES.glob("*.pb"))
-
-
-@pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.pb")), ids=lambda p: p.name)
 def test_saving_without_an_edit_gives_the_bytes(path: Path, tmp_path: Path) -> None:
     load(str(path)).save(str(tmp_path / "out.pb"))
     assert (tmp_path / "out.pb").read_bytes() == path.read_bytes()

@@ -224,12 +224,11 @@ def test_a_node_of_another_graph_is_refused() -> None:
 
 
 X, LIMIT, AXIS = placeholder("x", FLOAT, (-1, 2)), const("limit", [1.0], shape=[]), const("axis", [0], INT32)
-LESS = typed("Less", "less", "x", "limit")
 ALL = node("all", "All", ["less", "axis"], Tidx=INT32)
 ONLY = placeholder("only", FLOAT, ())
 FIRST = identity("first", "limit")
 CHECK = node("check", "Assert", ["all", "only", "^first"], T=dtypes(FLOAT))
-ASSERTED = (X, LIMIT, AXIS, LESS, ALL, ONLY, FIRST, CHECK)
+ASSERTED = (X, LIMIT, AXIS, typed("Less", "less", "x", "limit"), ALL, ONLY, FIRST, CHECK)
 CHECKS = Selection(ops=("Assert",))
 
 
@@ -526,7 +525,6 @@ def passed_on(kind: bytes, shape: tuple[int, ...] | None) -> tuple[list[bytes], 
 
 
 X_3, WEIGHTS = placeholder("x", FLOAT, (-1, 3)), const("w", [1] * 12, FLOAT, (3, 4))
-MATMUL = typed("MatMul", "m", "x", "w", transpose_a=False, transpose_b=False)
 S = placeholder("s", FLOAT, (2,))
 S_1, S_1_1 = (placeholder(name, FLOAT, (2,)) for name in ("s_1", "s_1_1"))
 SPLIT = [
@@ -543,7 +541,7 @@ READ_2 = [chain()[0], chain()[1], placeholder("b", FLOAT, (2,)), placeholder("c"
         *(passed_on(kind, (5,)) for kind in (FLOAT, DOUBLE, INT32, INT64, BOOL, graphs.STRING, graphs.UINT8)),
         passed_on(FLOAT, ()),
         passed_on(FLOAT, None),
-        ([X_3, WEIGHTS, MATMUL, neg("y", "m")], ["m"],
+        ([X_3, WEIGHTS, typed("MatMul", "m", "x", "w", transpose_a=False, transpose_b=False), neg("y", "m")], ["m"],
          [X_3, WEIGHTS, placeholder("m", FLOAT, (-1, 4)), neg("y", "m")]),
         ([node("v", "VariableV2", dtype=FLOAT, shape=(2,)), identity("y", "v")], ["v"],
          [placeholder("v", FLOAT, (2,)), identity("y", "v")]),

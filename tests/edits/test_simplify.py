@@ -127,7 +127,6 @@ def test_outputs_say_what_is_needed() -> None:
     assert result.claims[0].outputs == (("a", "a"),)
 
 
-ONE = scalar("one", 1)
 RATIO = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
 STAYS = {
     "an identity that others stand beside": [
@@ -262,7 +261,7 @@ def test_what_is_never_computed_may_be_read_from_before() -> None:
     sides = [node("s", "Switch", ["x", "p"], T=FLOAT), typed("Mul", "f", "s", "one"),
              neg("t", "s:1"), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
     ends = [node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i")]
-    found, _ = simplified(X, ONE, taken, *sides, *ends)
+    found, _ = simplified(X, scalar("one", 1), taken, *sides, *ends)
     assert graphs.inputs(found)["m"] == ["s", "t"]
 
 

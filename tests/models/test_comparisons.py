@@ -21,7 +21,6 @@ from gdsurgeon.wire.protos import AttrValue, GraphDef, TensorProto, message
 from gdsurgeon.wire.write import read_chunks
 
 TRAINED = (FLOAT16, FLOAT32, FLOAT64, INT8, UINT8)
-LAYERS = ("Conv2D", "DepthwiseConv2dNative", "MatMul")
 OLDER = {"AddV2": "Add", "FusedBatchNormV3": "FusedBatchNorm", "BatchMatMulV2": "BatchMatMul"}
 NEWER_ATTRS = (
     "explicit_paddings", "dilations", "half_pixel_centers", "Truncate", "U", "exponential_avg_factor",
@@ -79,7 +78,7 @@ class Exported:
             self.inputs[id(node)] = [read for read in self.inputs[id(node)] if id(read[0]) not in gone]
 
     def layers(self) -> list[Any]:
-        return [node for node in self.nodes if node.op in LAYERS]
+        return [node for node in self.nodes if node.op in ("Conv2D", "DepthwiseConv2dNative", "MatMul")]
 
     def written(self) -> tuple[Graph, dict[str, str]]:
         """The graph, and which of its nodes each node of the original is now."""

@@ -126,7 +126,6 @@ def test_one_tensor_is_found_behind_equal_nodes() -> None:
 
 
 FLOATS: dict[str, Any] = {"T": "float32"}
-CAST_INT64 = {"SrcT": "int64", "DstT": "float32"}
 STAYS: dict[str, tuple[str, list[tuple[str, list[tuple[Any, str]], dict[str, Any]]]]] = {
     "another order": ("float32", [("Transpose", [([1, 0], "int32")], {"T": "float32", "Tperm": "int32"})]),
     "an order that is not restored": ("float32", [
@@ -138,7 +137,7 @@ STAYS: dict[str, tuple[str, list[tuple[str, list[tuple[Any, str]], dict[str, Any
     "a dtype that holds less": ("float32", [
         ("Cast", [], {"SrcT": "float32", "DstT": "float16"}), ("Cast", [], {"SrcT": "float16", "DstT": "float32"})]),
     "integers that a float does not hold": ("int64", [
-        ("Cast", [], CAST_INT64), ("Cast", [], {"SrcT": "float32", "DstT": "int64"})]),
+        ("Cast", [], {"SrcT": "int64", "DstT": "float32"}), ("Cast", [], {"SrcT": "float32", "DstT": "int64"})]),
     "integers that a smaller type does not hold": ("int32", [
         ("Cast", [], {"SrcT": "int32", "DstT": "uint32"}), ("Cast", [], {"SrcT": "uint32", "DstT": "int32"})]),
     "floats and half precision": ("bfloat16", [

@@ -17,7 +17,6 @@ from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
 
 F32 = np.float32
-LAYOUTS = ("yxyx", "xyxy", "cxcywh")
 
 
 class Case(NamedTuple):
@@ -115,7 +114,7 @@ def cases() -> list[Case]:
     out = []
     for images in (-1, 0, 1, 3):
         for classes in (-1, 1, 4):
-            for layout in LAYOUTS:
+            for layout in ("yxyx", "xyxy", "cxcywh"):
                 for per_class in (True, False):
                     most, boxes = int(random.integers(1, 12)), int(random.integers(1, 30))
                     score = None if random.random() < 0.3 else round(float(random.random()), 2)

@@ -47,8 +47,6 @@ RAWS = (
     "int64[]", "float16[2,4,4,3]", "uint8[5,4,4]", "float32[200]", "float32[2,150]", "float32[170,1]", "float64[0,99]",
 )  # fmt: skip
 
-CHAINS = st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.sampled_from(RAWS))
-
 
 def test_the_pool_has_every_step_that_takes_numbers() -> None:
     taking_bytes = {name for name, step in catalog().items() if step.one_by_one}
@@ -86,7 +84,7 @@ def opened(raw: str) -> str:
 
 @pytest.mark.tensorflow
 @settings(max_examples=100)
-@given(CHAINS)
+@given(st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.sampled_from(RAWS)))
 def test_what_is_built_gives_what_the_builder_says(chain: tuple[list[str], str]) -> None:
     steps, raw = " | ".join(chain[0]), chain[1]
     try:

@@ -8,7 +8,6 @@ from support.stepping import Array, built, execute, made, ops, refusal, wav
 
 from gdsurgeon.proof.executor import Refused
 
-RATE = 8000
 SAMPLES = (np.random.default_rng(0).random((700, 2)) * 65535 - 32768).astype("<i2")
 
 
@@ -29,7 +28,7 @@ def log_mel(
         return 2595 * np.log10(1 + np.asarray(hertz) / 700)  # the same scale up to a factor
 
     edges = np.linspace(mel(np.float64(lower)), mel(np.float64(upper)), mels + 2)
-    bins = mel(np.arange(fft // 2 + 1) * RATE / fft)[:, None]
+    bins = mel(np.arange(fft // 2 + 1) * 8000 / fft)[:, None]
     rising = (bins - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - bins) / np.diff(edges)[1:]
     weights = np.maximum(0, np.minimum(rising, falling))

@@ -178,19 +178,16 @@ def _mistakes(tree: ast.FunctionDef) -> Iterator[tuple[str, range, list[Edit]]]:
 Slot = tuple[ast.AST, str, int | None]
 """The place of a node: its parent, the field, and the index if the field is a list."""
 
-LEFT_ALONE = (ast.Raise, ast.Assert, ast.FormattedValue, ast.arguments, ast.arg)
-NO_CODE = ("annotation", "returns", "decorator_list", "target", "targets")
-
 
 def _of(node: ast.AST, slot: Slot, lines: range) -> Iterator[tuple[str, range, list[Edit]]]:
-    if isinstance(node, LEFT_ALONE):
+    if isinstance(node, (ast.Raise, ast.Assert, ast.FormattedValue, ast.arguments, ast.arg)):
         return
     if isinstance(node, ast.stmt):
         inner = getattr(node, "body", None)
         lines = range(node.lineno, max(node.lineno, inner[0].lineno - 1 if inner else node.end_lineno or 0) + 1)
     yield from ((operator, lines, edits) for operator, edits in _done_wrong(node, slot))
     for field, value in ast.iter_fields(node):
-        if field not in NO_CODE:
+        if field not in ("annotation", "returns", "decorator_list", "target", "targets"):
             for at, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if isinstance(item, ast.AST):
                     yield from _of(item, (node, field, at), lines)

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from gdsurgeon.gradients.step_graph import Peak, StepGraph, TensorSize, peak
 from support.drawing import below, pick, pick_some
 
-Read = str | tuple[str, int]
-
 
 class Maker:
     """A step, node by node. Sizes are bytes of the outputs."""
@@ -22,7 +20,7 @@ class Maker:
         self,
         name: str,
         op: str,
-        reads: Sequence[Read] = (),
+        reads: Sequence[str | tuple[str, int]] = (),
         sizes: Sequence[int] = (100,),
         waits: Sequence[str] = (),
         cost: float = 0.0,
