@@ -109,7 +109,7 @@ def _check_options(engine: str | None, options: dict[str, Any]) -> None:
 def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> NoReturn:
     """Prints what the TensorFlow release NAME does not support. Raises EditError if there is something."""
     from gdsurgeon.analysis.queries.compatibility import told, unknown_to, unknown_version
-    from gdsurgeon.cli.edit import Answer
+    from gdsurgeon.cli.edit import checked_model, end_check
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.compat import known_release
 
@@ -128,7 +128,7 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
     entries = [("target", f"TensorFlow {release.name} {'does not support' if error else 'supports'} all nodes")]
     entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
     found = {"target": release.name, "unknown": [each._asdict() for each in unknown], "version": version or None}
-    Answer("check-ops", graph).give(entries, error, is_to_do=False, as_json=as_json, **found)
+    end_check("check-ops", checked_model(graph), entries, error, is_to_do=False, as_json=as_json, **found)
 
 
 def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:

@@ -253,7 +253,7 @@ def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, 
     from gdsurgeon.container.load import open_model
 
     graph = open_model(request.model, request.wanted).graph
-    answer = Answer(command, graph)
+    checked = checked_model(graph)
     facts: dict[str, Json] = {}
     done: list[tuple[str, str]] = []
     idle = ""
@@ -268,46 +268,46 @@ def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, 
                 idle = idle or worded(nothing.message)
             else:
                 facts |= result.facts
-                told = [*result.told, *(Entry("note", worded(note)) for note in result.notes)]
-                done += whole(told) or [("changes", command)]
+                lines = [*result.told, *(Entry("note", worded(note)) for note in result.notes)]
+                done += whole(lines) or [("changes", command)]
     except EditError as refused:
         idle = worded(refused.message)
         error = refused if refused.code != NOTHING_MATCHED else None
     entries = done or ([("result", idle)] if error is None else [])
-    answer.give(entries, error, is_to_do=bool(done), as_json=as_json, edit=facts, reason=idle if not done else None)
+    reason = idle if not done else None
+    end_check(command, checked, entries, error, is_to_do=bool(done), as_json=as_json, edit=facts, reason=reason)
 
 
-class Answer:
-    """The answer of --check about a model, before any edit of `graph`."""
+def checked_model(graph: Graph) -> tuple[str, int, int]:
+    """Returns the name of a model, and the numbers of its nodes and ops."""
+    from gdsurgeon.analysis.queries.usage import op_counts
 
-    def __init__(self, command: str, graph: Graph) -> None:
-        from gdsurgeon.analysis.queries.usage import op_counts
+    return graph.source_name, graph.node_count, len(op_counts(graph))
 
-        self._command, self._model = command, graph.source_name
-        self._size = graph.node_count, len(op_counts(graph))
 
-    def give(
-        self,
-        entries: Sequence[tuple[str, str]],
-        error: GdsurgeonError | None,
-        *,
-        is_to_do: bool,
-        as_json: bool,
-        **more: Json,
-    ) -> NoReturn:
-        """Prints `entries`, or with `as_json` the facts `more`, and ends the command with exit code 0 or 1.
+def end_check(
+    command: str,
+    checked: tuple[str, int, int],
+    entries: Sequence[tuple[str, str]],
+    error: GdsurgeonError | None,
+    *,
+    is_to_do: bool,
+    as_json: bool,
+    **facts: Json,
+) -> NoReturn:
+    """Prints `entries`, or with `as_json` the facts, and ends `command` with exit code 0 or 1.
 
-        Raises:
-            GdsurgeonError: `error`, if it is not None.
-        """
-        from gdsurgeon.view.report import findings
+    Raises:
+        GdsurgeonError: `error`, if it is not None.
+    """
+    from gdsurgeon.view.report import findings
 
-        code = error.exit_code if error is not None else TO_DO if is_to_do else 0
-        if as_json:
-            wrong = error_json(error, self._command) if error is not None else None
-            terminal.answer_json({"model": self._model, **more, "error": wrong, "exit_code": code})
-        elif entries:
-            terminal.answer_lines(findings(self._model, *self._size, entries))
-        if error is not None:
-            raise error
-        click.get_current_context().exit(code)
+    code = error.exit_code if error is not None else TO_DO if is_to_do else 0
+    if as_json:
+        wrong = error_json(error, command) if error is not None else None
+        terminal.answer_json({"model": checked[0], **facts, "error": wrong, "exit_code": code})
+    elif entries:
+        terminal.answer_lines(findings(*checked, entries))
+    if error is not None:
+        raise error
+    click.get_current_context().exit(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gdsurgeon.cli.edit import Answer, check_option, edit_command, refuse_options
+from gdsurgeon.cli.edit import check_option, checked_model, edit_command, end_check, refuse_options
 from gdsurgeon.errors import EditError, printable
 from gdsurgeon.text import counted
 
@@ -45,7 +45,7 @@ def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
     from gdsurgeon.graph.load import uniquely_named
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
-    answer = Answer("repair", graph)
+    checked = checked_model(graph)
     faults = list(_faults(graph, custom_ops))
     left = [fault for fault in faults if not fault["mendable"]]
     error = None
@@ -56,7 +56,8 @@ def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
             nodes=[fault["node"] for fault in left if fault["node"]],
         )
     entries = [("fault", fault["text"] + " (cannot be repaired)" * (not fault["mendable"])) for fault in faults]
-    answer.give(entries or [("faults", "none found")], error, is_to_do=bool(faults), as_json=as_json, faults=faults)
+    entries = entries or [("faults", "none found")]
+    end_check("repair", checked, entries, error, is_to_do=bool(faults), as_json=as_json, faults=faults)
 
 
 def _faults(graph: Graph, custom_ops: bool) -> Iterator[dict[str, Any]]:
