@@ -150,7 +150,10 @@ def _fit(hint: Hint) -> _Fit:
     if kind in (int, float):
         method = "__index__" if kind is int else "__float__"
         return _only(
-            lambda n: not isinstance(n, (bool, *_TEXTS)) and (hasattr(n, method) or hasattr(n, "__index__")),
+            lambda n: (
+                type(n) is kind
+                or (not isinstance(n, (bool, *_TEXTS)) and (hasattr(n, method) or hasattr(n, "__index__")))
+            ),
             "a whole number" if kind is int else "a number",
             kind,
         )
@@ -164,7 +167,15 @@ def _fit(hint: Hint) -> _Fit:
 
 
 def _instance(kind: type) -> _Fit:
-    return _only(lambda value: isinstance(value, kind), described(kind))
+    """Returns a check for instances of `kind`; it is not made by `_only`, because lists can have a million items."""
+    expected = described(kind)
+
+    def fit(value: object) -> object:
+        if isinstance(value, kind):
+            return value
+        raise _Unfit(expected)
+
+    return fit
 
 
 def _only(is_valid: Callable[[Hint], object], expected: str, convert: Callable[[Hint], object] | None = None) -> _Fit:

@@ -115,11 +115,50 @@ def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Gra
     """Returns the graph of `postprocessing`, and the result of the steps."""
     chain = Chain(read_steps(steps), AFTER)
     source = output_meant(model, output)
-    build, value = begin(source.node.name, POST_SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
-    outputs = PostOutputs(model, build, source, value)
-    build.other = outputs.other
+    own = source.node.name
+    build, value = begin(own, POST_SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
+    processed = {own: value}
+
+    def other(text: str) -> Value:
+        """Returns the value of a different output of the model. Raises Unfit."""
+        tensor = model.tensor(tensor_meant(model, text))
+        name = tensor.node.name
+        if name == own:
+            raise Unfit(f"{quoted(name)} is the output that the steps are added to")
+        if name not in processed:
+            dtype = DTYPES.get(base_dtype(tensor.dtype))
+            if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
+                raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}, which no step can process")
+            spec = InputSpec(dtype, shape_of_tensor(model, tensor))
+            placeholder = build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
+            processed[name] = with_known_facts(model, tensor, value_of(placeholder.output, spec))
+        return processed[name]
+
+    build.other = other
     value = chain.apply(build, with_known_facts(model, source, value))
-    outputs.add(value)
+    replaced: dict[str, Output] = {}
+    added: dict[str, Output] = {}
+    if value.name and value.name != own:
+        added[value.name] = value.tensor
+    else:
+        replaced[own] = value.tensor
+    unique = model.unique_names()
+    for what, result in value.results.items():
+        if result.name is None:
+            continue
+        if result.place and result.name in ("", result.place):
+            replaced[result.place] = result.tensor
+            continue
+        name = result.name or unique(f"{own}_{what}")
+        if name in added:
+            raise EditError(f"rename: two results would have the name {quoted(name)}")
+        added[name] = result.tensor
+    for name in added:
+        _check_free("rename", name, model, build.graph, [f"{each}{RAW_SUFFIX}" for each in processed])
+    for name, given in processed.items():
+        build.node("Identity", [replaced.get(name, given.tensor)], {}, name + POST_SUFFIX)
+    for name, tensor in added.items():
+        build.node("Identity", [tensor], {}, name)
     return _as_file(build), value
 
 
@@ -339,73 +378,6 @@ def _rearranging(shape: Shape, wanted: Shape) -> str:
     found["expand-dims(-1)"] = (*shape, 1)
     fitting = (step for step, made in found.items() if compatible(made, wanted) or compatible(made, wanted[1:]))
     return next(fitting, "")
-
-
-# -- the outputs after postprocessing --------------------------------------------------------------------
-
-
-class PostOutputs:
-    """The outputs of a model that steps process, and the results that replace them or are added.
-
-    Args:
-        model: the model; it is not changed.
-        build: builds the graph after the model.
-        source: the output that the steps process.
-        value: the placeholder for `source` in that graph.
-    """
-
-    def __init__(self, model: Graph, build: Builder, source: Output, value: Value) -> None:
-        self._model = model
-        self._build = build
-        self._name = source.node.name
-        self._processed = {self._name: value}
-
-    def other(self, text: str) -> Value:
-        """Returns the value of a different output of the model. Raises Unfit."""
-        tensor = self._model.tensor(tensor_meant(self._model, text))
-        name = tensor.node.name
-        if name == self._name:
-            raise Unfit(f"{quoted(name)} is the output that the steps are added to")
-        if name not in self._processed:
-            dtype = DTYPES.get(base_dtype(tensor.dtype))
-            if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
-                raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}, which no step can process")
-            spec = InputSpec(dtype, shape_of_tensor(self._model, tensor))
-            placeholder = self._build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
-            self._processed[name] = with_known_facts(self._model, tensor, value_of(placeholder.output, spec))
-        return self._processed[name]
-
-    def add(self, value: Value) -> None:
-        """Makes `value`, and its additional results, outputs.
-
-        Raises:
-            EditError: a name exists already, or is not a valid name of a node.
-        """
-        replaced: dict[str, Output] = {}
-        own: dict[str, Output] = {}
-        if value.name and value.name != self._name:
-            own[value.name] = value.tensor
-        else:
-            replaced[self._name] = value.tensor
-        unique = self._model.unique_names()
-        for what, result in value.results.items():
-            if result.name is None:
-                continue
-            if result.place and result.name in ("", result.place):
-                replaced[result.place] = result.tensor
-                continue
-            name = result.name or unique(f"{self._name}_{what}")
-            if name in own:
-                raise EditError(f"rename: two results would have the name {quoted(name)}")
-            own[name] = result.tensor
-        raw_names = {f"{name}{RAW_SUFFIX}" for name in self._processed}
-        for name in own:
-            _check_free("rename", name, self._model, self._build.graph, raw_names)
-        for name, processed in self._processed.items():
-            tensor = replaced.get(name, processed.tensor)
-            self._build.node("Identity", [tensor], {}, name + POST_SUFFIX)
-        for name, tensor in own.items():
-            self._build.node("Identity", [tensor], {}, name)
 
 
 def _check_free(step: str, name: str, model: Graph, built: Graph, others: Iterable[str] = ()) -> None:
