@@ -77,21 +77,16 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
     Raises:
         UsageError: two of them are the same file, and one would be lost.
     """
-    backup = backup_path(model, request_backup) if request_backup else None
-    for other in others:
-        for what, path in (("output", out), ("backup", backup)):
-            if path is not None and _collide(other, path):
-                line = f"the {what} would replace {printable(other)}, which is also an input"
-                raise UsageError(line, code="would-replace", file=path, other=other)
+    backup = [backup_path(model, request_backup)] if request_backup else []
+    for what, path in (("the output", out), *(("the backup", path) for path in backup)):
+        check_replaces_nothing([(what, path)], others)
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
         line = Line("the graph and the {report} cannot both be written to standard output")
         raise UsageError(line, code="conflicting-options", option="report")
-    for path in (model, out, *others, *((backup,) if backup else ())):
-        if path not in STANDARD_OUTPUT and _collide(path, report):
-            line = Line("{report} {file} would replace {other}", file=printable(report), other=printable(path))
-            raise UsageError(line, code="would-replace", option="report", file=report, other=path)
+    named = [path for path in (model, out, *others, *backup) if path not in STANDARD_OUTPUT]
+    check_replaces_nothing([(Line("{report}"), report)], named, option="report")
 
 
 def check_takes_binary(output: Output) -> None:
@@ -109,21 +104,21 @@ def check_outside(out: str, folder: str) -> None:
         raise UsageError(line, code="inside-model", file=out, model=folder)
 
 
-def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
-    """Raises UsageError if a written file (argument, path) is also read, or is written twice."""
+def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str], **facts: str) -> None:
+    """Raises UsageError, with `facts`, if a written file (argument, path) is also read, or is written twice."""
     for i, (argument, path) in enumerate(written):
         file = printable(path)
         for other in read:
             if _collide(other, path):
-                text = "{argument} {file} would replace {other}, which is an input"
+                text = "{argument} {file} would replace {other}, which is an input or output"
                 line = Line(text, argument=argument, file=file, other=printable(other))
-                raise UsageError(line, code="would-replace", file=path, other=other)
+                raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
         for another, other in written[:i]:
             if _collide(other, path):
                 line = Line(
                     "{argument} and {another} would both write {file}", argument=argument, another=another, file=file
                 )
-                raise UsageError(line, code="would-replace", file=path, other=other)
+                raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
 
 
 def _collide(path: str, written: str) -> bool:
