@@ -225,7 +225,7 @@ def likeness(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Like
         return Likeness(compare(a, b, rtol, atol), AS_IT_IS, b.shape, None)
     import numpy as np
 
-    array: Any = b.numpy()
+    array = b.numpy()
     forms = []
     if array.size == a.count:
         forms = [(array.reshape(a.shape), AS_IT_IS if array.shape == a.shape else OTHER_SHAPE)]
@@ -244,7 +244,7 @@ def _same_type(a: Tensor, array: Any) -> tuple[Tensor, Tensor]:
     """Returns `a` and `array` in a common type: that of `a` if it is a float, otherwise float64 if they differ."""
     import numpy as np
 
-    mine: Any = a.numpy()
+    mine = a.numpy()
     kind = DTYPES[a.dtype]
     if mine.dtype == array.dtype or (kind.is_inexact and not kind.is_complex):
         return a, from_numpy(array.astype(mine.dtype), a.dtype)

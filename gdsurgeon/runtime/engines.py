@@ -177,7 +177,7 @@ class OpenCvGraph(EngineGraph):
     def _blob(self, name: str, value: Tensor) -> Any:
         if value.dtype == STRING:
             refuse(f"it does not support strings, such as the input {name!r}", NOT_RUN)
-        array: Any = value.numpy()
+        array = value.numpy()
         if array.ndim in (4, 5) and self._is_channels_last:
             array = np.moveaxis(array, -1, 1)
         return np.ascontiguousarray(array, array.dtype if array.dtype == np.uint8 else np.float32)
@@ -264,7 +264,7 @@ class OpenVinoGraph(EngineGraph):
 
     @staticmethod
     def _array(value: Tensor) -> Any:
-        array: Any = value.numpy()
+        array = value.numpy()
         if value.dtype != STRING:
             return np.array(array)  # it requires writable arrays
         return np.array([item.decode("utf-8", "surrogateescape") for item in array.ravel()]).reshape(array.shape)
@@ -327,7 +327,7 @@ class TfLiteGraph(EngineGraph):
         by_name = {detail["name"].partition(":")[0]: detail for detail in given}
         for place, (name, value) in enumerate(feeds.items()):
             detail = by_name.get(name.partition(":")[0], given[place])
-            array: Any = value.numpy()
+            array = value.numpy()
             interpreter.set_tensor(detail["index"], array if value.dtype == STRING else array.astype(detail["dtype"]))
         interpreter.invoke()
         if len(results) != count:

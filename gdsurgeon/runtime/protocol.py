@@ -27,7 +27,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from operator import index
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias, get_args, get_origin, get_type_hints
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.runtime.tensor import Tensor
@@ -182,14 +182,14 @@ def _checked(kind: type, value: object) -> object:
     return value
 
 
-def _whole(value: Any, _: object = None) -> int:
+def _whole(value: SupportsIndex, _: object = None) -> int:
     number = index(value)
     if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError("a whole number does not fit 64 bits")
     return number
 
 
-def _float(value: Any, _: object) -> float:
+def _float(value: object, _: object) -> float:
     if not isinstance(value, (int, float)) or value != value:
         raise ValueError(f"{value!r} is not a number")
     return float(value)
