@@ -40,7 +40,8 @@ def add_gradients(
     del plan  # recomputation shows only in values and memory
     before, after, facts = comparison.before, comparison.after, comparison.facts
     added = set(facts.added)
-    under = scope.strip("/") or _scope(added, names)
+    scopes = {name.partition("/")[0] for name in added if name not in names}  # the default has a number if it is in use
+    under = scope.strip("/") or (min(scopes) if len(scopes) == 1 else "gradients")
     own = {name for name in added if name.startswith(under + "/")}
     calls = [name for name in facts.altered if before[name].op in CALLED or before[name].op in before.functions]
     intent = Intent(added=[*own, *names], changed=calls)
@@ -64,12 +65,6 @@ def add_gradients(
             yield f"{quoted(result.name)}, the gradient of {quoted(x)}, is a {result.op}"
         elif unconnected == "error" and result.name not in beginnings:
             yield (f"{quoted(result.name)}, the gradient of {quoted(x)}, does not depend on the incoming gradients")
-
-
-def _scope(added: Iterable[str], names: Sequence[str]) -> str:
-    """Returns the chosen scope: ``gradients``, with a number if it is in use."""
-    found = {name.partition("/")[0] for name in added if name not in names}
-    return min(found) if len(found) == 1 else "gradients"
 
 
 def _seed(after: Graph, name: str, y: str, given: str | None) -> Iterator[str]:

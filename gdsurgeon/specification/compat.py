@@ -8,7 +8,7 @@ the edit; the check of a node against it is a second implementation.
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, VARIANT
-from gdsurgeon.ops.kinds import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import CALLS, CASES, COLOCATION_ATTR, IFS, WHILES
 from gdsurgeon.ops.op_defs import AttrDef, arg_count
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
@@ -252,8 +252,8 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListStack": ("TensorArrayGatherV3", "ExpandDims"),
 }
 """The forms of lists of tensors, if the release lacks such an op or has it with other inputs."""
-BRANCHING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))
-CALLING = BRANCHING | {"PartitionedCall", "StatefulPartitionedCall", "StatelessWhile", "While"}
+BRANCHING = CASES | IFS
+CALLING = BRANCHING | CALLS | WHILES
 """Ops that are replaced by their functions if the release lacks one of them."""
 FORWARDING = frozenset(("Identity", "IdentityN", "NoOp"))
 """The ops of nodes that replace such nodes and return their results."""
@@ -265,11 +265,16 @@ def lower_control_flow(comparison: Comparison, target: str) -> Iterator[str]:
     wanted = release(target)
     assert wanted is not None
     before, after, facts = comparison.before, comparison.after, comparison.facts
-    ops = _ops_of(before)
-    lists = _has_other_lists(ops, wanted)
-    lowered = _lowered(before) if lists or _lacks_calls(ops, wanted) else set()
+    inner = (node.op for name in used_functions(before) for node in before.functions[name].node_def)
+    ops = {*before.store.table.op_names, *inner}
+    pairs = [(wanted.op_def(op), releases()[-1].op_def(op)) for op in ops & LISTS.keys()]
+    lists = any(old is None or new is None or len(old.inputs) != len(new.inputs) for old, new in pairs)
+    called = {"Case" if op == "StatelessCase" else op for op in ops & CALLING}
+    lacks_calls = any(wanted.op_def(op) is None for op in called)
+    calls = (node for node in calling_nodes(before) if node.op in CALLING or node.op in before.functions)
+    lowered = {node.name for node in calls if lists or lacks_calls}
     becoming = {name for name, altered in facts.altered.items() if "op" in altered} | lowered
-    added = {name for name in facts.added if _scopes(name) & becoming}
+    added = {name for name in facts.added if any(name[:at] in becoming for at, end in enumerate(name) if end == "/")}
     read = {read.node.name for name in lowered for read in before[name].inputs}
     kept = {name for name in lowered if name in after and after[name].op in FORWARDING and "op" in facts.altered[name]}
     intent = Intent(added=[*sorted(added), *kept], removed=[name for name in facts.removed if name in lowered])
@@ -291,35 +296,6 @@ def lower_control_flow(comparison: Comparison, target: str) -> Iterator[str]:
     for name in lowered:
         yield from _wrong_results(before[name], after.find(name), lowered, before.functions)
     yield from audit(comparison, intent)
-
-
-def _ops_of(graph: Graph) -> set[str]:
-    """Returns the ops of a graph and of the functions that it uses."""
-    inner = (node.op for name in used_functions(graph) for node in graph.functions[name].node_def)
-    return {*graph.store.table.op_names, *inner}
-
-
-def _has_other_lists(ops: Iterable[str], wanted: Release) -> bool:
-    """Returns whether the release lacks today's lists of tensors."""
-    pairs = [(wanted.op_def(op), releases()[-1].op_def(op)) for op in ops if op in LISTS]
-    return any(old is None or new is None or len(old.inputs) != len(new.inputs) for old, new in pairs)
-
-
-def _lacks_calls(ops: set[str], wanted: Release) -> bool:
-    """Returns whether the release lacks one of the ops that call functions; StatelessCase becomes Case."""
-    called = {"Case" if op == "StatelessCase" else op for op in ops & CALLING}
-    return any(wanted.op_def(op) is None for op in called)
-
-
-def _lowered(before: Graph) -> set[str]:
-    """Returns the nodes that are replaced by their functions."""
-    return {node.name for node in calling_nodes(before) if node.op in CALLING or node.op in before.functions}
-
-
-def _scopes(name: str) -> set[str]:
-    """Returns the name scopes of `name`."""
-    parts = name.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 def _of_list(what: str, old: Node, new: Node) -> bool:

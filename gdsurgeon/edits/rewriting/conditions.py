@@ -192,10 +192,6 @@ class RewriteContext:
         ) and not top.graph.colocated_with(node)
 
 
-Known = tuple[Shape, Value]
-"""The shape of a tensor, and the elements of a small integer tensor."""
-
-
 class ReplacedShapes:
     """The shapes of a graph while matches are searched, inferred on demand.
 
