@@ -246,9 +246,9 @@ def _half_plus_two(weight: float = 0.5, default: float = 0.0) -> Builder:
     b.const("usual", [[default]])
     b.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(-1, 1))
     b.const("a", weight)
-    b.node("ax", "Mul", ["a", "x"], T="float32")
+    b.typed("Mul", "ax", "a", "x")
     b.const("b", 2.0)
-    b.node("y", "AddV2", ["ax", "b"], T="float32")
+    b.typed("AddV2", "y", "ax", "b")
     return b
 
 
@@ -259,18 +259,18 @@ def _with_setting(dtype: str, setting: float, weight: float = 0.5, default: floa
     b.const("usual", setting if default is None else default, dtype)
     b.node("setting", "PlaceholderWithDefault", ["usual"], dtype=dtype, shape=())
     b.const("w", weight)
-    b.node("parallel", "Neg", ["x"], T="float32")
+    b.typed("Neg", "parallel", "x")
     if dtype == "bool":
-        b.node("sides", "Switch", ["x", "setting"], T="float32")
-        b.node("training", "Mul", ["sides:1", "w"], T="float32")
-        b.node("y", "Merge", ["sides", "training"], T="float32", N=2)
+        b.typed("Switch", "sides", "x", "setting")
+        b.typed("Mul", "training", "sides:1", "w")
+        b.typed("Merge", "y", "sides", "training", N=2)
         return b
     b.const("size", [2], "int32")
     b.node("noise", "RandomUniform", ["size"], T="int32", dtype="float32")
-    b.node("kept", "AddV2", ["noise", "setting"], T="float32")
-    b.node("mask", "Floor", ["kept"], T="float32")
-    b.node("all", "AddV2", ["mask", "w"], T="float32")
-    b.node("y", "Mul", ["x", "all"], T="float32")
+    b.typed("AddV2", "kept", "noise", "setting")
+    b.typed("Floor", "mask", "kept")
+    b.typed("AddV2", "all", "mask", "w")
+    b.typed("Mul", "y", "x", "all")
     return b
 
 
@@ -301,7 +301,7 @@ def test_an_input_with_a_default_in_one_model_alone(bench: Bench, op: str, sampl
         other = _half_plus_two(weight, default=1.0)
         (x,) = (node for node in other.graph_def.node if node.name == "x")
         replaced = Builder()
-        replaced.node("x", op, ["usual"], T="float32") if op == "Identity" else replaced.placeholder("x")
+        replaced.typed(op, "x", "usual") if op == "Identity" else replaced.placeholder("x")
         x.CopyFrom(replaced.graph_def.node[0])
         bench.put(**{name: other})
     bench.put(m=_half_plus_two(default=1.0))
@@ -325,7 +325,7 @@ def _chosen(times: float, rows: int, more: int = 0) -> Builder:
     b = Builder()
     b.placeholder("x", "float32", (-1,))
     b.const("times", times)
-    b.node("scaled", "Mul", ["x", "times"], T="float32")
+    b.typed("Mul", "scaled", "x", "times")
     b.node("floor", "Cast", ["scaled"], SrcT="float32", DstT="int32")
     b.const("more", more, "int32")
     b.node("index", "AddV2", ["floor", "more"], T="int32")
@@ -352,7 +352,7 @@ def test_inputs_of_one_model_agree_in_their_shapes(bench: Bench) -> None:
     b.placeholder("words", "float32", (-1, -1, 3))
     b.placeholder("chars", "float32", (-1, -1, -1))
     b.const("axis", 2, "int32")
-    b.node("y", "ConcatV2", ["words", "chars", "axis"], T="float32", Tidx="int32", N=2)
+    b.typed("ConcatV2", "y", "words", "chars", "axis", Tidx="int32", N=2)
     bench.put(m=b)
     assert bench.verdict("m.pb", "m.pb")["proof"]["compared"] == 1
 

@@ -103,9 +103,9 @@ def split_after(size: int) -> Builder:
     b.placeholder("x", "float32", (-1, 6))
     b.const("axis", 1, "int32")
     b.const("sizes", [2, size, 4 - size], "int64")
-    b.node("parts", "SplitV", ["x", "sizes", "axis"], T="float32", Tlen="int64", num_split=3)
-    b.node("first", "Neg", ["parts"], T="float32")
-    b.node("last", "Neg", ["parts:2"], T="float32")
+    b.typed("SplitV", "parts", "x", "sizes", "axis", Tlen="int64", num_split=3)
+    b.typed("Neg", "first", "parts")
+    b.typed("Neg", "last", "parts:2")
     return b
 
 
@@ -132,7 +132,7 @@ def two_factors(first: float, second: float) -> Builder:
     """y = x * c * d."""
     b = scaled(first, y="product")
     b.const("d", second)
-    b.node("y", "Mul", ["product", "d"], T="float32")
+    b.typed("Mul", "y", "product", "d")
     return b
 
 

@@ -243,7 +243,7 @@ def with_default() -> Builder:
     m = Builder()
     m.const("usual", [1.0, 2.0])
     m.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(2,))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     return m
 
 
@@ -264,7 +264,7 @@ def test_the_made_up_feeds_of_two_inputs_differ(executor: Executor) -> None:
     m = Builder()
     for name in ("a", "b"):
         m.placeholder(name, "float32", (8,))
-        m.node(f"{name}_out", "Identity", [name], T="float32")
+        m.typed("Identity", f"{name}_out", name)
     found = returned(executor, m)
     assert bytes(found["a_out"].data) != bytes(found["b_out"].data)
 

@@ -72,15 +72,15 @@ def scatter_nd(op: str) -> Builder:
 def partition() -> Builder:
     m = indices()
     m.const("data", np.ones((N, 2)))
-    m.node("parts", "DynamicPartition", ["data", "x"], T="float32", num_partitions=3)
-    m.node("y", "Identity", ["parts:2"], T="float32")
+    m.typed("DynamicPartition", "parts", "data", "x", num_partitions=3)
+    m.typed("Identity", "y", "parts:2")
     return m
 
 
 def labels() -> Builder:
     m = indices()
     m.const("logits", np.zeros((N, 3)))
-    m.node("y", "SparseSoftmaxCrossEntropyWithLogits", ["logits", "x"], T="float32", Tlabels="int32")
+    m.typed("SparseSoftmaxCrossEntropyWithLogits", "y", "logits", "x", Tlabels="int32")
     return m
 
 
@@ -106,7 +106,7 @@ def computed_table() -> Builder:
     """The table is no constant; its shape follows from one: two rows."""
     m = indices()
     m.const("order", [1, 0], "int32")
-    m.node("turned", "Transpose", ["rows", "order"], T="float32", Tperm="int32")
+    m.typed("Transpose", "turned", "rows", "order", Tperm="int32")
     gathered(m, "x", table="turned")
     return m
 
@@ -187,7 +187,7 @@ def test_what_is_made_one_hot_is_hot(executor: Executor) -> None:
     m.const("depth", 3, "int32")
     m.const("on", 1.0)
     m.const("off", 0.0)
-    m.node("y", "OneHot", ["x", "depth", "on", "off"], T="float32", TI="int32", axis=-1)
+    m.typed("OneHot", "y", "x", "depth", "on", "off", TI="int32", axis=-1)
     assert (fed(executor, m, "y").sum(axis=1) == 1).all()
     assert made(m) == "indices below 3, for OneHot 'y'"
 
@@ -230,7 +230,7 @@ def test_an_embedding_behind_calls_says_how_many_rows_it_has(depth: int) -> None
 def test_the_rows_of_a_reference_variable() -> None:
     m = indices()
     m.node("table", "VariableV2", dtype="float32", shape=(5, 2), container="", shared_name="")
-    m.node("read", "Identity", ["table"], T="float32")
+    m.typed("Identity", "read", "table")
     gathered(m, "x", table="read")
     assert set(values(m)) == {0, 1, 2, 3, 4}
 

@@ -32,24 +32,24 @@ def image(dtype: str = "float32", shape: tuple[int, ...] = (1, 16, 12, 3)) -> Bu
 
 def resized(m: Builder, source: str = "x", op: str = "ResizeBilinear") -> str:
     m.const("size", [8, 8], "int32")
-    return m.node("resized", op, [source, "size"], T="float32")
+    return m.typed(op, "resized", source, "size")
 
 
 def cropped(m: Builder) -> str:
     m.const("boxes", [[0.0, 0.0, 1.0, 1.0]])
     m.const("which", [0], "int32")
     m.const("size", [8, 8], "int32")
-    return m.node("y", "CropAndResize", ["x", "boxes", "which", "size"], T="float32")
+    return m.typed("CropAndResize", "y", "x", "boxes", "which", "size")
 
 
 def contrast(m: Builder) -> str:
     m.const("factor", 1.5)
-    return m.node("y", "AdjustContrastv2", ["x", "factor"], T="float32")
+    return m.typed("AdjustContrastv2", "y", "x", "factor")
 
 
 def boxes_drawn(m: Builder) -> str:
     m.const("boxes", [[[0.0, 0.0, 1.0, 1.0]]])
-    return m.node("y", "DrawBoundingBoxes", ["x", "boxes"], T="float32")
+    return m.typed("DrawBoundingBoxes", "y", "x", "boxes")
 
 
 def arithmetic(op: str, constant: Any, *, swapped: bool = False) -> Callable[[Builder], str]:
@@ -70,16 +70,16 @@ def normalised(m: Builder) -> str:
 def split_and_centred(m: Builder) -> str:
     m.const("axis", 3, "int32")
     m.const("c", 103.9)
-    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=3)
-    return m.node("y", "Sub", ["parts:2", "c"], T="float32")
+    m.typed("Split", "parts", "axis", "x", num_split=3)
+    return m.typed("Sub", "y", "parts:2", "c")
 
 
 def through_others(m: Builder) -> str:
     m.const("flat", [16, 36], "int32")
     m.const("back", [1, 16, 12, 3], "int32")
-    m.node("reshaped", "Reshape", ["x", "flat"], T="float32", Tshape="int32")
-    m.node("again", "Reshape", ["reshaped", "back"], T="float32", Tshape="int32")
-    m.node("same", "Identity", ["again"], T="float32")
+    m.typed("Reshape", "reshaped", "x", "flat", Tshape="int32")
+    m.typed("Reshape", "again", "reshaped", "back", Tshape="int32")
+    m.typed("Identity", "same", "again")
     return resized(m, "same", "ResizeBicubic")
 
 
@@ -158,7 +158,7 @@ NO_PIXELS: dict[str, Callable[[Builder], str]] = {
     "divided by little": arithmetic("RealDiv", 4.0),
     "by a thousand": arithmetic("RealDiv", 1000.0),
     "shifted": arithmetic("AddV2", 100.0),
-    "cosine": lambda m: m.node("y", "Cos", ["x"], T="float32"),
+    "cosine": lambda m: m.typed("Cos", "y", "x"),
 }
 
 
@@ -189,7 +189,7 @@ def test_what_follows_an_image_op_tells_its_range(op: str, constant: float, high
     m = image()
     resized(m)
     m.const("c", constant)
-    m.node("y", op, ["resized", "c"], T="float32")
+    m.typed(op, "y", "resized", "c")
     for sample in SAMPLES:
         found = values(m, sample)
         assert found.min() >= 0 and 0.9 * highest < found.max() <= highest
@@ -212,9 +212,7 @@ def test_a_sparse_tensor_in_parts_becomes_dense(rank: int, executor: Executor) -
     """TensorFlow wants the indices in order, each once, and inside of the shape, which is an input too."""
     m = sparse_inputs(rank, rows=4)
     m.const("none", 0.0)
-    m.node(
-        "y", "SparseToDense", ["x", "shape", "weights", "none"], T="float32", Tindices="int64", validate_indices=True
-    )
+    m.typed("SparseToDense", "y", "x", "shape", "weights", "none", Tindices="int64", validate_indices=True)
     dense = fed(executor, m, "y")
     assert dense.shape == (4,) * rank and np.count_nonzero(dense) == 4
 
@@ -226,7 +224,7 @@ def test_a_sparse_tensor_of_a_constant_shape(executor: Executor) -> None:
     m.const("sides", [2, 3], "int64")
     m.const("ones", np.ones(6))
     m.const("none", 0.0)
-    m.node("y", "SparseToDense", ["x", "sides", "ones", "none"], T="float32", Tindices="int64", validate_indices=True)
+    m.typed("SparseToDense", "y", "x", "sides", "ones", "none", Tindices="int64", validate_indices=True)
     assert (fed(executor, m, "y") == np.ones((2, 3))).all()
 
 
@@ -234,7 +232,7 @@ def test_a_sparse_tensor_of_a_constant_shape(executor: Executor) -> None:
 def test_a_sparse_product(executor: Executor) -> None:
     m = sparse_inputs()
     m.const("dense", np.ones((4, 2)))
-    m.node("y", "SparseTensorDenseMatMul", ["x", "weights", "shape", "dense"], T="float32", Tindices="int64")
+    m.typed("SparseTensorDenseMatMul", "y", "x", "weights", "shape", "dense", Tindices="int64")
     assert np.count_nonzero(fed(executor, m, "y")) > 0
 
 
@@ -320,7 +318,7 @@ def test_thresholds_of_boxes_let_some_through(what: str, executor: Executor) -> 
     for name, value in (("boxes", NMS[0]), ("scores", NMS[1]), ("most", np.int32(5)), ("half", np.float32(0.5))):
         m.const(name, value, "int32" if name == "most" else "float32")
     limits = ["x", "half"] if what == "iou" else ["half", "x"]
-    m.node("y", "NonMaxSuppressionV3", ["boxes", "scores", "most", *limits], T="float32", T_threshold="float32")
+    m.typed("NonMaxSuppressionV3", "y", "boxes", "scores", "most", *limits, T_threshold="float32")
     assert fed(executor, m, "y").shape == (2,)
 
 
@@ -332,7 +330,7 @@ def test_a_part_of_a_shape_is_the_size_of_a_batch(executor: Executor) -> None:
     m.placeholder("data", "float32", (-1, 3, 4))
     m.const("rest", -1, "int32")
     m.node("shape", "Pack", ["x", "rest"], T="int32", N=2, axis=0)
-    m.node("y", "Reshape", ["data", "shape"], T="float32", Tshape="int32")
+    m.typed("Reshape", "y", "data", "shape", Tshape="int32")
     for sample in SAMPLES:
         assert fed(executor, m, "y", sample).shape == (1, 12)
 

@@ -44,10 +44,10 @@ def convolution(
     m = Builder()
     m.placeholder("x", "float32", stated)
     m.const("filter", np.ones((3, 3, channels, 2), "float32"))
-    m.node("weights", "Identity", ["filter"], T="float32")
+    m.typed("Identity", "weights", "filter")
     last = "x"
     for i, middle in enumerate(through):
-        last = m.node(f"middle_{i}", middle, [last], T="float32")
+        last = m.typed(middle, f"middle_{i}", last)
     attrs: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": data_format}
     m.node("y", op, [last, "weights"], T="float32", **attrs)
     return m
@@ -77,8 +77,8 @@ def test_filters_that_are_a_variable_tell_the_channels() -> None:
     m.placeholder("x", "float32")
     m.node("handle", "VarHandleOp", dtype="float32", shape=(3, 3, 5, 2))
     m.node("read", "ReadVariableOp", ["handle"], dtype="float32")
-    m.node("weights", "Identity", ["read"], T="float32")
-    m.node("y", "Conv2D", ["x", "weights"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
+    m.typed("Identity", "weights", "read")
+    m.typed("Conv2D", "y", "x", "weights", strides=[1, 1, 1, 1], padding="SAME")
     assert candidates(m)[0] == (1, 64, 64, 5)
 
 
@@ -146,7 +146,7 @@ def test_a_reshape_tells_the_product(
     m = Builder()
     m.placeholder("x", "float32", stated)
     m.const("shape", list(target), "int32")
-    m.node("y", "Reshape", ["x", "shape"], T="float32", Tshape="int32")
+    m.typed("Reshape", "y", "x", "shape", Tshape="int32")
     assert settled(executor, m) == {"x": wanted}
 
 
@@ -155,7 +155,7 @@ def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None
     """The batch comes from the input's own shape, the rest is constant: as Keras writes a Flatten or a Reshape."""
     m = Builder()
     m.placeholder("x", "float32", None)
-    m.node("shape", "Shape", ["x"], T="float32", out_type="int32")
+    m.typed("Shape", "shape", "x", out_type="int32")
     for name, value in (("zero", 0), ("one", 1)):
         m.const(f"{name}s", [value], "int32")
     m.const("side", 28, "int32")
@@ -172,7 +172,7 @@ def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None
         shrink_axis_mask=1,
     )
     m.node("target", "Pack", ["batch", "side", "side"], T="int32", N=3, axis=0)
-    m.node("y", "Reshape", ["x", "target"], T="float32", Tshape="int32")
+    m.typed("Reshape", "y", "x", "target", Tshape="int32")
     shape = settled(executor, m)["x"]
     assert np.prod(shape[1:]) == 784
 
@@ -186,7 +186,7 @@ def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwis
         m.const(f"filter_{i}", np.full((window, window, channels, features), 0.01, "float32"))
         attrs: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding, "data_format": "NHWC"}
         m.node(f"conv_{i}", "Conv2D", [last, f"filter_{i}"], T="float32", **attrs)
-        last = m.node(f"relu_{i}", "Relu", [f"conv_{i}"], T="float32")
+        last = m.typed("Relu", f"relu_{i}", f"conv_{i}")
         channels = features
         size = -(-size // stride) if padding == "SAME" else (size - window) // stride + 1
     if pool:
@@ -199,9 +199,9 @@ def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwis
         last = m.node("depthwise", "DepthwiseConv2dNative", [last, "filter_d"], T="float32", **attrs)
         channels *= 2
     m.const("flat", [-1, size * size * channels], "int32")
-    m.node("flattened", "Reshape", [last, "flat"], T="float32", Tshape="int32")
+    m.typed("Reshape", "flattened", last, "flat", Tshape="int32")
     m.const("w", np.full((size * size * channels, 2), 0.01, "float32"))
-    m.node("y", "MatMul", ["flattened", "w"], T="float32")
+    m.typed("MatMul", "y", "flattened", "w")
     return m
 
 
@@ -230,7 +230,7 @@ def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
     for producer, known in ((0, False), (23, False), (24, True), (2474, True)):
         m = Builder(producer=producer)
         m.placeholder("x", "float32", ())
-        m.node("y", "Neg", ["x"], T="float32")
+        m.typed("Neg", "y", "x")
         found = candidates(m)
         assert found == [()] if known else {(), (1,), (1, 1), (1, 64, 64, 3)} <= set(found)
 
@@ -252,7 +252,7 @@ def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
 def test_without_a_telling_consumer_the_rank_decides(stated: tuple[int, ...] | None, first: tuple[int, ...]) -> None:
     m = Builder()
     m.placeholder("x", "float32", stated)
-    m.node("y", "Cos", ["x"], T="float32")
+    m.typed("Cos", "y", "x")
     assert candidates(m)[0] == first
 
 
@@ -275,9 +275,9 @@ def test_two_inputs_of_unknown_shape(executor: Executor) -> None:
     m.placeholder("b", "float32", None)
     m.const("w", np.ones((6, 2), "float32"))
     m.const("v", np.ones((9, 2), "float32"))
-    m.node("left", "MatMul", ["a", "w"], T="float32")
-    m.node("right", "MatMul", ["b", "v"], T="float32")
-    m.node("y", "AddV2", ["left", "right"], T="float32")
+    m.typed("MatMul", "left", "a", "w")
+    m.typed("MatMul", "right", "b", "v")
+    m.typed("AddV2", "y", "left", "right")
     assert settled(executor, m) == {"a": (1, 6), "b": (1, 9)}
 
 
@@ -286,8 +286,8 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
     m = Builder()
     m.placeholder("x", "float32", None)
     m.const("axis", 1, "int32")
-    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=17)
-    m.node("y", "ConcatV2", ["parts:16", "parts", "axis"], T="float32", Tidx="int32", N=2)
+    m.typed("Split", "parts", "axis", "x", num_split=17)
+    m.typed("ConcatV2", "y", "parts:16", "parts", "axis", Tidx="int32", N=2)
     with pytest.raises(gds.GdsurgeonError) as caught:
         operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert caught.value.exit_code == 7
@@ -311,7 +311,7 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
 def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...], said: str, tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (-1, 17))
-    m.node("y", "Neg", ["x"], T="float32")
+    m.typed("Neg", "y", "x")
     with pytest.raises(gds.GdsurgeonError) as caught:
         operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": shape}))
     assert (caught.value.exit_code, caught.value.message) == (2, said)

@@ -230,7 +230,7 @@ def test_bytes_that_are_pixels_or_indices_are_such(executor: Executor) -> None:
     m = text_input()
     m.node("raw", "DecodeRaw", ["x"], out_type="float32", little_endian=True)
     m.const("c", 255.0)
-    m.node("y", "RealDiv", ["raw", "c"], T="float32")
+    m.typed("RealDiv", "y", "raw", "c")
     assert 0.2 < returned(executor, m)["y"].numpy().max() <= 1
 
 
@@ -262,7 +262,7 @@ def test_a_serialised_tensor(dtype: str, executor: Executor) -> None:
 def test_a_serialised_tensor_of_the_shape_that_is_made_sure_of(executor: Executor) -> None:
     m = text_input()
     m.node("parsed", "ParseTensor", ["x"], out_type="float32")
-    m.node("y", "EnsureShape", ["parsed"], T="float32", shape=(-1, 7))
+    m.typed("EnsureShape", "y", "parsed", shape=(-1, 7))
     assert returned(executor, m)["y"].shape == (1, 7)
 
 
@@ -417,7 +417,7 @@ def every_kind() -> dict[str, Builder]:
     pixels.placeholder("x", "float16", (500,))
     pixels.const("c", 255.0)
     pixels.node("cast", "Cast", ["x"], SrcT="float16", DstT="float32")
-    pixels.node("y", "RealDiv", ["cast", "c"], T="float32")
+    pixels.typed("RealDiv", "y", "cast", "c")
     return {
         "csv": LINES["plain"],
         "gzip": inside("DecodeCompressed", compression_type="GZIP"),
@@ -468,7 +468,7 @@ def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -
     m.const("axis", 0, "int32")
     m.node("emb", "GatherV2", ["rows", output(1), "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
     m.const("c", 255.0)
-    m.node("scaled", "RealDiv", [output(2), "c"], T="float32")
+    m.typed("RealDiv", "scaled", output(2), "c")
     table = table_of(m, ["cat", "dog"])
     m.const("unknown", -1, "int64")
     m.node("found", "LookupTableFindV2", [table, output(3), "unknown"], Tin="string", Tout="int64")
@@ -540,7 +540,7 @@ def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
     m.graph_def.node[1].attr["value"].tensor.tensor_shape.Clear()  # the padding: one number
     m.graph_def.node[1].attr["value"].tensor.tensor_shape.SetInParent()
     m.graph_def.node[1].attr["value"].tensor.float_val.append(0.0)
-    m.node("y", "Identity", ["parsed"], T="float32")
+    m.typed("Identity", "y", "parsed")
     found = returned(executor, m)["y"].numpy()
     assert found.shape == (2, 1, 3) and (found > 0).all()
     assert len(set(found.reshape(-1))) == 6
@@ -550,7 +550,7 @@ def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
 def test_two_features_of_one_dtype_differ(executor: Executor) -> None:
     m = parse_single(("a", "float32", (4,)), ("b", "float32", (4,)))
     for i in range(2):
-        m.node(f"y{i}", "Identity", [output(i)], T="float32")
+        m.typed("Identity", f"y{i}", output(i))
     found = returned(executor, m)
     assert found["y0"].numpy().tolist() != found["y1"].numpy().tolist()
 

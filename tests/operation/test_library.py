@@ -21,7 +21,7 @@ def model(tmp_path: Path) -> str:
     m = Builder()
     m.placeholder("x", shape=(2,))
     m.const("two", 2.0)
-    m.node("y", "Mul", ["x", "two"], T="float32")
+    m.typed("Mul", "y", "x", "two")
     return m.write(tmp_path / "model.pb")
 
 

@@ -119,8 +119,8 @@ def test_one_tensor_is_found_behind_equal_nodes() -> None:
     m.placeholder("x", "int32", (-1, 4))
     for name in ("a", "b"):
         m.node(name, "Cast", ["x"], SrcT="int32", DstT="float32")
-    m.node("least", "Minimum", ["a", "b"], T="float32")
-    m.node("last", "Neg", ["least"], T="float32")
+    m.typed("Minimum", "least", "a", "b")
+    m.typed("Neg", "last", "least")
     found, _ = simplified(m.graph())
     assert graphs.inputs(found)["last"] == ["a"]
 

@@ -385,7 +385,7 @@ def test_the_number_of_classes_follows_from_the_model(axis: int) -> None:
     m = Builder()
     m.placeholder("x", "float32", (-1, 3))
     m.const("axis", axis, "int32")
-    m.node("best", "ArgMax", ["x", "axis"], T="float32", Tidx="int32", output_type="int64")
+    m.typed("ArgMax", "best", "x", "axis", Tidx="int32", output_type="int64")
     m.node("y", "Identity", ["best"], T="int64")
     graph = m.graph("model.pb")
     assert "y_postprocessed" in gds.steps.postprocessing("labels(names=[a, b, c])", graph)
@@ -396,12 +396,12 @@ def test_the_number_of_classes_follows_from_the_model(axis: int) -> None:
 def test_probabilities_in_another_shape() -> None:
     m = Builder()
     m.placeholder("x", "float32", (-1, 6))
-    m.node("best", "Softmax", ["x"], T="float32")
+    m.typed("Softmax", "best", "x")
     for name, shape in (("same", (-1, 1, 6)), ("other", (-1, 2, 3))):
         m.const(f"{name}/shape", shape, "int32")
-        m.node(name, "Reshape", ["best", f"{name}/shape"], T="float32", Tshape="int32")
+        m.typed("Reshape", name, "best", f"{name}/shape", Tshape="int32")
     m.placeholder("shape", "int32", (2,))
-    m.node("unknown", "Reshape", ["same", "shape"], T="float32", Tshape="int32")
+    m.typed("Reshape", "unknown", "same", "shape", Tshape="int32")
     graph = m.graph("model.pb")
     with pytest.raises(EditError, match="softmax: the values are already probabilities"):
         gds.steps.postprocessing("softmax", graph, output="same")

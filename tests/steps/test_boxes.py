@@ -254,12 +254,12 @@ def detector() -> Builder:
     m.placeholder("image", "uint8", (-1, 64, 48, 3))
     m.const("axes", [1, 2, 3], "int32")
     m.node("floats", "Cast", ["image"], SrcT="uint8", DstT="float32")
-    m.node("sum", "Sum", ["floats", "axes"], T="float32", Tidx="int32")
-    m.node("none", "ZerosLike", ["sum"], T="float32")
+    m.typed("Sum", "sum", "floats", "axes", Tidx="int32")
+    m.typed("ZerosLike", "none", "sum")
     m.const("row", [-1, 1, 1], "int32")
-    m.node("rows", "Reshape", ["none", "row"], T="float32", Tshape="int32")
+    m.typed("Reshape", "rows", "none", "row", Tshape="int32")
     m.const("box", [[[0.0, 8.0, 64.0, 40.0]]])
-    m.node("boxes", "AddV2", ["rows", "box"], T="float32")
+    m.typed("AddV2", "boxes", "rows", "box")
     return m
 
 

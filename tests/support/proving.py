@@ -6,7 +6,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from support.graphs import Builder, const, node, placeholder, through_array, typed
-from support.spoiling import Edit, Spoil
+from support.spoiling import Spoil
 
 
 def model() -> Builder:
@@ -50,19 +50,8 @@ def postprocessing(graph: Graph) -> EditResult:
     return gds.add_postprocessing(graph, post().graph("post.pb"))
 
 
-EDITS: dict[str, Edit] = {
-    "rename": renaming,
-    "add-preprocessing": preprocessing,
-    "add-postprocessing": postprocessing,
-    "reroute": lambda graph: gds.reroute(graph, [("scaled", "halves")], only="^difference$"),
-}
-
-
 def other_op(name: str, op: str) -> Spoil:
     def spoil(graph: Graph, _: EditResult) -> None:
         graph.set_op(graph[name], op)
 
     return spoil
-
-
-DIFFERENT = "differs"

@@ -10,7 +10,6 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Output
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
@@ -63,16 +62,6 @@ def exchanged(name: str, a: int = 0, b: int = 1) -> Spoil:
         inputs = list(graph[name].inputs)
         inputs[a], inputs[b] = inputs[b], inputs[a]
         graph.set_inputs(graph[name], inputs)
-
-    return spoil
-
-
-def next_output(name: str, slot: int) -> Spoil:
-    """Node NAME reads the other output of two."""
-
-    def spoil(graph: Graph, _: EditResult) -> None:
-        read = graph[name].inputs[slot]
-        graph.set_slots({graph[name]: {slot: Output(read.node, 1 - read.index)}})
 
     return spoil
 

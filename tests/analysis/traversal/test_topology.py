@@ -241,10 +241,10 @@ def names(m: Builder, *outputs: str) -> list[str]:
 def scores() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2, 4))
-    m.node("logits", "Neg", ["x"], T="float32")
-    m.node("scores", "Softmax", ["logits"], T="float32")
+    m.typed("Neg", "logits", "x")
+    m.typed("Softmax", "scores", "logits")
     m.const("axis", 1, "int32")
-    m.node("class", "ArgMax", ["scores", "axis"], T="float32", Tidx="int32", output_type="int64")
+    m.typed("ArgMax", "class", "scores", "axis", Tidx="int32", output_type="int64")
     return m
 
 
@@ -267,7 +267,7 @@ def test_an_output_of_floats_speaks_for_itself() -> None:
 
 def test_a_shape_was_decided_by_no_values() -> None:
     m = scores()
-    m.node("size", "Shape", ["scores"], T="float32", out_type="int32")
+    m.typed("Shape", "size", "scores", out_type="int32")
     assert names(m, "size") == []
 
 
@@ -275,14 +275,14 @@ def test_placeholders_and_constants_decide_nothing_that_could_differ() -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("limit", [0.5, 0.5], "float32")
-    m.node("above", "Greater", ["x", "limit"], T="float32")
+    m.typed("Greater", "above", "x", "limit")
     assert names(m, "above") == []
 
 
 def test_two_thresholds_have_two_sources_each_once() -> None:
     m = scores()
-    m.node("a", "Greater", ["scores", "logits"], T="float32")
-    m.node("b", "Less", ["logits", "scores"], T="float32")
+    m.typed("Greater", "a", "scores", "logits")
+    m.typed("Less", "b", "logits", "scores")
     m.node("both", "LogicalAnd", ["a", "b"])
     assert names(m, "both", "a") == ["scores", "logits"]
 
@@ -292,8 +292,8 @@ def test_there_is_an_end_to_it() -> None:
     m.placeholder("x", "float32", (2,))
     last = ""
     for i in range(3 * MOST_SCORES):
-        m.node(f"f{i}", "Neg", ["x"], T="float32")
-        m.node(f"g{i}", "Greater", [f"f{i}", "x"], T="float32")
+        m.typed("Neg", f"f{i}", "x")
+        m.typed("Greater", f"g{i}", f"f{i}", "x")
         if last:
             m.node(f"h{i}", "LogicalAnd", [last, f"g{i}"])
         last = f"h{i}" if last else f"g{i}"
