@@ -191,7 +191,8 @@ def _only(is_valid: Callable[[Hint], object], expected: str, convert: Callable[[
 
 def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
     """Accepts a value of one of `arms`. A mapping and pairs of the same are both returned as a list of pairs."""
-    if _takes_pairs(arms):
+    origins = [_origin(arm) for arm in arms if arm is not type(None)]
+    if len(origins) == 2 and Mapping in origins and any(_is_pairs(arm) for arm in arms):
         pairs = next(arm for arm in arms if _origin(arm) in _SEQUENCES)
         fits = [_fit(arm) for arm in [*(arm for arm in arms if arm is type(None)), pairs]]
     else:  # an instance of a named tuple is accepted, but no plain tuple of its fields
@@ -209,12 +210,6 @@ def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
         raise _Unfit(reasons[-1] if ":" in reasons[-1] else described(hint))
 
     return fit
-
-
-def _takes_pairs(arms: Sequence[Hint]) -> bool:
-    """Returns whether `arms` are a mapping, and pairs, and perhaps None."""
-    origins = [_origin(arm) for arm in arms if arm is not type(None)]
-    return len(origins) == 2 and Mapping in origins and any(_is_pairs(arm) for arm in arms)
 
 
 def _is_pairs(hint: Hint) -> bool:

@@ -155,7 +155,7 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
         yield _some(_matching_any(topology, [pattern], topology.numbers()), Line("{regexes}"), [pattern])
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
-        yield _some(of_op, Line("{ops}"), [op], op, _ops(topology))
+        yield _some(of_op, Line("{ops}"), [op], op, dict.fromkeys(map(topology.op, topology.numbers())))
     for scope in selection.scopes:
         found = under_scope(topology, scope)
         yield _some(found, Line("{scopes}"), [scope], scope_prefix(scope)[:-1], scopes(topology))
@@ -206,10 +206,6 @@ def scopes(topology: Topology) -> list[str]:
             out[scope] = None
             scope = scope.rpartition("/")[0]
     return list(out)
-
-
-def _ops(topology: Topology) -> list[str]:
-    return list(dict.fromkeys(topology.op(number) for number in topology.numbers()))
 
 
 def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable[int]) -> Iterator[int]:

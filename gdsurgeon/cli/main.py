@@ -325,19 +325,14 @@ def _exit_code(arguments: list[str]) -> int:
             main.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
-    except SystemExit as ended:
-        return _left(ended)
+    except SystemExit as ended:  # a plugin calls `sys.exit`, with a number, or with a text for an internal error
+        if ended.code is None or isinstance(ended.code, int):
+            return (ended.code or 0) & 0xFF
+        terminal.say(f"Error: {printable(str(ended.code))}")
+        return INTERNAL_FAULT
     except click.ClickException as error:
         wrong = usage_error(error)
         if isinstance(error, click.UsageError):
             wrong.hint = f"{error.ctx.command_path if error.ctx is not None else 'gdsurgeon'} --help"
         raise wrong from error
     return 0
-
-
-def _left(ended: SystemExit) -> int:
-    """Returns the exit code of a plugin command that calls `sys.exit`. A text argument is printed as an error."""
-    if ended.code is None or isinstance(ended.code, int):
-        return (ended.code or 0) & 0xFF
-    terminal.say(f"Error: {printable(str(ended.code))}")
-    return INTERNAL_FAULT

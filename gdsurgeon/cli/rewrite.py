@@ -17,10 +17,9 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from gdsurgeon.edits.claims import EditResult
-    from gdsurgeon.edits.rewrite import Listed
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Edit
@@ -135,16 +134,11 @@ def _list(request: Request, rules: list[Rule], as_json: bool) -> int:
             for function, each in found
         ])  # fmt: skip
         return len(found)
-    for line in _lines(found, many=len(rules) > 1):
-        terminal.answer(line)
-    return len(found)
-
-
-def _lines(found: Iterable[tuple[str, Listed]], *, many: bool) -> Iterable[str]:
     for function, each in found:
         where = f"{printable(function)}/" if function else ""
         parts = [", ".join(f"{where}{printable(name)}" for name in each.nodes)]
         parts += [f"{name}={printable(value)}" for name, value in each.bindings.items()]
         parts += [f"left: {printable(each.why)}"] if each.why else []
-        parts += [f"({printable(each.rule)})"] if many else []
-        yield "  ".join(parts)
+        parts += [f"({printable(each.rule)})"] if len(rules) > 1 else []
+        terminal.answer("  ".join(parts))
+    return len(found)

@@ -121,7 +121,12 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
                 check_is_edit(words)
                 written = "".join(piece[0] for piece in pieces if piece.lastgroup not in ("comment", "continues"))
                 plain = " ".join(re.sub(r"\\\r?\n", "", written).split())
-                out.append(ScriptLine(number, plain, tuple(_spelt(words))))
+                texts: list[str] = []
+                for word in words:
+                    text = "".join(part.text for part in word)
+                    is_steps = texts[-1:] == ["--steps"] or text.startswith("--steps=")
+                    texts.append(steps_text(word) if is_steps else text)
+                out.append(ScriptLine(number, plain, tuple(texts)))
         except UsageError as wrong:
             out.append(Fault(number, wrong))
         number += line[0].count("\n")
@@ -166,15 +171,6 @@ def _value(text: str, variables: Mapping[str, str], kind: str) -> Part:
         line = f"the variable {quoted(name)} is not set.{suggestion(near)}".rstrip(".")
         raise UsageError(line, code="no-such-variable", name=name, near=near)
     return Part(variables[name], "value")
-
-
-def _spelt(words: Sequence[Word]) -> Iterator[str]:
-    """Yields the text of each word; values of variables in the value of --steps are quoted if necessary."""
-    before = ""
-    for word in words:
-        text = "".join(part.text for part in word)
-        yield steps_text(word) if before == "--steps" or text.startswith("--steps=") else text
-        before = text
 
 
 # -- shell features ----------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, MissingOptio
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
-    from gdsurgeon.graph.attrs import Shape
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Instruction
@@ -54,7 +53,10 @@ def command(
       gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
       gdsurgeon simplify model.pb --shape image=1,224,224,3 -o smaller.pb
     """
+    from gdsurgeon.analysis.queries.signature import input_nodes
     from gdsurgeon.edits.simplify import simplify
+    from gdsurgeon.feeds.given import as_meant, check_names
+    from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.runtime.evaluator import Evaluator
 
     if tolerance is not None:
@@ -72,11 +74,13 @@ def command(
     request.evaluator = evaluator
 
     def edit(graph: Graph) -> EditResult:
+        meant = as_meant(request.overrides, graph)
+        check_names(Overrides(shapes=meant.shapes), [node.name for node in input_nodes(graph)])
         return simplify(
             graph,
             [output.tensor for output in outputs],
             skip=[*skip, *["checks"] * keep_checks],
-            shapes=_shapes(request, graph),
+            shapes=list(meant.shapes.items()),
             evaluate=evaluator,
             **arguments,
         )
@@ -85,14 +89,3 @@ def command(
     if only_check:
         check_edit("simplify", request, edits, as_json=as_json)
     return edits
-
-
-def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
-    """Returns the fixed shapes of inputs. Raises UsageError if an input does not exist."""
-    from gdsurgeon.analysis.queries.signature import input_nodes
-    from gdsurgeon.feeds.given import as_meant, check_names
-    from gdsurgeon.feeds.overrides import Overrides
-
-    meant = as_meant(request.overrides, graph)
-    check_names(Overrides(shapes=meant.shapes), [node.name for node in input_nodes(graph)])
-    return list(meant.shapes.items())
