@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from statistics import median
 from typing import NamedTuple
@@ -200,9 +200,16 @@ MOST_PLACES = 256
 MOST_KEYS = 1 << 20
 """The limit on elements of the keys of one look-up."""
 _RESULT = "coverage"
-_SIGN = ("Relu", "Elu", "Selu", "LeakyRelu", "Abs", "Sign", "Softplus")
-_TRUTH = ("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot")
-_CHOICE = ("Select", "SelectV2", "Where", *IFS, "Switch", "RefSwitch")
+_SIDES: dict[str, tuple[int | None, tuple[float, ...]]] = {
+    **dict.fromkeys("Relu Elu Selu LeakyRelu Abs Sign Softplus".split(), (0, (0.0,))),
+    "Relu6": (0, (0.0, 6.0)),
+    **dict.fromkeys(
+        "Less LessEqual Greater GreaterEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot".split(), (None, (0.5,))
+    ),
+    **dict.fromkeys(("Select", "SelectV2", "Where", *IFS), (0, (0.5,))),
+    **dict.fromkeys(("Switch", "RefSwitch"), (1, (0.5,))),
+}
+"""Ops with two behaviours: the data input whose elements decide, None for the output, and the limits."""
 _RECTIFIERS = ("Relu", "Relu6")
 _GATHERS = ("Gather", "GatherV2")
 _FINDS = ("LookupTableFind", "LookupTableFindV2")
@@ -230,14 +237,6 @@ class Lookup(NamedTuple):
     tensor: str
     rows: int
     keys: str
-
-
-class Channels(NamedTuple):
-    """A rectifier: the node, its input tensor, and the axis of the channels."""
-
-    node: str
-    tensor: str
-    axis: int
 
 
 class Coverage(NamedTuple):
@@ -288,8 +287,8 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
     """
     found = Coverage({}, {}, {})
     sides, lookups = list(islice(_sides(graph), MOST_PLACES)), list(islice(_lookups(graph), MOST_PLACES))
-    channels = list(islice(_channels(graph), MOST_PLACES))
-    wanted = [*(place.tensor for place in sides), *(item.tensor for item in channels)]
+    rectifiers = {node.name: node.inputs[0] for node in islice(_with_ops(graph, _RECTIFIERS), MOST_PLACES)}
+    wanted = [*(place.tensor for place in sides), *(read.name for read in rectifiers.values())]
     wanted += [tensor for lookup in lookups for tensor in (lookup.tensor, lookup.keys) if tensor]
     tensors = plan_with(executor.settings, graph, wanted).only(wanted).fetches
     if not tensors:
@@ -308,9 +307,12 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
                 known = _elements(executor.tensor(_RESULT, at[lookup.keys])) if lookup.keys else range(lookup.rows)
                 asked = set(known).intersection(_elements(executor.tensor(_RESULT, at[lookup.tensor])))
             found.rows[lookup] = len(asked)
-    rectifiers = [item for item in channels if item.tensor in at]
-    above = executor.positive_channels(_RESULT, [(at[item.tensor], item.axis) for item in rectifiers])
-    found.alive.update(zip((item.node for item in rectifiers), above, strict=True))
+    rectifiers = {name: read for name, read in rectifiers.items() if read.name in at}
+    axes = [1 if read.node.plain_attr("data_format") == b"NCHW" else -1 for read in rectifiers.values()]
+    places = [at[read.name] for read in rectifiers.values()]
+    found.alive.update(
+        zip(rectifiers, executor.positive_channels(_RESULT, [*zip(places, axes, strict=True)]), strict=True)
+    )
     executor.drop(_RESULT)
     return found
 
@@ -319,22 +321,15 @@ def _elements(tensor: Tensor) -> list[object]:
     return list(tensor.data) if isinstance(tensor.data, list) else list(tensor.numpy().reshape(-1).tolist())
 
 
-def _with_ops(graph: Graph, ops: tuple[str, ...]) -> Iterator[Node]:
+def _with_ops(graph: Graph, ops: Iterable[str]) -> Iterator[Node]:
     top = topology_of(graph)
     return map(top.node, top.with_ops(ops))
 
 
 def _sides(graph: Graph) -> Iterator[Place]:
-    for node in _with_ops(graph, (*_SIGN, "Relu6", *_TRUTH, *_CHOICE)):
-        if node.op == "Relu6":
-            yield from (Place(node.name, node.inputs[0].name, limit) for limit in (0.0, 6.0))
-        elif node.op in _SIGN:
-            yield Place(node.name, node.inputs[0].name, 0.0)
-        elif node.op in _TRUTH:
-            yield Place(node.name, node.name, 0.5)
-        else:
-            slot = 1 if node.op in ("Switch", "RefSwitch") else 0
-            yield Place(node.name, node.inputs[slot].name, 0.5)
+    for node in _with_ops(graph, _SIDES):
+        slot, limits = _SIDES[node.op]
+        yield from (Place(node.name, node.name if slot is None else node.inputs[slot].name, limit) for limit in limits)
 
 
 def _lookups(graph: Graph) -> Iterator[Lookup]:
@@ -345,21 +340,13 @@ def _lookups(graph: Graph) -> Iterator[Lookup]:
         if rows is not None and rows.dims and rows.dims[0] > 1 and is_by_rows:
             yield Lookup(node.name, node.inputs[1].name, rows.dims[0], "")
     keys = {
-        node.inputs[0].node: node.inputs[1]
-        for node in _with_ops(graph, tuple(TABLE_INITIALIZERS))
-        if len(node.inputs) > 2
+        node.inputs[0].node: node.inputs[1] for node in _with_ops(graph, TABLE_INITIALIZERS) if len(node.inputs) > 2
     }
     for node in _with_ops(graph, _FINDS) if keys else ():
         known = keys.get(node.inputs[0].node)
         found = constant_header(_origin(known.node)) if known is not None else None
         if known is not None and found is not None and found.elements > 0:
             yield Lookup(node.name, node.inputs[1].name, found.elements, known.name)
-
-
-def _channels(graph: Graph) -> Iterator[Channels]:
-    for node in _with_ops(graph, _RECTIFIERS):
-        form = node.inputs[0].node.plain_attr("data_format")
-        yield Channels(node.name, node.inputs[0].name, 1 if form == b"NCHW" else -1)
 
 
 def _origin(node: Node) -> Node:
