@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.analysis.shapes.arithmetic import compatible, describe, mismatch, stated_shape, typed
+from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
@@ -16,7 +16,7 @@ from gdsurgeon.edits.replacing import add_identity, move_uses, remove_unused
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import Node, Output, Use, check_typed
+from gdsurgeon.graph.node import Node, Output, Use, check_typed, same_dtype
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.text import an
@@ -136,23 +136,22 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         result.warn(text, "unknown-dtype", tensor=unknown.name, op=op)
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
-    facts = {"tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": describe(wanted)}
-    if code := mismatch(given, wanted):
-        facts["found"] = describe(given)
-        message = f"{what} {facts['found']}, but {taking} expects {facts['expected']}"
-        raise EditError(message, code=code, facts=facts)
-    shape = shape_of_tensor(given_in, given)
-    facts["found"] = typed(given.dtype, shape)
-    if not compatible(shape, stated_shape(wanted)):
-        message = f"{what} {facts['found']}, but {taking} expects {facts['expected']}"
-        raise EditError(message, code="shape-mismatch", facts=facts)
-    if shape is None or shape == stated_shape(wanted):
+    shape, stated = shape_of_tensor(given_in, given), stated_shape(wanted)
+    found, expected = typed(given.dtype, shape), typed(wanted.dtype, stated)
+    facts = {
+        "tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": expected, "found": found
+    }  # fmt: skip
+    is_same = same_dtype(given.dtype, wanted.dtype)
+    if not is_same or not compatible(shape, stated):
+        message = f"{what} {found}, but {taking} expects {expected}"
+        raise EditError(message, code="shape-mismatch" if is_same else "dtype-mismatch", facts=facts)
+    if shape is None or shape == stated:
         return
     conflicts = infer_shapes(wanted_in, {wanted: shape}).conflicts
     known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
     for conflict in conflicts:
         if conflict.node not in known:
-            message = f"{what} {facts['found']}, which does not fit {taking}: {conflict.text}"
+            message = f"{what} {found}, which does not fit {taking}: {conflict.text}"
             raise EditError(message, code="shape-mismatch", facts=facts, node=conflict.node.name)
 
 

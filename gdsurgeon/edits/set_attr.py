@@ -98,12 +98,14 @@ def set_attr(
     if isinstance(nodes, Selection) and nodes == Selection(nodes=nodes.nodes):
         nodes = nodes.nodes  # names do not require an index of the file
     targets = nodes_of(graph, nodes)
-    changes, warnings = _changes(graph, targets, wanted, remove)
+    result = EditResult()
+    changes = _changes(graph, targets, wanted, remove, result)
     if not changes:
         raise NothingToDo(_nothing_changed(targets, [(attr.key, attr.text) for attr in wanted]))
-    notes = _attr_notes(changes, len(targets))
+    _add_notes(result, changes, len(targets))
     _apply(graph, changes)
-    return EditResult(Intent(changed=[node.name for node in changes]), warnings=warnings, notes=notes)
+    result.intent.changed = [node.name for node in changes]
+    return result
 
 
 def _nothing_changed(nodes: Sequence[Node], values: Sequence[tuple[str, str]]) -> str:
@@ -175,12 +177,11 @@ def _new_attrs(values: Sequence[tuple[str, str]], remove: Sequence[str]) -> list
 
 
 def _changes(
-    graph: Graph, nodes: Sequence[Node], wanted: Sequence[_NewAttr], remove: Sequence[str]
-) -> tuple[Changes, list[str]]:
-    """Returns the changes of the nodes, and warnings."""
+    graph: Graph, nodes: Sequence[Node], wanted: Sequence[_NewAttr], remove: Sequence[str], result: EditResult
+) -> Changes:
+    """Returns the changes of the nodes; `result` gets warnings."""
     out: Changes = {}
     parsed: dict[tuple[str, str, str], AttrValue] = {}  # by op, key and kind
-    warnings: dict[str, None] = {}
     for node in nodes:
         attrs: dict[str, AttrValue | None] = {}
         definition = node.op_def
@@ -190,7 +191,7 @@ def _changes(
             if place not in parsed:
                 if definition is not None and attr.key not in definition.attrs and not attr.key.startswith("_"):
                     text = f"{printable(node.op)} has no attr {quoted(attr.key)}"
-                    warnings[Remark(text, "no-such-attr", op=node.op, attr=attr.key)] = None
+                    result.warn(text, "no-such-attr", op=node.op, attr=attr.key)
                 parsed[place] = _from_text(graph, node.op, attr.key, kind, attr.text)
             value, present = parsed[place], _present(node, attr.key)
             is_func = present is not None and value.WhichOneof("value") == present.WhichOneof("value") == "func"
@@ -224,7 +225,7 @@ def _changes(
                 near=near,
                 count=len(nodes),
             )
-    return out, list(warnings)
+    return out
 
 
 def _kind(node: Node, definition: OpDef | None, wanted: _NewAttr) -> str:
@@ -266,27 +267,23 @@ def _present(node: Node, key: str) -> AttrValue | None:
         return None
 
 
-def _attr_notes(changes: Changes, selected: int) -> list[str]:
-    """Returns a line for each new value of an attr."""
-    names: dict[tuple[str, str | None], list[str]] = {}
-    before: dict[tuple[str, str | None], dict[str, None]] = {}
+def _add_notes(result: EditResult, changes: Changes, selected: int) -> None:
+    """Adds a note for each new value of an attr."""
+    found: dict[tuple[str, str | None], list[tuple[str, str]]] = {}  # the nodes and their present values
     for node, attrs in changes.items():
         for key, value in attrs.items():
-            what = key, None if value is None else format_attr(value)
             present = _present(node, key)
-            names.setdefault(what, []).append(node.name)
-            before.setdefault(what, {})["nothing" if present is None else format_attr(present)] = None
-    out: list[str] = []
-    for (key, new), who in names.items():
-        old = list(before[key, new])
-        was = old[0] if len(old) == 1 else f"{len(old):,} different values"
+            old = "nothing" if present is None else format_attr(present)
+            found.setdefault((key, value and format_attr(value)), []).append((node.name, old))
+    for (key, new), pairs in found.items():
+        who, old_values = [name for name, _ in pairs], [*dict.fromkeys(old for _, old in pairs)]
+        was = old_values[0] if len(old_values) == 1 else f"{len(old_values):,} different values"
         was = "" if was == "nothing" else f" (was {was})"
         where = quoted(who[0]) if len(who) == 1 else f"{len(who):,} nodes"
         text = f"{key} removed" if new is None else f"{key} = {new}"
-        out.append(Remark(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old, nodes=who))
+        result.note(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old_values, nodes=who)
     if kept := selected - len(changes):
-        out.append(Remark(f"{kept:,} of the {selected:,} nodes are unchanged", "unchanged", count=kept))
-    return out
+        result.note(f"{kept:,} of the {selected:,} nodes are unchanged", "unchanged", count=kept)
 
 
 def _apply(graph: Graph, changes: Changes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from gdsurgeon.analysis.traversal.topology import boundary
@@ -76,16 +76,14 @@ class Subgraph:
     @property
     def connected_inputs(self) -> list[Output]:
         """The inputs without the passthroughs."""
-        return list(filter(self._is_connected(), self.inputs))
+        through = frozenset(self.passthroughs)
+        return [tensor for tensor in self.inputs if tensor not in through]
 
     @property
     def connected_outputs(self) -> list[Output]:
         """The outputs without the passthroughs."""
-        return list(filter(self._is_connected(), self.outputs))
-
-    def _is_connected(self) -> Callable[[Output], bool]:
         through = frozenset(self.passthroughs)
-        return lambda tensor: tensor not in through
+        return [tensor for tensor in self.outputs if tensor not in through]
 
     def is_passthrough(self, tensor: Output) -> bool:
         """Returns whether a tensor is one of the passthroughs."""
