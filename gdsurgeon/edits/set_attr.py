@@ -274,7 +274,8 @@ def _add_notes(result: EditResult, changes: Changes, selected: int) -> None:
         for key, value in attrs.items():
             present = _present(node, key)
             old = "nothing" if present is None else format_attr(present)
-            found.setdefault((key, value and format_attr(value)), []).append((node.name, old))
+            new = None if value is None else format_attr(value)
+            found.setdefault((key, new), []).append((node.name, old))
     for (key, new), pairs in found.items():
         who, old_values = [name for name, _ in pairs], [*dict.fromkeys(old for _, old in pairs)]
         was = old_values[0] if len(old_values) == 1 else f"{len(old_values):,} different values"

@@ -50,18 +50,6 @@ def replaced(shape: Sequence[int], at: int, *dims: int) -> tuple[int, ...]:
     return (*shape[:at], *dims, *shape[at + 1 :])
 
 
-def mismatch(a: Output, b: Output) -> str:
-    """Returns the error code if one tensor cannot replace the other, by their known dtypes and stated shapes, or ''."""
-    if not same_dtype(a.dtype, b.dtype):
-        return "dtype-mismatch"
-    return "" if compatible(stated_shape(a), stated_shape(b)) else "shape-mismatch"
-
-
-def describe(output: Output) -> str:
-    """Returns the dtype and stated shape of a tensor as text: ``float32 [?,3]``; see `typed`."""
-    return typed(output.dtype, stated_shape(output))
-
-
 def check_can_replace(old: Output, new: Output, key: str = "replacement") -> None:
     """Raises EditError if the known dtypes or the stated shapes of two tensors differ. `key`: the fact for `new`."""
     shapes = stated_shape(old), stated_shape(new)
