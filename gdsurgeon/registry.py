@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.fuse_ops import fuse_ops as fuse_ops
     from gdsurgeon.edits.import_graph import import_graph as import_graph
     from gdsurgeon.edits.inline import inline as inline
-    from gdsurgeon.edits.insert import insert as insert
     from gdsurgeon.edits.node_copies import copy_in as copy_in
     from gdsurgeon.edits.node_copies import copy_nodes as copy_nodes
     from gdsurgeon.edits.parts import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.parts import add_preprocessing as add_preprocessing
+    from gdsurgeon.edits.parts import insert as insert
     from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.remove import remove as remove
     from gdsurgeon.edits.rename import rename as rename

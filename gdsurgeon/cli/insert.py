@@ -47,7 +47,7 @@ def command(
       gdsurgeon insert model.pb --at conv1/Relu --steps 'clip(0, 6)' -o out.pb
       gdsurgeon insert model.pb clip.pb --op Conv2D --prefix clip -o out.pb
     """
-    from gdsurgeon.edits.insert import insert
+    from gdsurgeon.edits.parts import insert
     from gdsurgeon.steps import inserted
 
     body, names = (words[0] if words else None, words[1:])

@@ -11,9 +11,17 @@ from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE as XLA
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
-from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, backward_pass, skeleton, tensor_sizes
+from gdsurgeon.gradients.backward_pass import (
+    SCOPE,
+    BackwardPass,
+    Sizes,
+    backward_pass,
+    skeleton,
+    tensor_sizes,
+    tensors_named,
+    wanted_gradients,
+)
 from gdsurgeon.gradients.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed, report
-from gdsurgeon.gradients.request import SCOPE, tensors_named, wanted_gradients
 from gdsurgeon.gradients.sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, InputRef, format_input, parse_input

@@ -11,10 +11,9 @@ from gdsurgeon.analysis.queries.effects import has_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Json, quoted
-from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, together
+from gdsurgeon.gradients.backward_pass import BackwardPass, Sizes, tensors_named, together
 from gdsurgeon.gradients.planner import CheckpointPlan, CheckpointPlanner, heavy_tensors
 from gdsurgeon.gradients.recompute import ForwardPass, forward_pass
-from gdsurgeon.gradients.request import tensors_named
 from gdsurgeon.gradients.step_graph import TINY, StepGraph, TensorId, peak, step_of
 from gdsurgeon.gradients.sums import keep_order, sums_of
 from gdsurgeon.graph.attrs import bool_value, type_value

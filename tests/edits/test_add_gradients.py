@@ -53,12 +53,12 @@ from support.reaching import read_for_a_shape
 from support.spoiling import Edit
 
 import gdsurgeon.edits.add_gradients
-import gdsurgeon.gradients.request
+import gdsurgeon.gradients.backward_pass
 import gdsurgeon.proof.gradients
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.gradients.request import weights_of
+from gdsurgeon.gradients.backward_pass import weights_of
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
@@ -266,7 +266,7 @@ def test_a_weight_that_is_left_out_is_missed(lab: Lab, executor: Executor, monke
         found = weights_of(*arguments)
         return found._replace(constants=found.constants[1:])
 
-    monkeypatch.setattr(gdsurgeon.gradients.request, "weights_of", without_the_first)
+    monkeypatch.setattr(gdsurgeon.gradients.backward_pass, "weights_of", without_the_first)
     with pytest.raises(ValidationError) as caught:
         tried(executor, gradients(lab, weights=True, xs=(), names=()))
     check_error(caught.value, "differs", {"node": "w", "name": None})

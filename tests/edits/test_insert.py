@@ -16,7 +16,7 @@ from support.v1_control_flow import LOOP
 import gdsurgeon as gds
 from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import SameGiven, SamePart
-from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 

@@ -28,7 +28,7 @@ from support.graphs import (
 )
 from support.v1_control_flow import cond, while_loop
 
-from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes

@@ -84,7 +84,7 @@ GRADIENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["edits.add_gradients", "gradients.backward_pass", "gradients.request"])
+@pytest.mark.parametrize("module", ["edits.add_gradients", "gradients.backward_pass"])
 def test_mistakes_in_gradients_are_caught(module: str, differentiator: Differentiator, tmp_path: Path) -> None:
     cases = {}
     for name, options in GRADIENTS.items():

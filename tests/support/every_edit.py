@@ -14,8 +14,7 @@ from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.inline import inline
-from gdsurgeon.edits.insert import insert
-from gdsurgeon.edits.parts import add_postprocessing, add_preprocessing
+from gdsurgeon.edits.parts import add_postprocessing, add_preprocessing, insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute

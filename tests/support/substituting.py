@@ -8,7 +8,7 @@ from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
 from support.graphs import Builder, const, define, doubling_loop, func, library, node, placeholder, through_array, typed

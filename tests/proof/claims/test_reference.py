@@ -30,7 +30,7 @@ from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import NotValidatedError

@@ -24,7 +24,7 @@ from gdsurgeon.edits.claims import (
     site_claims,
 )
 from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.edits.set_attr import set_attr
