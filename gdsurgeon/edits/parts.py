@@ -145,12 +145,12 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         result.warn(text, "unknown-dtype", tensor=unknown.name, op=op)
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
-    shape, stated = shape_of_tensor(given_in, given), stated_shape(wanted)
+    is_same, stated = same_dtype(given.dtype, wanted.dtype), stated_shape(wanted)
+    shape = shape_of_tensor(given_in, given) if is_same else stated_shape(given)
     found, expected = typed(given.dtype, shape), typed(wanted.dtype, stated)
     facts = {
         "tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": expected, "found": found
     }  # fmt: skip
-    is_same = same_dtype(given.dtype, wanted.dtype)
     if not is_same or not compatible(shape, stated):
         message = f"{what} {found}, but {taking} expects {expected}"
         raise EditError(message, code="shape-mismatch" if is_same else "dtype-mismatch", facts=facts)
