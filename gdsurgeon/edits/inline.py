@@ -265,33 +265,32 @@ def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, 
             graph.rename({keeper: name})
 
     given = {o.name: o for call in calls for o in (Output(call, i) for i in range(len(call.output_dtypes or ())))}
-    for outer, may_not_run in calls.items():
-        pending = [outer]
-        while pending:
-            call, made = pending.pop(), len(added)
-            body = inlined[body_key(call_of(call))]
-            nodes: dict[Node, Node] = {}
-            for old in inner_nodes(body):
-                name = unique(old.name if keep_names else f"{call.name}/{old.name}")
-                attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
-                if FRAME_NAME in attrs:
-                    frame = string_value(f"{call.name}/{old.text_attr(FRAME_NAME)}")
-                    attrs[FRAME_NAME] = frame.SerializeToString()
-                nodes[old] = graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
-            added.extend(nodes.values())
-            outside, start = enter(call, may_not_run)
-            now: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
-            now |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
-            for old, new in nodes.items():
-                controls = [nodes[control] for control in old.controls if control in nodes]
-                inputs = [now[read.node][read.index] for read in old.inputs]
-                graph.set_reads(new, inputs, controls or ([] if inputs else start))
-                if old.colocated:
-                    graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
-            results = [now[read.node][read.index] for result in body.results for read in result.inputs]
-            before = list(dict.fromkeys([*start, *(output.node for output in outside)]))
-            leave(call, results, [nodes[n] for n in body.control_results.values()], before, frozenset(added[made:]))
-            pending += [new for new in nodes.values() if is_call(new.op, graph)]
+    pending = list(calls.items())[::-1]
+    while pending:
+        (call, may_not_run), made = pending.pop(), len(added)
+        body = inlined[body_key(call_of(call))]
+        nodes: dict[Node, Node] = {}
+        for old in inner_nodes(body):
+            name = unique(old.name if keep_names else f"{call.name}/{old.name}")
+            attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
+            if FRAME_NAME in attrs:
+                frame = string_value(f"{call.name}/{old.text_attr(FRAME_NAME)}")
+                attrs[FRAME_NAME] = frame.SerializeToString()
+            nodes[old] = graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
+        added.extend(nodes.values())
+        outside, start = enter(call, may_not_run)
+        now: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
+        now |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
+        for old, new in nodes.items():
+            controls = [nodes[control] for control in old.controls if control in nodes]
+            inputs = [now[read.node][read.index] for read in old.inputs]
+            graph.set_reads(new, inputs, controls or ([] if inputs else start))
+            if old.colocated:
+                graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
+        results = [now[read.node][read.index] for result in body.results for read in result.inputs]
+        before = list(dict.fromkeys([*start, *(output.node for output in outside)]))
+        leave(call, results, [nodes[n] for n in body.control_results.values()], before, frozenset(added[made:]))
+        pending += [(new, may_not_run) for new in nodes.values() if is_call(new.op, graph)]
 
     own = frozenset(added)
     remove_unused(graph, added, lambda n: n in own and n.name not in taken and only_computes(n))

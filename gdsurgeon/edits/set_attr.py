@@ -372,30 +372,26 @@ def _change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tu
         if key in given:
             raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
         given[key] = _from_text(graph, op, key, definition.attrs[key].kind, text)
-    data = {key: value.SerializeToString(deterministic=True) for key, value in given.items()}
     old_ops = {
         node: node.op
         for node in nodes
-        if node.op != op or any(node.attr_bytes(key) != value for key, value in data.items())
+        if node.op != op or any(_present(node, key) != value for key, value in given.items())
     }
     if not old_ops:
         raise NothingToDo(_nothing_changed(nodes, [(OP, op), *values]))
-    changes: dict[Node, dict[str, bytes | None]] = {}
+    changes: Changes = {}
     inferred: dict[str, list[str]] = {}
     dropped: dict[str, list[str]] = {}
     for node, old in old_ops.items():
-        attrs = _attrs_for(node, definition, given)
-        new: dict[str, bytes | None] = {
-            key: value.SerializeToString(deterministic=True) for key, value in attrs.items()
-        }
-        for key in attrs:
+        new: dict[str, AttrValue | None] = {**_attrs_for(node, definition, given)}
+        for key in new:
             if key not in given and key not in node.attr_keys:
                 inferred.setdefault(key, []).append(node.name)
         for key in node.attr_keys if old != op else ():
             if key not in definition.attrs and (key == STATED_SHAPES or not key.startswith("_")):
                 dropped.setdefault(key, []).append(node.name)
                 new[key] = None
-        changes[node] = {key: value for key, value in new.items() if node.attr_bytes(key) != value}
+        changes[node] = {key: value for key, value in new.items() if _present(node, key) != value or value is None}
 
     def change() -> None:
         for node, attrs in changes.items():
