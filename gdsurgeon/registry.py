@@ -164,7 +164,7 @@ _OTHERS = {
     "edits.claims": "EditResult",
     "edits.functions": "in_functions",
     "edits.node_copies": "copy_in copy_nodes",
-    "edits.parts": "add_preprocessing add_postprocessing",
+    "edits.parts": "add_preprocessing add_postprocessing insert",
     "edits.rewrite": "matches",
     "errors": "GdsurgeonError",
     "graph.body": "Body",
