@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 
 from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, members, serving_alone, topology_of
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,
@@ -58,18 +59,22 @@ def needed_initialisers(topology: Topology, kept: bytearray, *, listed: bool = F
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
     found = [user for number in holders for user in assignments(topology, number)]
     if listed:
-        found = [number for number in found if not _is_restored(topology, number)]
+        values = ((number, topology.data_producers(number)[1:2]) for number in found)
+        found = [
+            n
+            for n, read in values
+            if not any(topology.op(_forwarded(topology, value, IDENTITY)) in RESTORES for value in read)
+        ]
         found += [user for number in holders for user in _own_reads(topology, number)]
     above: Iterable[int] = topology.upstream(found)
     return [number for number, flag in enumerate(above) if flag and not kept[number]]
 
 
-def _is_restored(topology: Topology, number: int) -> bool:
-    """Returns whether the assignment `number` assigns a value restored from a checkpoint."""
-    value = next(iter(topology.data_producers(number)[1:]), -1)
-    while value >= 0 and topology.op(value) in IDENTITY:
-        value = next(iter(topology.data_producers(value)), -1)
-    return value >= 0 and topology.op(value) in RESTORES
+def _forwarded(topology: Topology, number: int, ops: Container[str]) -> int:
+    """Returns the node whose value a node forwards through nodes of `ops`, or the node itself."""
+    while topology.op(number) in ops and (producers := topology.data_producers(number)):
+        number = producers[0]
+    return number
 
 
 def _own_reads(topology: Topology, number: int) -> list[int]:
@@ -139,18 +144,11 @@ def slots(topology: Topology, numbers: Iterable[int]) -> list[int]:
     trained: set[int] = set()
     read: set[int] = set()
     for number in topology.with_ops(filter(is_step, topology.ops())):
-        taken = [_variable(topology, producer) for producer in topology.data_producers(number)]
+        taken = [_forwarded(topology, producer, VARIABLE_READS) for producer in topology.data_producers(number)]
         trained.update(taken[:1])
         read.update(taken[1:])
     variables = [number for number in numbers if is_variable(topology.op(number))]
     return [n for n in variables if n not in trained and (n in read or _is_called_as_slot(topology, n))]
-
-
-def _variable(topology: Topology, number: int) -> int:
-    """Returns the variable that a node reads, or the node itself."""
-    while topology.op(number) in VARIABLE_READS and (producers := topology.data_producers(number)):
-        number = producers[0]
-    return number
 
 
 def _is_called_as_slot(topology: Topology, number: int) -> bool:
@@ -166,25 +164,19 @@ def needing(topology: Topology, starts: Iterable[int], inside: bytearray, but: s
     """
     variables = list(starts)
     first = {user for number in variables for user in assignments(topology, number)}
-    found = dict.fromkeys(variables)
-    pending = list(found)
-    for number in pending:  # grows while it is walked
-        for user in topology.users(number):
-            if inside[user] and user not in found and user not in first and user not in but:
-                found[user] = None
-                pending.append(user)
-    found.update((user, None) for user in first if inside[user])
-    return {*_with_servants(topology, found, inside)}
+    stops = first | but
+    found = closure(variables, lambda n: [user for user in topology.users(n) if inside[user] and user not in stops])
+    return _with_servants(topology, found.union(user for user in first if inside[user]), inside)
 
 
 def first_values(topology: Topology, variables: Iterable[int], inside: bytearray) -> set[int]:
     """Returns the assignments to `variables` in `inside`, and the nodes that serve nothing else."""
     found = {user for number in variables for user in assignments(topology, number) if inside[user]}
-    return {*_with_servants(topology, found, inside)}
+    return _with_servants(topology, found, inside)
 
 
-def _with_servants(topology: Topology, found: Iterable[int], inside: bytearray) -> Iterator[int]:
+def _with_servants(topology: Topology, found: Iterable[int], inside: bytearray) -> set[int]:
     def may_serve(number: int) -> bool:
         return bool(inside[number]) and topology.op(number) not in PLACEHOLDERS
 
-    yield from serving_alone(topology, found, may_serve, lambda _: True)
+    return {*serving_alone(topology, found, may_serve, lambda _: True)}
