@@ -45,8 +45,8 @@ def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str
         initialising = [row for row in initialising if not _restores(rows, row)]
         initialising += [user for row, user in reads if rows.names[user].startswith(rows.names[row] + "/")]
     kept |= rows.above(initialising)
-    intent, faults = cut_down(comparison, rows, kept, inputs)
-    yield from faults
+    intent = Intent()
+    yield from cut_down(comparison, rows, kept, inputs, intent)
     yield from audit(comparison, intent)
 
 
@@ -91,10 +91,11 @@ def _read_by(rows: Rows, tensors: Sequence[Tensor], kept: set[int]) -> list[Tens
     return [tensor for tensor in tensors if any(rows.table.rows[user] in kept for user, _ in rows.uses(tensor))]
 
 
-def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequence[str]) -> tuple[Intent, list[str]]:
-    """Returns the expected changes if the rows `kept` stay, with placeholders for `inputs`; and their faults."""
-    before, after, intent = rows.graph, comparison.after, Intent()
-    faults = []
+def cut_down(
+    comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequence[str], intent: Intent
+) -> Iterator[str]:
+    """Declares the changes if the rows `kept` stay, with placeholders for `inputs`; yields faults of these."""
+    before, after = rows.graph, comparison.after
     starts = [rows.tensor(text) for text in dict.fromkeys(inputs)]
     for tensor in _cuts(rows, _read_by(rows, starts, kept)):
         row, port = tensor
@@ -110,7 +111,7 @@ def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequenc
         intent.add(name, "Placeholder", attrs={**shape, "dtype": type_value(base_dtype(dtypes[port] if dtypes else 0))})
         dims = placeholder_shape(node) if node is not None else None
         if dims and dims[0] >= 0 and _is_open(rows, row):
-            faults.append(f"{quoted(name)} accepts {dims[0]} rows, but the tensor may have any number")
+            yield f"{quoted(name)} accepts {dims[0]} rows, but the tensor may have any number"
     placed = set(intent.added)
     intent.removed = [name for row, name in enumerate(rows.names) if row not in kept and name not in placed]
     library = before.functions
@@ -118,7 +119,6 @@ def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequenc
         callers = (node for node in calling_nodes(before) if rows.table.rows[node.name] in kept)
         used = used_functions(before, callers)
         intent.functions.removed = [name for function in library if (name := function.signature.name) not in used]
-    return intent, faults
 
 
 def _is_open(rows: Rows, row: int) -> bool:
@@ -154,8 +154,8 @@ def freeze(
     readers = closure(variables, lambda row: _forwarding(rows, row) & kept) - variables
     kept |= rows.above(assignments(rows.table, kept - variables))
     initialising, groups = _initialising(rows, {row for row in kept if is_table(rows.op(row))})
-    intent, faults = cut_down(comparison, rows, kept | initialising, inputs)
-    yield from faults
+    intent = Intent()
+    yield from cut_down(comparison, rows, kept | initialising, inputs, intent)
     for row, left in groups.items():
         intent.alter(names[row], {"controls": tuple(names[each] for each in left)})
     for row in variables:
@@ -221,8 +221,8 @@ def slim(comparison: Comparison, signatures: Sequence[str] = ()) -> Iterator[str
     """See `gdsurgeon.specification.specify.violations`."""
     rows = Rows(comparison.before)
     kept, _ = _kept(rows, signatures)
-    intent, faults = cut_down(comparison, rows, kept, ())
-    yield from faults
+    intent = Intent()
+    yield from cut_down(comparison, rows, kept, (), intent)
     saved = restored_variables(rows, kept)
     if saved:
         add_saver(comparison.before, saved, intent)

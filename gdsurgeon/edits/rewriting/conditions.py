@@ -97,9 +97,8 @@ class RewriteContext:
         top = self.topology
         inside = {*map(top.id_of, affected.changing)}
         for node in (read.node for read in affected.read if read.node in affected.going):
-            yield Remark(
-                f"{quoted(node.name)} would be removed, but the replacement reads it", "still-read", node=node.name
-            )
+            text = f"{quoted(node.name)} would be removed, but the replacement reads it"
+            yield Remark(text, "still-read", node=node.name)
         for node in affected.going:
             if node in self.named:
                 text = f"{quoted(node.name)} is an output, or its name is used by the model"
@@ -187,9 +186,8 @@ class RewriteContext:
         top, number = self.topology, self.topology.id_of(node)
         if node in self.named or any(control.exists for control in node.controls):
             return False
-        return not any(
-            (number, -1) in top.reads(user) for user in top.each_user(number)
-        ) and not top.graph.colocated_with(node)
+        is_awaited = any((number, -1) in top.reads(user) for user in top.each_user(number))
+        return not (is_awaited or top.graph.colocated_with(node))
 
 
 class ReplacedShapes:
