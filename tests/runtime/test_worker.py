@@ -25,7 +25,7 @@ from gdsurgeon.runtime import client, process
 from gdsurgeon.runtime import worker as worker_module
 from gdsurgeon.runtime.base import RunResult
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import BadRequest, TensorFlowMissing
+from gdsurgeon.runtime.failures import TensorFlowMissing
 from gdsurgeon.runtime.process import Log
 from gdsurgeon.runtime.protocol import Channel, Info
 from gdsurgeon.runtime.tensor import from_numpy
@@ -354,7 +354,7 @@ def test_only_one_large_graph_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     child.run("two", "r", {}, []).work()
     assert in_memory(child) == {"small", "one", "two"}
     child.unload("one").work()
-    with pytest.raises(BadRequest):
+    with pytest.raises(KeyError):
         child.run("one", "r", {}, []).work()
 
 
