@@ -31,13 +31,12 @@ from support.graphs import (
     node,
     placeholder,
 )
+from support.renaming import EARLIER, QUICK
 
 from gdsurgeon.feeds.input_spec import input_spec
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len
 
-QUICK = ("--validate", "structure")
-EARLIER = b"an earlier output"
 X = placeholder("x", FLOAT, (-1, 4))
 Y = identity("y", "x")
 

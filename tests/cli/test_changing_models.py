@@ -18,6 +18,7 @@ from support.desk import Desk, Ran, check_failed, finished
 from support.graphs import FLOAT, const, graph_bytes, identity, placeholder
 from support.meta_graphs import meta_graph, put, saved_model
 from support.patience import until
+from support.renaming import QUICK
 
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.load import load
@@ -25,7 +26,6 @@ from gdsurgeon.operation import checkpoint as on_checkpoints
 from gdsurgeon.operation import edit
 from gdsurgeon.wire import folder, output
 
-QUICK = ("--validate", "structure")
 X = placeholder("x", FLOAT, (-1, 4))
 MODEL = graph_bytes(X, *(const(f"w{i}", [i] * 2000) for i in range(50)), identity("y", "x"))
 OTHER = graph_bytes(X, identity("other", "x"))

@@ -39,6 +39,7 @@ from support.graphs import (
 from support.meta_graphs import read
 from support.patience import within
 from support.random_records import dags
+from support.renaming import QUICK
 from support.running import Runner, outcome, run
 from support.shipped import Shipped
 from support.v1_control_flow import LOOP, taken_both_ways
@@ -487,7 +488,6 @@ def test_a_clone_computes_what_the_original_computes(case: tuple[list[bytes], li
     assert values[::2] == values[1::2]
 
 
-QUICK = ("--validate", "structure")
 REPORT = ("--report", "report.json")
 
 

@@ -15,6 +15,7 @@ from support.graphs import (
     FLOAT,
     INT32,
     STRING,
+    VARIABLE,
     add,
     call,
     const,
@@ -135,7 +136,6 @@ def test_a_graph_into_itself() -> None:
 TWO = [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), typed("Sub", "z", "a", "b")]
 WITH_DEFAULT = [const("d", [1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2,)),
                 neg("z", "p")]  # fmt: skip
-VARIABLE = node("v", "VariableV2", dtype=FLOAT, shape=(2,))
 SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
          typed("Split", "s", "axis", "v", num_split=2)]  # fmt: skip
 

@@ -13,6 +13,7 @@ from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
     add,
     const,
     define,
@@ -36,7 +37,6 @@ from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 
-X = placeholder("x", FLOAT, (2,))
 P = placeholder("p", BOOL, ())
 F1 = dtypes(FLOAT)
 BODY = [

@@ -12,6 +12,7 @@ from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
     add,
     const,
     define,
@@ -41,7 +42,6 @@ from gdsurgeon.operation.library import prove
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.protos import GraphDef
 
-X = placeholder("x", FLOAT, (2,))
 BODIES = library(*(function(name, typed(op, "y", "x")) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True)))
 BRANCHES: dict[str, Any] = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
 END = relu("y", "c")

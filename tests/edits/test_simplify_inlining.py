@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import below, pick
 from support.evaluating import by_tensorflow
-from support.graphs import FLOAT, call, define, graph, graph_bytes, identity, library, neg, placeholder, typed
+from support.graphs import FLOAT, X, call, define, graph, graph_bytes, identity, library, neg, typed
 from support.inlining import F1, LESS_ONE, TWICE, functions_of
 from support.running import run
 from support.simplifying import simplified, stays
@@ -23,7 +23,6 @@ from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 
-X = placeholder("x", FLOAT, (2,))
 FED = {"x": [1.5, -2.0]}
 AROUND = define("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
 

@@ -13,6 +13,7 @@ from support.graphs import (
     INT64,
     STRING,
     Builder,
+    X,
     add,
     call,
     const,
@@ -41,7 +42,6 @@ from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject
 
-X = placeholder("x", FLOAT, (2,))
 LOOP = counting_loop().bytes()
 BRANCHES = [
     X, const("which", True, BOOL), typed("Switch", "pivot", "which", "which", kind=BOOL),

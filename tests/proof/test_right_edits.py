@@ -26,7 +26,7 @@ from support.graphs import (
     tensor,
     typed,
 )
-from support.v1_control_flow import cond, while_loop
+from support.v1_control_flow import LOOP, cond, while_loop
 
 from gdsurgeon.edits.parts import insert
 from gdsurgeon.errors import ValidationError
@@ -122,22 +122,16 @@ def test_inputs_and_constants_alone_are_imported(desk: Desk) -> None:
     check_proven(desk, "rename", "constant.pb", "a=b", words="returned b  float32 [] = 3")
 
 
-DOUBLING = while_loop(
-    node("w/two", "Const", ["^w/i"], dtype=FLOAT, value=tensor([2], FLOAT, ())),
-    typed("Mul", "w/double", "w/v", "w/two"),
-    add("w/plus", "w/double", "w/three"),
-    result="w/plus",
-)
 EXP = graph_bytes(placeholder("z", FLOAT), typed("Exp", "e", "z"))
 
 
 def test_a_constant_in_a_loop_gets_another_value(desk: Desk) -> None:
-    desk.put("model.pb", graph_bytes(*DOUBLING))
+    desk.put("model.pb", graph_bytes(*LOOP))
     check_proven(desk, "freeze-input", "model.pb", "w/two=3", words="original(x, w/two := its value): 2 outputs")
 
 
 def test_what_is_in_a_loop_is_bypassed(desk: Desk) -> None:
-    desk.put("model.pb", graph_bytes(*DOUBLING))
+    desk.put("model.pb", graph_bytes(*LOOP))
     check_proven(desk, "remove", "model.pb", "--node", "w/double", "--bypass", words="w/double := w/v")
 
 
@@ -149,7 +143,7 @@ def test_what_is_in_a_branch_is_bypassed(desk: Desk) -> None:
 def test_a_graph_is_inserted_in_a_loop_and_in_a_branch(desk: Desk) -> None:
     """It is run apart, on any feeds; without it the result is what the original is."""
     desk.put("part.pb", EXP)
-    desk.put("model.pb", graph_bytes(*DOUBLING))
+    desk.put("model.pb", graph_bytes(*LOOP))
     check_proven(
         desk, "insert", "model.pb", "--at", "w/double", "part.pb", words="edited(x, e := w/double) == original(x)"
     )
@@ -185,7 +179,7 @@ def test_a_part_that_the_outputs_depend_on_is_refused_where_it_takes_nothing(des
 @pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])
 def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: str) -> None:
     """The part itself, its consumers, and unrelated nodes."""
-    found = graph(*DOUBLING)
+    found = graph(*LOOP)
     result = insert(found, "w/double", from_bytes(EXP))
     found.set_op(found[name], op)
     executor.load_graph(ORIGINAL, found.pristine())

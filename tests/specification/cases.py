@@ -15,7 +15,7 @@ from edits import test_simplify_for_engines as for_engines
 from edits import test_simplify_same_shape as of_shapes
 from edits.test_simplify_inlining import AROUND
 from support import every_edit, function_savers
-from support.cloning import KEYS, layer, table, variable
+from support.cloning import KEYS, layer, table
 from support.evaluating import Evaluations
 from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
 from support.graphs import (
@@ -133,12 +133,6 @@ SCOPE = [
     typed("Assign", "s/set", "s/tmp", "x"), typed("DestroyTemporaryVariable", "s/end", "s/set", var_name="s/tmp"),
     node("s/v", "VarHandleOp", dtype=FLOAT, shape=(2,)), node("s/read", "ReadVariableOp", ["s/v"], dtype=FLOAT),
 ]  # fmt: skip
-CALLING = [
-    X, call("s/a", "outer", ["x"], F1, F1, stateful=True), call("s/b", "g", ["s/a"], F1, F1), identity("y", "s/b"),
-    library_of("Neg", holding("count", "t"), define("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")},
-               call("c", "count", ["x"], F1, F1, stateful=True), effects=["c"], stateful=True)),
-]  # fmt: skip
-
 OLD = [
     placeholder("x", FLOAT, (1, 4, 4, 4)), placeholder("x2", FLOAT, (1, 4, 4, 4)), add("a", "x", "x2", "^w"),
     const("w", [1.0] * 4, shape=(1, 1, 4, 1)), const("g", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 2, 2)),
@@ -217,16 +211,10 @@ def served() -> Graph:
 CASES |= {
     "import functions": of(lambda g: gds.import_graph(g, with_functions(), connect=[("halves:1", "p")]), X, *SPLIT,
                            call("y", "g", ["x"], F1, F1), library_of("Neg", holding("h", "t"))),
-    "insert scope": of(lambda g: gds.insert(g, "halves:1", graph(placeholder("in"), neg("out", "in")), scope="s"), X,
-                       *SPLIT, add("y", "halves:1", "halves", "^halves"), neg("z", "halves:1")),
-    "inline names": of(lambda g: gds.inline(g, ["outer"], keep_names=True), *CALLS[:-2], CALLS[-1]),
     "inline all": of(gds.inline, *CALLS),
     "clone-scope more": of(lambda g: gds.clone_scope(g, "s", "t", inputs=[("x", "parts:1")], share=["s/w"]), *SCOPE),
-    "clone-scope functions": of(lambda g: gds.clone_scope(g, "s", "t"), *CALLING),
     "clone-scope table": of(lambda g: gds.clone_scope(g, "s", "t"), KEYS, *table("s", "kept", "s/init"),
                             *table("others", "kept", "init"), identity("y", "s/find")),
-    "clone-scope variable": of(lambda g: gds.clone_scope(g, "s", "t"), X, *variable("s", "init"),
-                               neg("other", "init/value"), identity("y", "s/mul")),
     **{f"clone-scope {which}": Accounted(make, partial(gds.clone_scope, source="net", target="copy", variables=which))
        for make, which in ((opened, "clone"), (opened, "share"), (function_savers.model, "all"))},
     "extract a table": of(lambda g: gds.extract(g, [], ["y"]), KEYS, *table("s", "kept", "init"), neg("y", "s/find"),
@@ -248,8 +236,6 @@ FOLDED = {
     "norm": [*PLAIN, *fused("n", "c", 3)],
     "sums": [*PLAIN, numbers("f", [3], 1, 2), numbers("g", [3]), typed("Sub", "d", "g", "c"),
              typed("RealDiv", "m", "d", "f"), add("n", "m", "g")],
-    "depthwise": [*conv("c", "x", (2, 2, 4, 2), "DepthwiseConv2dNative", strides=(1, 2, 2, 1)),
-                  *spelt_out("n", "c", 8)],
     "matrix": [whole("flat", [-1, 4]), typed("Reshape", "r", "x", "flat", Tshape=INT32), numbers("w", [4, 4]),
                typed("MatMul", "c", "r", "w", transpose_b=True), *spelt_out("n", "c", 4)],
     "pads": [whole("pads", [0, 0, 2, 1, 0, 1, 0, 0], (4, 2)), typed("Pad", "p", "x", "pads", Tpaddings=INT32),
@@ -340,8 +326,8 @@ REWRITTEN = [
 ]  # fmt: skip
 RULES = [
     "Mul($x, 2) -> AddV2($x, Neg($x))", "Neg(Neg($x)) -> $x", "n=LeakyRelu{alpha=0.5}($x) -> LeakyRelu{=n}(Relu($x))",
-    "Abs($x) -> Sub($x, 1)", "Abs|Neg(Tanh|Mul($x, ...)) -> Relu($x)", "Mul($x, $c:scalar) -> AddV2($x, $x)",
-    "Abs|LeakyRelu{alpha>=0.4}($x) -> Relu($x)", "n=Abs($x) -> n(Relu($x))", "Neg($x) -> $x",
+    "Abs|Neg(Tanh|Mul($x, ...)) -> Relu($x)", "Mul($x, $c:scalar) -> AddV2($x, $x)",
+    "Abs|LeakyRelu{alpha>=0.4}($x) -> Relu($x)", "Neg($x) -> $x",
 ]  # fmt: skip
 
 CASES |= {
@@ -372,8 +358,6 @@ def behind(records: list[bytes]) -> list[bytes]:
 
 
 X23 = placeholder("x", FLOAT, (2, 3))
-TEN = [*decided.of_version_1(1)[:-3], add("ten", "w", "zero"), typed("Floor", "f", "ten"),
-       typed("Mul", "d", "x", "f"), decided.LAST]  # fmt: skip
 EMPTY = [scalar("none", 0, INT32), typed("Pack", "empty", "n", "none", kind=INT32, N=2, axis=0)]
 EMPTY = [*of_shapes.FLATTEN, *EMPTY, typed("Reshape", "z", "w", "empty")]
 TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), typed("AddN", "y", "a", "k", "k", N=3),
@@ -388,10 +372,8 @@ LOOKED_INTO.attr["api_implements"].s = b"some"
 SIMPLIFIED = [
     *((f"{make.__name__} {part}", [X23, *make(part), identity("a", "x"), neg("b", "a")], ["dropout", "identities"])
       for make in (decided.of_version_1, decided.of_version_2, decided.selecting) for part in (0, 0.5, 1)),
-    ("dropout of others", [X23, *TEN, identity("a", "x"), neg("b", "a")], ["dropout", "identities"]),
     *((name, behind(records), ["same-shape"]) for name, records in (of_shapes.GOES | of_shapes.STAYS).items()),
     ("open dim", behind(of_shapes.FLATTEN), []),
-    ("open dim twice", behind([*of_shapes.FLATTEN, neg("z", "dims", kind=INT32)]), []),
     ("empty dims", behind(EMPTY), []),
     *((f"inside {make.__name__} {name}", make(identity("e", "x"), *nodes, returned=returned, more=more), passes)
       for name, (nodes, returned, more, _) in in_bodies.INSIDE.items()
@@ -410,9 +392,3 @@ for name, model, passes in SIMPLIFIED:
     edit = partial(gds.simplify, passes=passes, evaluate=Evaluations())
     CASES[f"simplify {name} {' '.join(passes)}"] = Accounted(data, edit, may_do_less=True)
 CASES["simplify for an engine"] = of(partial(gds.simplify, engine="opencv"), *TWICE)
-CASES["to-savedmodel"] = of(
-    lambda g: gds.to_savedmodel(g, [], [], unfreeze="^w/|axis"),
-    *(const(name, [1, 2], device="/cpu:0") for name in ("w/a", "w/b", "v")), const("w/c", [[1, 2, 3]]), AXIS,
-    typed("AddN", "y", "w/a", "w/b", "v", N=3), neg("z", "w/c"),
-)  # fmt: skip
-CASES["simplify conditions"] = of(partial(gds.simplify, passes=["conditions", "constants"]), *choices(), less=True)

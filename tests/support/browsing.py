@@ -11,11 +11,21 @@ from typing import Any
 
 import pytest
 
+from gdsurgeon.view.content import content_of
+from gdsurgeon.view.outline import Outlines
+from support import graphs
+
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 )  # fmt: skip
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS, title: str = "model.pb") -> Outlines:
+    """Returns the outlines of a graph."""
+    found = graphs.graph(*records, trailer=trailer)
+    return Outlines(found, content_of(found, title))
 
 
 @contextmanager

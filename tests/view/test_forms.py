@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
+from support.browsing import outlines
 from support.graphs import FLOAT, add, const, func, function, library, node, placeholder
 
 import gdsurgeon
-from gdsurgeon.view.content import content_of
 from gdsurgeon.view.layout import LONGEST, MOST_POINTS, Layout, layered
 from gdsurgeon.view.outline import Outlines
 from gdsurgeon.view.picture import FLAT, boxed, drawn
@@ -30,11 +30,6 @@ HOSTILE = [
     "\u2028x",
     "`]-->",
 ]
-
-
-def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
-    found = graphs.graph(*records, trailer=trailer)
-    return Outlines(found, content_of(found, "model.pb"))
 
 
 def block(scope: str, source: str) -> list[bytes]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 from support import graphs
+from support.browsing import outlines
 from support.desk import check_error
 from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder, relu
 
@@ -16,14 +17,8 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.view.content import Content, content_of, flops
-from gdsurgeon.view.outline import Outlines
 from gdsurgeon.view.scopes import Scope
 from gdsurgeon.view.tree import Item, fitting, whole, within
-
-
-def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
-    found = graphs.graph(*records, trailer=trailer)
-    return Outlines(found, content_of(found, "model.pb"))
 
 
 def scopes(root: Scope) -> dict[str, Scope]:

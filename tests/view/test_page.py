@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.browsing import Shown, browser
+from support.browsing import Shown, browser, outlines
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -33,19 +33,12 @@ from support.graphs import (
 )
 
 from gdsurgeon.errors import printable
-from gdsurgeon.view.content import content_of
-from gdsurgeon.view.outline import Outlines
 from gdsurgeon.view.page import page
 
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
 Show = Callable[..., Shown]
-
-
-def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS, title: str = "model.pb") -> Outlines:
-    found = graphs.graph(*records, trailer=trailer)
-    return Outlines(found, content_of(found, title))
 
 
 def block(scope: str, source: str) -> list[bytes]:

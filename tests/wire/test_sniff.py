@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.desk import check_error
 from support.graphs import FLOAT, const, function, graph_bytes, library, node, placeholder, random_graphs
-from support.paths import FIXTURES, ROOT
+from support.paths import FIXTURES, MODELS
 from support.patience import LONG_ENOUGH, within
 from support.system import within_memory
 
@@ -29,7 +29,6 @@ from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.sniff import container_format, foreign_format, is_text, is_text_graph
 from gdsurgeon.wire.text import LONG, to_binary, to_text
 
-MODELS = ROOT.parent / "shared" / "models"
 GRAPH = graphs.graph_bytes(*graphs.g8())
 
 

@@ -30,7 +30,7 @@ from support.graphs import (
     random_graphs,
     tensor,
 )
-from support.paths import ROOT
+from support.paths import MODELS, ROOT
 
 from gdsurgeon.analysis.checks.check import apply_repairs, check, check_edited, require_sound
 from gdsurgeon.analysis.checks.nodes import MOST_FAULTS
@@ -41,7 +41,6 @@ from gdsurgeon.ops.op_defs import graph_def_version
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import VersionDef
 
-MODELS = ROOT.parent / "shared" / "models"
 C = const("c", [1, 2])
 BODY = node("y", "Identity", ["x"], T=FLOAT)
 
