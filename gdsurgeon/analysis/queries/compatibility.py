@@ -235,23 +235,21 @@ class _Look:
     def _differing(self, node: Node, definition: OpDef, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
         """Yields everything unknown about a node whose op differs from that of the newest release."""
         newest = self._newest.op_def(node.op)
+        stated: dict[str, bytes] = {}
         for key in keys:
             attr = definition.attrs.get(key)
-            if key.startswith("_"):
-                continue
-            if attr is None:
-                value = node.attr(key)
-                yield "attr", key, f"{node.op} has no attr {quoted(key)}, which is {_told(value)}"
-            elif attr.kind != "tensor":
-                faults = check_values(definition, {key: node.attr_bytes(key) or b""}) if node.attr_size(key) else ()
-                yield from (("value", key, f"{node.op}: {fault}") for fault in faults)
-        for attr in definition.attrs.values():
-            if attr.name in keys:
-                continue
-            now = newest.attrs.get(attr.name) if newest is not None else None
-            if not attr.has_default:
-                yield "missing", attr.name, f"{node.op} requires an attr {quoted(attr.name)}"
-            elif now is not None and now.has_default and now.default != attr.default:
+            if attr is None and key[:1] != "_":
+                yield "attr", key, f"{node.op} has no attr {quoted(key)}, which is {_told(node.attr(key))}"
+            elif attr is not None and attr.kind != "tensor" and node.attr_size(key):
+                stated[key] = node.attr_bytes(key) or b""
+        for fault in check_values(definition, stated, keys):
+            is_missing = fault.code == "no-such-attr"
+            text = str(fault) if is_missing else f"{node.op}: {fault}"
+            yield "missing" if is_missing else "value", str(fault.facts["attr"]), text
+        latest = newest.attrs if newest is not None else {}
+        for attr in (attr for attr in definition.attrs.values() if attr.has_default and attr.name not in keys):
+            now = latest.get(attr.name)
+            if now is not None and now.has_default and now.default != attr.default:
                 yield "default", attr.name, f"{quoted(attr.name)} of {node.op} has a different default"
         unsaid = OTHERWISE.get(node.op)
         if unsaid and self._is_newer and unsaid not in definition.attrs and unsaid not in keys:
