@@ -94,7 +94,7 @@ def _read_by(rows: Rows, tensors: Sequence[Tensor], kept: set[int]) -> list[Tens
 def cut_down(
     comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequence[str], intent: Intent
 ) -> Iterator[str]:
-    """Declares the changes if the rows `kept` stay, with placeholders for `inputs`; yields faults of these."""
+    """Declares the changes if the rows `kept` stay, with placeholders for `inputs`; yields their faults."""
     before, after = rows.graph, comparison.after
     starts = [rows.tensor(text) for text in dict.fromkeys(inputs)]
     for tensor in _cuts(rows, _read_by(rows, starts, kept)):
