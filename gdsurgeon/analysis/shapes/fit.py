@@ -81,27 +81,19 @@ def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> F
         before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
         new_filled = {node: after for node, (_, after) in filled.items()}
         found = _joined(found, _fit(graph, stated, before, old_filled, new_filled, is_open))
-    lines = [*_defaults(stated, new), *(misfit(node, text) for node, text in found.misfits.items())]
-    return Fit(found.tried, lines, list(found.fixes.values()), found.warnings)
-
-
-class _Found(NamedTuple):
-    tried: dict[Node, Shape]
-    misfits: dict[Node, str]
-    fixes: dict[Node, Fix]
-    warnings: list[str]
+    return found._replace(misfits=[*_defaults(stated, new), *found.misfits])
 
 
 def _fit(
     graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool
-) -> _Found:
+) -> Fit:
     """Returns the conflicts with the input shapes `new` that did not exist with `old`; `before`: from `old`."""
     fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()], is_open)
     given = {node.output: shape for node, shape in new.items()}
     after = infer_shapes(graph, given, settle=fitting.settle, base=base)
     excused = {conflict.node for conflict in before.conflicts}
-    misfits = {node: text for node, text in after.conflicts if node not in excused}
-    return _Found(new, misfits, {item.node: item for item in fitting.fixes}, fitting.warnings)
+    misfits = [misfit(node, text) for node, text in after.conflicts if node not in excused]
+    return Fit(new, misfits, fitting.fixes, fitting.warnings)
 
 
 def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
@@ -113,19 +105,18 @@ def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
-def _joined(first: _Found, second: _Found) -> _Found:
+def _joined(first: Fit, second: Fit) -> Fit:
     """Returns the results of both, each node once; `first` has priority."""
-    known = first.misfits.keys() | first.fixes.keys()
-    misfits = {node: text for node, text in second.misfits.items() if node not in known}
-    fixes = {node: item for node, item in second.fixes.items() if node not in known}
-    for node, item in list(fixes.items()):
-        if -1 in item.old:  # its replacement would depend on a size that was only tried
-            misfits[node] = baked_batch(item.old, item.got)
-            del fixes[node]
-    return _Found(
+    known = {remark.facts["node"] for remark in first.misfits} | {item.node.name for item in first.fixes}
+    misfits = [remark for remark in second.misfits if remark.facts["node"] not in known]
+    fixes = [item for item in second.fixes if item.node.name not in known]
+    # A replacement for a -1 would depend on a size that was only tried.
+    misfits += [misfit(item.node, baked_batch(item.old, item.got)) for item in fixes if -1 in item.old]
+    fixes = [item for item in fixes if -1 not in item.old]
+    return Fit(
         second.tried if misfits or fixes else first.tried,
-        first.misfits | misfits,
-        first.fixes | fixes,
+        first.misfits + misfits,
+        first.fixes + fixes,
         list(dict.fromkeys((*first.warnings, *second.warnings))),
     )
 
