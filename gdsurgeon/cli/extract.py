@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @edit_command("extract")
 @option("--inputs", help="Cut at these tensors; they become placeholders.")
 @option("--outputs", help="Keep the nodes that compute these tensors.")
-def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTensor]) -> list[Instruction]:
+@option("--sort")
+def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTensor], sort: bool) -> list[Instruction]:
     """Keep the part of a model between inputs and outputs.
 
     The tensors of --inputs become placeholders with the same dtype, shape and name. Nodes that the tensors of --outputs
@@ -32,4 +33,4 @@ def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTe
     if not outputs:
         raise MissingOption("--outputs is missing: give the tensors that the result must compute", option="--outputs")
     starts, ends = ([each.tensor for each in listed] for listed in (inputs, outputs))
-    return named_edit(request, lambda graph: extract(graph, starts, ends), [*inputs, *outputs])
+    return named_edit(request, lambda graph: extract(graph, starts, ends, sort=sort), [*inputs, *outputs])

@@ -309,6 +309,7 @@ MEANINGS = {
     "--all-values": _flag("Print all elements of constants and variables."),
     "--allow-ops": _flag("Also run ops that use files, the network or Python."),
     "--allow-outputs": _flag("Allow outputs of the graph to be removed."),
+    "--sort": _flag("Write each node after its inputs. Some programs require this order; TensorFlow does not."),
     "--as-v1": _flag("Write a SavedModel without the objects of TensorFlow 2."),
     "--asset": _many("TENSOR=FILE", "Add FILE to the model; loaders feed its path to TENSOR."),
     "--assign": _one("DEVICE", "Set the device of the selected nodes."),

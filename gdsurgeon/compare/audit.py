@@ -119,7 +119,9 @@ def _other_fields(facts: Facts, intent: Intent, replaced: set[str], unsaid: str)
     implied = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
     implied |= {f"place of {name}" for name in replaced}
     for what, (was, now) in facts.graph_fields.items():
-        if what not in implied and (what not in intent.graph_fields or intent.graph_fields[what] != now):
+        if what in implied or (intent.is_sorted and what.startswith("place of ")):
+            continue
+        if what not in intent.graph_fields or intent.graph_fields[what] != now:
             change = "was added" if was is None else "was removed" if now is None else "was changed"
             yield f"the {printable(what)} {change}, but {unsaid}"
     for what in intent.graph_fields:

@@ -119,7 +119,7 @@ class Intent(Data):
     or control input. `moved` maps a tensor of the graph before to the tensor that holds its value now, if that is not
     just due to a renamed node. `functions` names the functions that were added to, removed from or changed in the
     function library. `graph_fields` holds the changed fields of the graph outside its nodes and functions:
-    ``versions``, serialized.
+    ``versions``, serialized. `is_sorted` is whether nodes may have other places in the file.
 
     `altered` declares exactly how changed or added nodes are now; `copies` declares the originals of added nodes. A
     specification declares these; an edit declares only facts that the specification cannot know, such as an inferred
@@ -138,6 +138,7 @@ class Intent(Data):
     altered: list[Altered] = field(default_factory=list)
     graph_fields: dict[str, Value] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
+    is_sorted: bool = False
 
     def alter(self, node: str, values: Mapping[str, Value | AttrValue]) -> None:
         """Declares that a node is changed, with the values of its fields; see `Altered`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+from gdsurgeon.analysis.traversal.order import sorted_numbers
 from gdsurgeon.analysis.traversal.topology import Topology, members, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_tensors
@@ -24,7 +25,9 @@ _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
 
 
 @edit(inputs=of_tensors, outputs=of_tensors)
-def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
+def extract(
+    graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output], *, sort: bool = False
+) -> EditResult:
     """Reduces the graph to the part that computes `outputs` from `inputs`.
 
     An input that is not a placeholder becomes a placeholder of the same dtype and shape. If it is output 0 of its node,
@@ -36,24 +39,31 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
         inputs: the tensors at which to cut. Other placeholders that the outputs need stay inputs. Tensors that no
             output needs are ignored if at least one is needed.
         outputs: at least one tensor.
+        sort: write each node after its inputs, for programs that require this order.
 
     Raises:
         EditError: no such tensor, no output depends on an input, a tensor is inside a while loop, or nothing would be
-            removed. The graph is unchanged.
+            removed or sorted. The graph is unchanged.
     """
     if not outputs:
         raise EditError("no outputs: name the tensors that the extracted part computes", code="missing-argument")
     ends, starts = distinct_outputs(graph, outputs), distinct_outputs(graph, inputs)
     serving = serving_of(graph)
-    return cut_down(graph, starts, ends, listed=serving is not None and serving.kind == META_GRAPH)
+    return cut_down(graph, starts, ends, listed=serving is not None and serving.kind == META_GRAPH, sort=sort)
 
 
 def cut_down(
-    graph: Graph, starts: list[Output], ends: list[Output], also: Sequence[Node] = (), *, listed: bool = False
+    graph: Graph,
+    starts: list[Output],
+    ends: list[Output],
+    also: Sequence[Node] = (),
+    *,
+    listed: bool = False,
+    sort: bool = False,
 ) -> EditResult:
     """Reduces the graph as `extract` does, but keeps the nodes `also` with all that they depend on.
 
-    For `listed` see `needed_initialisers`.
+    For `listed` see `needed_initialisers`; for `sort` see `extract`.
     """
     topology = topology_of(graph)
     kept = needed(topology, starts, ends)
@@ -88,10 +98,15 @@ def cut_down(
     for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
     going = {topology.name(number): None for number in topology.numbers() if not kept[number]}
-    if not going and not cut:
+    order = sorted_numbers(topology) if sort else []
+    if not going and not cut and order == sorted(order):
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")
     uses = {output: [use for use in graph.uses(output) if kept[topology.id_of(use.node)]] for output in cut}
     values = put_placeholders(graph, uses, going, result.intent)
+    if sort:
+        topology = topology_of(graph)
+        graph.sort(map(topology.node, sorted_numbers(topology)))
+        result.intent.is_sorted = True
     result.intent.functions.removed = drop_unused_functions(graph)
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
     statement = equation([printable(name) for name in values], " given" if values else "")

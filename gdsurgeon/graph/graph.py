@@ -17,7 +17,7 @@ from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import Overlay, spliced
+from gdsurgeon.graph.writing import Overlay, in_order, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.protos import AttrValue, GraphDef, decode_error
@@ -229,7 +229,10 @@ class Graph:
         return self.store.layout.node_count - len(self._overlay.removed) + len(self._overlay.added)
 
     def names(self) -> Iterator[str]:
-        """Yields the present names of all nodes: nodes of the file in its order, then the added nodes."""
+        """Yields the present names of all nodes: nodes of the file in its order, then the added nodes; see `sort`."""
+        if self._overlay.order:
+            yield from (node.name for node in self.nodes())
+            return
         respelt, removed = self._overlay.respelt, self._overlay.removed
         for name in self.store.names:
             if name in respelt:
@@ -240,10 +243,12 @@ class Graph:
 
     def nodes(self) -> Iterator[Node]:
         """Yields all present nodes, in the order of `names`."""
+        order = self._overlay.order
+        yield from filter(self._overlay.has, order)
         for name in self.store.names:
-            if name not in self._overlay.removed:
-                yield self.base_node(name)
-        yield from tuple(self._overlay.added)
+            if name not in self._overlay.removed and (node := self.base_node(name)) not in order:
+                yield node
+        yield from (node for node in tuple(self._overlay.added) if node not in order)
 
     def tensor(self, text: str) -> Output:
         """Returns the tensor that a user writes as ``node`` or ``node:index``.
@@ -589,6 +594,10 @@ class Graph:
                 count += changed
         return count
 
+    def sort(self, order: Iterable[Node]) -> None:
+        """Puts the nodes of `order` first, in this order; all others follow in their present order."""
+        self._overlay.set_order(order)
+
     def unique_names(self) -> UniqueNames:
         """Returns a generator of names that are free in this graph."""
         return UniqueNames(lambda name: name in self)
@@ -760,7 +769,8 @@ class Graph:
         nodes = overlay.replaced_nodes(self.store)
         if self._borrowed is not None:
             return spliced(self.store, nodes) + self._borrowed.chunks()
-        return spliced(self.store, nodes + overlay.replaced_others(self.store, self.functions))
+        out = spliced(self.store, nodes + overlay.replaced_others(self.store, self.functions))
+        return in_order(ChunkSource(out, self.source_name), list(self.names())) if overlay.order else out
 
     @public
     def save(self, path: StrPath, *, check: bool = True) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
-from gdsurgeon.graph.index import COLOCATION, colocated_names
+from gdsurgeon.graph.index import COLOCATION, Table, colocated_names
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
@@ -18,7 +18,7 @@ from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
 from gdsurgeon.wire.node_record import size_of as size_of_pieces
 from gdsurgeon.wire.protos import AttrValue, NodeDef, decode_error
-from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks, resolved
 
 
 class Overlay:
@@ -36,6 +36,7 @@ class Overlay:
         added: new nodes, in order, each with the node of the file that it follows; None: at the end.
         users: for each node its present and former consumers, by data or control inputs, if edits set them.
         colocated: likewise the nodes that are or were colocated with it.
+        order: the nodes that an edit has sorted, as keys; they are written first.
         versions: the new versions of the file, a serialized VersionDef; None if unchanged.
     """
 
@@ -50,6 +51,7 @@ class Overlay:
         self.added: dict[Node, Node | None] = {}
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
+        self.order: dict[Node, None] = {}
         self.versions: bytes | None = None
         self._records: dict[Node, list[Chunk]] = {}
 
@@ -64,7 +66,7 @@ class Overlay:
     @property
     def is_changed(self) -> bool:
         """Whether there is any difference."""
-        return bool(self.touched or self.removed or self.added or self.versions is not None)
+        return bool(self.touched or self.removed or self.added or self.order or self.versions is not None)
 
     def has(self, node: Node) -> bool:
         """Returns whether `node`, which was in the graph, is still in it."""
@@ -95,6 +97,11 @@ class Overlay:
         """Records the new versions of the file, a serialized VersionDef."""
         self.version += 1
         self._journal.set_attribute(self, "versions", versions)
+
+    def set_order(self, nodes: Iterable[Node]) -> None:
+        """Records the order of the nodes."""
+        self.version += 1
+        self._journal.set_attribute(self, "order", dict.fromkeys(nodes))
 
     def enter(self, node: Node, after: Node | None) -> None:
         """Adds a new node, to be written after the node `after`, or at the end if it is None or a removed new node."""
@@ -131,6 +138,7 @@ class Overlay:
         self.version = other.version
         self.current = {name: same(node) for name, node in other.current.items()}
         self.removed, self.respelt, self.versions = dict(other.removed), dict(other.respelt), other.versions
+        self.order = {same(node): None for node in other.order}
         self.touched = {same(node): None for node in other.touched}
         self.added = {same(node): after and same(after) for node, after in other.added.items()}
         self.users = {same(node): {same(user): None for user in users} for node, users in other.users.items()}
@@ -242,6 +250,13 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
     if pos < source.size:
         out.append(SourceSpan(source, pos, source.size))
     return out
+
+
+def in_order(source: ChunkSource, names: Iterable[str]) -> list[Chunk]:
+    """Returns the file `source` with its nodes in the order of `names`, then its other fields."""
+    table = Table.read(source)
+    spans = [SourceSpan(source, table.starts[row], table.ends[row]) for row in map(table.rows.__getitem__, names)]
+    return [*resolved([*spans, *(SourceSpan(source, field.start, field.end) for field in table.layout.others)])]
 
 
 def encoded(node: Node) -> list[Chunk]:

@@ -17,7 +17,7 @@ from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, VALUE_OPS, is_table, is_variable
+from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION, PLACEHOLDERS, VALUE_OPS, is_table, is_variable
 from gdsurgeon.specification.nodes import Rows, Tensor, assignments, calling_nodes, named_by_node, used_functions
 from gdsurgeon.specification.surroundings import Expected, add_saver, expect_saver, file_serving, restored_variables
 
@@ -34,7 +34,9 @@ _ROW_BY_ROW = frozenset(
 """Ops whose output has as many rows as their input 0."""
 
 
-def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+def extract(
+    comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str], *, sort: bool = False
+) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     rows = Rows(comparison.before)
     kept = needed_rows(rows, inputs, outputs)
@@ -45,14 +47,24 @@ def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str
         initialising = [row for row in initialising if not _restores(rows, row)]
         initialising += [user for row, user in reads if rows.names[user].startswith(rows.names[row] + "/")]
     kept |= rows.above(initialising)
-    intent = Intent()
+    intent = Intent(is_sorted=sort)
     yield from cut_down(comparison, rows, kept, inputs, intent)
     yield from audit(comparison, intent)
+    yield from _unsorted(Rows(comparison.after)) if sort else ()
 
 
-def around_extract(expected: Expected, found: Surroundings, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def _unsorted(rows: Rows) -> Iterator[str]:
+    """Yields a line for each input that comes after the node that reads it, except those that close a loop."""
+    for row, name in enumerate(rows.names):
+        for producer in rows.producers(row):
+            is_loop_back = rows.op(row) in MERGE and rows.op(producer) in NEXT_ITERATION
+            if producer >= row and not is_loop_back:
+                yield f"{quoted(name)} comes before its input {quoted(rows.names[producer])}"
+
+
+def around_extract(expected: Expected, found: Surroundings, **asked: object) -> None:
     """Removes the saver if its nodes are removed; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
-    del found, inputs, outputs
+    del found, asked
     if _is_meta_graph(Rows(expected.graph)) and any(("saver", key) not in expected.values for key in _SAVER):
         expected.drop(("saver",))
 

@@ -11,7 +11,7 @@ import pytest
 from support import graphs
 from support.cloning import KEYS, table, variable
 from support.desk import Desk, check_error
-from support.expecting import expect, refused, sound
+from support.expecting import account, expect, refused, sound
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -49,6 +49,7 @@ from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.set_device import set_device
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, selected_nodes
@@ -497,3 +498,60 @@ def test_a_claim_that_does_not_hold_inside_fails(tmp_path: Path) -> None:
         return result
 
     check_error(not_written(tmp_path, halving(), in_body(wrong)), "undeclared-change", {})
+
+
+# -- sorting ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("records", "order"),
+    [
+        (model()[::-1], ["x", "w", "conv", "relu", "aux"]),
+        ([X, neg("b", "a"), neg("a", "x"), neg("y", "b"), identity("z", "y")], ["x", "a", "b", "y"]),
+        ([*SIDE_BY_SIDE, neg("z", "y")], ["x", "a", "b", "y"]),  # in the order of the file, if that is sorted
+        ([X, identity("y", "x", "^guard"), neg("a", "x"), node("guard", "NoOp", ["^a"])], ["x", "a", "guard", "y"]),
+        ([*graphs.loop()[::-1]], None),
+    ],
+)
+def test_sorted_nodes_come_after_their_inputs(records: list[bytes], order: list[str] | None) -> None:
+    found = graph(*records)
+    output = order[-1] if order else "out"
+    result = extract(found, [], [output], sort=True)
+    names = [each.name for each in found.nodes()]
+    assert graphs.names(found.to_bytes()) == names
+    if order is not None:
+        assert names == order
+    seen: set[str] = set()
+    for each in found.nodes():
+        late = {read.node for read in each.inputs if read.node.op != "NextIteration"} | {*each.controls}
+        assert {read.name for read in late} <= seen
+        seen.add(each.name)
+    assert result.intent.is_sorted
+    sound(found)
+
+
+def test_a_sorted_graph_is_edited_further_and_copied() -> None:
+    found = graph(*model()[::-1])
+    extract(found, [], ["head"], sort=True)
+    rename(found, [("conv", "matmul")])
+    names = ["x", "w", "matmul", "relu", "k", "head"]
+    assert graphs.names(found.copy().to_bytes()) == graphs.names(found.to_bytes()) == names
+    remove(found, Selection(nodes=("head",)), allow_outputs=True)
+    assert graphs.names(found.to_bytes()) == [*names[:4], "k"]
+
+
+def test_sorting_the_whole_graph_is_a_change_unless_it_is_sorted() -> None:
+    records = [neg("y", "x"), X]
+    found = graph(*records)
+    extract(found, [], ["y"], sort=True)
+    assert graphs.names(found.to_bytes()) == ["x", "y"]
+    refused(graph(*records[::-1]), "nothing-to-do", lambda g: extract(g, [], ["y"], sort=True))
+
+
+def test_places_are_checked() -> None:
+    found = graph(*model()[::-1])
+    result = extract(found, [], ["head"], sort=True)
+    account(found, result)
+    found.sort([found["head"], found["x"]])
+    with pytest.raises(ValidationError):
+        account(found, result)

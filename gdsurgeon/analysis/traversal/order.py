@@ -95,6 +95,18 @@ def depth_first(roots: Iterable[int], size: int, producers: Callable[[int], Iter
     return out
 
 
+def sorted_numbers(topology: Topology) -> list[int]:
+    """Returns the nodes in topological order; nodes keep their order where that is possible.
+
+    Edges that close a loop are ignored, and one edge of each other cycle.
+    """
+
+    def producers(number: int) -> list[int]:
+        return [other for other in topology.producers(number) if not topology.is_loop_back(other, number)]
+
+    return depth_first(topology.numbers(), topology.size, producers)
+
+
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
     """Returns the nodes in levels: the nodes of a level can run at the same time, after all earlier levels.
 
