@@ -78,7 +78,7 @@ class NodeCopy(Data):
             self.nodes[node] = graph.add_copy(name, node, after=after)
         for node, copy in self.nodes.items():
             graph.set_reads(copy, map(self.output, node.inputs), dict.fromkeys(map(self.node, node.controls)))
-            if node.attr_bytes(COLOCATION_ATTR) or node.colocated:
+            if node.attr_bytes(COLOCATION_ATTR) or (node.has_resolved_colocations and node.colocated):
                 graph.set_colocated(copy, [self.node(other) for other in node.colocated if other.exists])
             self.respell(node, copy)
         return self
@@ -200,7 +200,7 @@ def plan_copy(
         graph: not changed.
         other: not changed. Its source must stay open until `graph` is written.
         replace: tensors that the copies read instead of others.
-        nodes: the nodes to copy; by default all, without those whose output 0 is replaced.
+        nodes: the nodes of `other` to copy, each once; by default all, without those whose output 0 is replaced.
         names: the names of copies. Other copies have the name of the original, which is made unique.
         scope: a name scope for all copies, instead of `names`.
         reserved: names that the copies must not use.
@@ -210,7 +210,7 @@ def plan_copy(
         EditError: a name is illegal or taken, an input does not exist, or only a part of a while loop would be copied.
         InputError: the function library of `other` is corrupt, or an input is not the name of a tensor.
     """
-    originals = [n for n in other.nodes() if n.output not in replace] if nodes is None else own_nodes(other, nodes)
+    originals = [n for n in other.nodes() if n.output not in replace] if nodes is None else list(nodes)
     prefix, taken = scope_prefix(scope), {*reserved}
     given = {node: prefix + node.name for node in originals} if prefix else names
     for node in originals:

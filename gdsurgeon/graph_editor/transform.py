@@ -36,6 +36,7 @@ from gdsurgeon.graph_editor.util import (
 )
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, MERGE, NEXT_ITERATION
+from gdsurgeon.select import own_nodes
 from gdsurgeon.wire.protos import NodeDef
 
 __all__ = [
@@ -75,7 +76,7 @@ class TransformerInfo:
         self.unique: UniqueNames = dst_graph.unique_names()
         self.copies: set[Node] = set()
         self._originals: dict[Node | Output, Node | Output] = {}
-        names = {op: self.unique(self.new_name(op.name)) for op in sgv.nodes}
+        names = {op: self.unique(self.new_name(op.name)) for op in own_nodes(graph, sgv.nodes)}
         self.plan = plan_copy(dst_graph, graph, nodes=names, names=names, replace={t: t for t in self.inputs})
 
     @cached_property
