@@ -127,7 +127,7 @@ def pytest_collection_finish() -> None:
 
 
 def unmarked(*_: object, **__: object) -> NoReturn:
-    pytest.fail("this test has TensorFlow work for it: it is to be marked with @pytest.mark.tensorflow")
+    pytest.fail("this test has TensorFlow work for it: mark it with @pytest.mark.tensorflow")
 
 
 @pytest.hookimpl(tryfirst=True)

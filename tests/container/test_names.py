@@ -341,7 +341,7 @@ def wrong_shape(body: Any) -> None:
 MISTAKES = {
     "captures are exchanged": in_objects(lambda _, function: exchange(function.bound_inputs)),
     "a capture is missing": in_objects(lambda _, function: function.bound_inputs.pop()),
-    "a capture is another object": in_objects(lambda _, function: function.bound_inputs.__setitem__(0, 0)),
+    "a capture is a different object": in_objects(lambda _, function: function.bound_inputs.__setitem__(0, 0)),
     "a capture is no object": in_objects(lambda _, function: function.bound_inputs.__setitem__(0, 1000)),
     "inputs have other names": in_objects(lambda bare, _: bare.argument_keywords.__setitem__(0, "w")),
     "inputs are exchanged": in_objects(lambda bare, _: exchange(bare.argument_keywords)),
@@ -358,7 +358,7 @@ MISTAKES = {
         lambda _, function: function.output_signature.dict_value.fields["wrong"].SetInParent()
     ),
     "the function is missing": in_objects(lambda bare, _: setattr(bare, "concrete_function_name", "nowhere")),
-    "a result is another tensor": in_body(
+    "a result is a different tensor": in_body(
         lambda body: body.ret.__setitem__(next(iter(body.ret)), body.signature.input_arg[0].name)
     ),
     "a shape that cannot be": in_body(wrong_shape),

@@ -218,7 +218,7 @@ HOSTILE: dict[str, tuple[Put, str, dict[str, Any]]] = {
     "no records": (raw(pax(path="x").replace(b" path=", b" path:") + EMPTY), "corrupt", {}),
     "a record without a length": (raw(pax(path="x").replace(b"9 path", b"x path") + EMPTY), "corrupt", {}),
     "a wrong checksum": (raw(EMPTY.replace(b"empty", b"other")), "corrupt", {}),
-    "a size that is none": (raw(EMPTY.replace(b"00000000000\0", b"0000000000x\0")), "corrupt", {}),
+    "a size that is no number": (raw(EMPTY.replace(b"00000000000\0", b"0000000000x\0")), "corrupt", {}),
 }  # fmt: skip
 
 

@@ -308,7 +308,7 @@ SCALAR = graphs.scalar("logits", 1, INT32)
         ([placeholder("raw"), const("logits", [5]), add("done", "raw", "logits")], "done", ["logits_raw", "logits_1"]),
         ([placeholder("raw"), SCALAR, typed("TopKV2", "topk", "raw", "logits")], "topk:1", ["topk:1"]),
     ],
-    ids=["the placeholder itself", "another name", "another node of the served name", "the same beside an identity"],
+    ids=["the placeholder itself", "another name", "another node of the served name", "the same next to an identity"],
 )
 def test_mapped_names(records: list[bytes], result: str, after: list[str]) -> None:
     found, part = scoring(), graph(*records, name="post.pb")

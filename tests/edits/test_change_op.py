@@ -52,7 +52,7 @@ SWAPPED: dict[str, tuple[list[bytes], str, list[bytes], dict[str, Any]]] = {
         [X, unary("Relu", _note="hi"), END], "y op=Relu6", [X, unary("Relu6", _note="hi"), END],
         {"swapped": {"Relu": 1}, "dropped": {}},
     ),
-    "attrs that the new op lacks go and are told": (
+    "attrs that the new op lacks are removed and reported": (
         [X, node("y", "MaxPool", ["x"], explicit_paddings=b"\x0a\x00", _output_shapes=b"\x0a\x02\x3a\x00", **POOL)],
         "--op MaxPool op=AvgPool", [X, node("y", "AvgPool", ["x"], **POOL)],
         {"dropped": {"explicit_paddings": ["y"], "_output_shapes": ["y"]}},

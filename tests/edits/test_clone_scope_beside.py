@@ -177,7 +177,7 @@ def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.Mo
     def failing(work: Callable[[str, str], object]) -> Callable[[str, str], object]:
         def fail(source: str, target: str) -> object:
             if target.endswith(".meta"):
-                raise OSError(5, "the disk is gone")
+                raise OSError(5, "the disk is full")
             return work(source, target)
 
         return fail

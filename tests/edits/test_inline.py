@@ -111,7 +111,7 @@ MADE: dict[str, tuple[list[bytes], dict[str, Any], str]] = {
          "removed": ["c"], "moved": {"c": "c/n"}}, "y",
     ),
 }  # fmt: skip
-"""For each case the records, what is made of them, and the fetches whose values stay."""
+"""For each case the records, the expected result, and the fetches whose values stay."""
 
 
 @pytest.mark.tensorflow

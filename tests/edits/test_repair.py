@@ -79,7 +79,7 @@ MENDED = {
         [placeholder("i", INT32, (1,)), node("y", "ResourceGatherNd", ["v", "i"], dtype=FLOAT, Tindices=INT32)],
         [placeholder("i", INT32, (1,)), node("y", "GatherNd", ["v", "i"], Tparams=FLOAT, Tindices=INT32)],
     ),
-    "training that nobody reads": (
+    "training without consumers": (
         [const("rate", [0.1], shape=()), typed("ApplyGradientDescent", "y", "v", "rate", "x", "^p"),
          typed("ResourceApplyGradientDescent", "z", "v", "rate", "x"), node("all", "NoOp", ["^y", "^z"]),
          placeholder("i", INT32), typed("ScatterUpdate", "u", "v", "i", "x", Tindices=INT32)],

@@ -129,7 +129,7 @@ def test_outputs_say_what_is_needed() -> None:
 
 RATIO = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
 STAYS = {
-    "an identity that others stand beside": [
+    "an identity with colocated nodes": [
         X, identity("a", "x"), typed("Relu", "y", "a"), typed("Neg", "z", "x", _class=["loc:@a"])
     ],
     "an identity that is an output": [X, identity("y", "x")],

@@ -500,7 +500,7 @@ READS: dict[str, Sequence[Sequence[str]]] = {
     "AddV2": [["one"]], "Sub": [["one"]], "Mul": [["one"]], "Neg": [], "Relu": [], "Identity": [], "IdentityN": [],
     "Transpose": [["k", "turn"]], "Reshape": [["to"]], "StopGradient": [], "NoOp": [], "Merge": [],
 }  # fmt: skip
-"""For each op what a node may read besides the tensor that it is made of."""
+"""For each op the further inputs of a node."""
 ATTRS: dict[str, dict[str, bytes]] = {"Transpose": {"Tperm": INT32}, "Reshape": {"Tshape": INT32}}
 
 

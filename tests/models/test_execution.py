@@ -69,7 +69,7 @@ def original_run(executor: Executor, name: str, kept: dict[str, Run]) -> Run:
         executor.loaded(name)
         subject.initialize()
         feeds, _ = subject.run(0, {})
-        # What was drawn by chance lies over there; the other graphs are fed it too.
+        # A random value lies over there; the other graphs are fed it too.
         fed = {
             key: executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
             for key, value in feeds.items()

@@ -34,7 +34,7 @@ def models() -> list[Path]:
 def test_every_form_of_every_model(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[tuple[Graph, content.Content]] = []  # what the command reads is drawn, and not read again
+    read: list[tuple[Graph, content.Content]] = []  # the page is drawn from the graph that the command reads
 
     def remembered(graph: Graph, *arguments: Any) -> content.Content:
         read.append((graph, content_of(graph, *arguments)))

@@ -60,7 +60,7 @@ def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda
 
 
 def loading(monkeypatch: pytest.MonkeyPatch, instead: dict[str, bytes]) -> list[str]:
-    """Makes executors load the graphs INSTEAD of those with these keys; returns the keys as these are loaded."""
+    """Makes executors replace graphs by others; returns the keys that the executor has loaded."""
     found: list[str] = []
     load = Executor.load_graph
 

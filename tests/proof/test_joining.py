@@ -146,7 +146,7 @@ ROWS = {
     "fused and renamed": Row(LARGE, [FUSE, named(("f", "g"), ("y", "yy"))], [2]),
     "a body at what was fused": Row(LARGE, [FUSE, inserted("f")], [1, 1]),
     "names in a function": Row(LARGE, [in_outer(named(("minus", "m"))), ON_CPU, in_outer(named(("m", "minus")))], [3]),
-    "a graph beside, and a body at what it reads": Row(
+    "a graph next to it, and a body at its input": Row(
         LARGE, [lambda g: gds.import_graph(g, beside(), connect=[("z", "in")]), inserted("z"), named(("out", "o"))], [3]
     ),
     "a graph that reads what is in another": Row(

@@ -354,7 +354,7 @@ def test_an_input_that_the_reroute_brings_into_use_is_fed(used: bool, tmp_path: 
 
 def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_text("for nobody")
+    secret.write_text("private")
     m = Builder(
         const("file", str(secret), "string"), node("content", "ReadFile", ["file"]),
         const("text", "harmless", "string"), typed("Identity", "y", "text", kind="string"), const("one", 1.0),

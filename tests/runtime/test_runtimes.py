@@ -149,7 +149,7 @@ def test_targets_and_state(worker: Worker) -> None:
     summary = worker.run("g", "none", {}, [], ["more", "more"]).result(WAIT)
     assert summary.outputs == [] and summary.metadata is None
     worker.run("g", "after", {}, ["y"])
-    # What was fetched earlier must not change with the variable whose memory it may have shared.
+    # Earlier results must not change with the variable whose memory it may have shared.
     assert worker.tensor("before", 0).result(WAIT).numpy().max() == 0
     assert worker.tensor("after", 0).result(WAIT).numpy().min() == 1
 
@@ -195,7 +195,7 @@ def test_tensors_put_into_the_child_are_results(worker: Worker) -> None:
     worker.run("g", "r", {"x": Result("mine", 0)}, ["y", "x"])
     compared = worker.compare("mine", "r", [(0, 1), (0, 0)])
     back = [worker.tensor("mine", k) for k in range(2)]
-    worker.put("mine", [tensor([1.0])])  # what was asked before is about the earlier one
+    worker.put("mine", [tensor([1.0])])  # earlier requests concern the earlier graph
     assert [c.equal for c in compared.result(WAIT)] == [True, False]
     assert back[0].result(WAIT).tobytes() == x.tobytes() and back[1].result(WAIT).data == strings.data
     assert putting.result(WAIT) is None

@@ -113,7 +113,7 @@ def test_what_many_places_read_is_not_looked_through_at_each(monkeypatch: pytest
 X = placeholder("x")
 LEFT = {
     "an op": [X, add("y", "x", "x")],
-    "an op that nobody knows": [X, node("y", "Foo", ["x"])],
+    "an unknown op": [X, node("y", "Foo", ["x"])],
     "an attr": [X, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT, Truncate=False)],
     "a type": [X, typed("Bitcast", "y", "x", type=dtype(22))],
     "an attr of another kind": [X, node("y", "Neg", ["x"], T=3)],

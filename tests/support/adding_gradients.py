@@ -81,7 +81,7 @@ class Lab:
         check_accounted(graph, result, graph.chunks())
         assert check(from_bytes(written(graph))).faults == []
         before, after = bodies_by_name(data), bodies_by_name(graph)
-        assert list(after)[: len(before)] == list(before)  # what is new stands behind
+        assert list(after)[: len(before)] == list(before)  # new nodes come after all others
         intent = result.intent
         assert {name for name in before if after[name] != before[name]} == set(intent.changed)
         assert set(after) - set(before) == set(intent.added)

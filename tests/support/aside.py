@@ -93,7 +93,7 @@ class Aside:
 def serve(does: Mapping[str, Callable[[Request], Answer]]) -> None:
     """Answers requests in the separate process, until there are no more."""
     with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # what is printed is no answer
+        os.dup2(2, 1)  # printed text is no answer
         for line in sys.stdin:
             request = json.loads(line)
             try:

@@ -28,7 +28,7 @@ def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     graph = m.graph("model.pb")
     executor.load_graph(ORIGINAL, graph)
     result = edit(graph)
-    result.asked = None  # what is claimed is on trial, and what the edit says
+    result.asked = None  # the test checks the claims and the intent only
     chunks = graph.chunks()
     executor.load_bytes(EDITED, read_chunks(chunks))
     proof = prove(executor, edited(graph, result), overrides or Overrides())

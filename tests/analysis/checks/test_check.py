@@ -207,9 +207,9 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
         "no-such-function", {"node": "y", "attr": "T"}),
     "shape of too many elements": ([placeholder("p", FLOAT, (1 << 32, 1 << 32))],
         "bad-value", {"node": "p", "attr": "shape"}),
-    "texts that are none": ([node("k", "Const", dtype=STRING, value=raw(STRING, (2,), b"\x01\x01a"))],
+    "wrong texts": ([node("k", "Const", dtype=STRING, value=raw(STRING, (2,), b"\x01\x01a"))],
                             "corrupt", {"node": "k", "attr": "value"}),
-    "op that is gone": ([node("p", "PlaceholderV2", dtype=FLOAT, shape=(1,))],
+    "removed op": ([node("p", "PlaceholderV2", dtype=FLOAT, shape=(1,))],
                         "missing-op", {"node": "p", "op": "PlaceholderV2"}),
     "ret of no output": (with_functions(function("F", BODY, ret="y:out:0")),
         "no-such-tensor", {"function": "F", "output": "out", "tensor": "y:out:0"}),
@@ -353,7 +353,7 @@ SOUND: dict[str, list[bytes]] = {
     "dtype of a constant that each call gives": [
         C, library(function("F", node("y", "Const", dtype=encode_len(9, b"T"), value=tensor([1]))))
     ],
-    "attrs of nobody": [
+    "attrs of no node": [
         C, identity("y", "c", _dtype=dtype(999), _shape=(-7,), _list=encode_len(1, b"\x30\x01\x18\x01"))
     ],
     "devices": [
@@ -597,7 +597,7 @@ def faults(records: bytes, **versions: object) -> list[str]:
         ),
         (GONE_INSIDE_MANY, {"producer": 24}, "'p': the op PlaceholderV2 is not allowed from GraphDef version 23 on"),
     ],
-    ids=["min_consumer too new", "bad consumer", "producer that there is not", "op that is gone", "among many"],
+    ids=["min_consumer too new", "bad consumer", "missing producer", "removed op", "among many"],
 )
 def test_versions_that_tensorflow_refuses(records: bytes, versions: dict[str, object], words: str) -> None:
     (fault,) = faults(records, **versions)

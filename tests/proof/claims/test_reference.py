@@ -65,7 +65,7 @@ def test_a_right_edit_passes(name: str, executor: Executor) -> None:
     ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_a_wrong_edit_is_caught(name: str, spoil: Spoil, code: str, executor: Executor) -> None:
-    """Mistakes besides those of `test_mutations`."""
+    """Mistakes that `test_mutations` does not make."""
     error = caught(executor, model(), spoilt(EDITS[name], spoil))
     assert (error.exit_code, error.code) == (5, code), error.message
     assert code == FAILS or error.facts["tensors"]
