@@ -34,9 +34,7 @@ _ROW_BY_ROW = frozenset(
 """Ops whose output has as many rows as their input 0."""
 
 
-def extract(
-    comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str], *, sort: bool = False
-) -> Iterator[str]:
+def extract(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str], sort: bool = False) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     rows = Rows(comparison.before)
     kept = needed_rows(rows, inputs, outputs)
