@@ -525,7 +525,7 @@ class Graph:
 
         Args:
             nodes: the nodes.
-            still_used: remaining nodes may use them; the caller changes the inputs of these nodes next.
+            still_used: remaining nodes may use them; the caller then changes their inputs.
 
         Raises:
             EditError: a remaining node has one of them as a data input, control input or colocation; or one of them

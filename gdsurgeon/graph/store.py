@@ -237,7 +237,7 @@ class Store:
         return [table.names[row] for row in sorted(rows)]
 
     def extents(self, names: Collection[str]) -> Iterator[tuple[int, int]]:
-        """Yields the start and the end of the records of those of `names` that exist, in file order."""
+        """Yields the start and the end of the record of each of `names` that exists, in file order."""
         if self.has_table:
             table = self.table
             yield from ((table.starts[row], table.ends[row]) for row in sorted(self.rows(names)))

@@ -52,7 +52,7 @@ class Certificate(NamedTuple):
         equal: for each node that an equal node replaced, the equal node.
         moved: for each tensor that a tensor of the same shape replaced, this tensor. The proof compares both.
         constants: for each node that became a constant, its value as a serialized AttrValue. The proof compares it.
-        opened: those of `constants` that are shapes of which one dim became -1.
+        opened: those of `constants` that are shapes with a dim that became -1.
     """
 
     equal: Mapping[str, str] = _NOTHING
