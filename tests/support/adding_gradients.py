@@ -174,32 +174,6 @@ def mlp(tf: Any) -> None:
     tf.reduce_mean(tf.nn.log_softmax(h)[:, 2], name="y")
 
 
-def convolutions(tf: Any) -> None:
-    h = placeholder(tf, shape=(2, 8, 8, 3))
-    for i, depth in enumerate((3, 4)):
-        h = tf.nn.conv2d(h, tf.constant(numbers(3, 3, depth, 4, seed=i)), 1, "SAME")
-        statistics = [tf.constant(np.abs(numbers(4, seed=10 * k + i)) + 0.1) for k in range(4)]
-        h = tf.raw_ops.FusedBatchNormV3(
-            x=h,
-            scale=statistics[0],
-            offset=statistics[1],
-            mean=statistics[2],
-            variance=statistics[3],
-            is_training=False,
-        ).y
-        h = tf.nn.max_pool2d(tf.nn.relu6(h), 2, 2, "SAME")
-    tf.reduce_sum(h, axis=[1, 2], name="y")
-
-
-def attention(tf: Any) -> None:
-    x = placeholder(tf, shape=(5, 6))
-    table = tf.constant(numbers(11, 6, seed=1))
-    h = x + tf.gather(table, [3, 1, 3, 10, 0]) + tf.gather(table, [0, 0, 1, 2, 3])
-    q, k, v = tf.split(tf.matmul(h, tf.constant(numbers(6, 18, seed=2))), 3, axis=1)
-    h = tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True)), v) + h
-    tf.nn.softmax_cross_entropy_with_logits(labels=tf.eye(5, 6), logits=h * tf.math.rsqrt(1.0 + h * h), name="y")
-
-
 def version_2_flow(tf: Any) -> None:
     x, p = placeholder(tf), placeholder(tf, "p", (), "bool")
     h = tf.cond(p, lambda: tf.sin(tf.sin(x)) * x, lambda: tf.cos(x))
