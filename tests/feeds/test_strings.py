@@ -8,12 +8,30 @@ import os
 import subprocess
 import sys
 import zlib
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from support.feeding import CALL, feed_of, made, returned, spec_of
-from support.graphs import Builder, body_node, func, ops, tensor
+from support.feeding import fed, feed_of, gather, made, returned, spec_of
+from support.graphs import (
+    FLOAT,
+    INT32,
+    INT64,
+    RESOURCE,
+    STRING,
+    Builder,
+    call,
+    const,
+    define,
+    identity,
+    library,
+    node,
+    ops,
+    placeholder,
+    proto,
+    typed,
+)
 from support.paths import ROOT, TESTS
 
 from gdsurgeon.cli.hints import hint_of
@@ -34,27 +52,30 @@ def texts(m: Builder, seed: int = 0) -> list[bytes]:
     return data
 
 
-def text_input(shape: tuple[int, ...] = ()) -> Builder:
-    m = Builder()
-    m.placeholder("x", "string", shape)
-    return m
+def text_input(*records: bytes, shape: tuple[int, ...] = ()) -> Builder:
+    return Builder(placeholder("x", STRING, shape), *records)
 
 
-def reshaped(m: Builder, source: str, dims: list[int], dtype: str) -> str:
-    m.const(f"dims_of_{source}", dims, "int32")
-    return m.typed("Reshape", "y", source, f"dims_of_{source}", kind=dtype, Tshape="int32")
+def raw(source: str = "x", dtype: str = "float32", *, little: bool = True) -> bytes:
+    return node("raw", "DecodeRaw", [source], out_type=dtype, little_endian=little)
+
+
+def reshaped(source: str, dims: list[int], dtype: str = "float32") -> list[bytes]:
+    return [const("dims", dims, INT32), typed("Reshape", "y", source, "dims", kind=dtype, Tshape="int32")]
+
+
+TABLE = [const("rows", [[1.0], [2.0]]), const("axis", 0, INT32)]
 
 
 def line(types: list[str], **attrs: Any) -> Builder:
-    m = text_input((3,))
-    for i, dtype in enumerate(types):
-        m.const(f"default_{i}", [], dtype)
     defaults = [f"default_{i}" for i in range(len(types))]
     listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": ",", "use_quote_delim": True, "na_value": ""}
-    m.node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs})
-    for i, dtype in enumerate(types):
-        m.typed("Identity", f"y{i}", f"csv:{i}" if i else "csv", kind=dtype)
-    return m
+    return text_input(
+        *(const(name, [], dtype) for name, dtype in zip(defaults, types, strict=True)),
+        node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs}),
+        *(identity(f"y{i}", f"csv:{i}", kind=dtype) for i, dtype in enumerate(types)),
+        shape=(3,),
+    )
 
 
 LINES: dict[str, Builder] = {
@@ -67,36 +88,23 @@ LINES: dict[str, Builder] = {
 
 def inside(op: str, **attrs: Any) -> Builder:
     """What OP takes out of a text is a float32 [2,3] of raw bytes."""
-    m = text_input()
-    m.node("opened", op, ["x"], **attrs)
-    m.node("raw", "DecodeRaw", ["opened"], out_type="float32", little_endian=True)
-    reshaped(m, "raw", [2, 3], "float32")
-    return m
+    return text_input(node("opened", op, ["x"], **attrs), raw("opened"), *reshaped("raw", [2, 3]))
 
 
 def parse_single(*dense: tuple[str, str, tuple[int, ...]], batch: int | None = None) -> Builder:
     """A ParseExample (of a BATCH) or ParseSingleExample of dense features (key, dtype, shape) without defaults."""
-    m = text_input(() if batch is None else (batch,))
     keys = [key for key, _, _ in dense]
-    for key, dtype, _ in dense:
-        m.const(f"no_{key}", [], dtype)
-    attrs = {"Tdense": [dtype for _, dtype, _ in dense], "dense_shapes": [tuple(shape) for _, _, shape in dense]}
     defaults = [f"no_{key}" for key in keys]
+    absent = [const(f"no_{key}", [], dtype) for key, dtype, _ in dense]
+    attrs: dict[str, Any] = {"num_sparse": 0, "sparse_types": [], "Tdense": [dtype for _, dtype, _ in dense]}
+    attrs["dense_shapes"] = [shape for _, _, shape in dense]
     if batch is None:
-        more = {"num_sparse": 0, "sparse_keys": [], "sparse_types": [], "dense_keys": [*keys]}
-        m.node("parsed", "ParseSingleExample", ["x", *defaults], **attrs, **more)
-    else:
-        m.const("names", [], "string")
-        m.const("nothing", [], "string")
-        m.const("keys", keys, "string")
-        more = {"num_sparse": 0, "sparse_types": [], "ragged_value_types": [], "ragged_split_types": []}
-        inputs = ["x", "names", "nothing", "keys", "nothing", *defaults]
-        m.node("parsed", "ParseExampleV2", inputs, **attrs, **more)
-    return m
-
-
-def output(i: int) -> str:
-    return f"parsed:{i}" if i else "parsed"
+        attrs |= {"sparse_keys": [], "dense_keys": keys}
+        return text_input(*absent, node("parsed", "ParseSingleExample", ["x", *defaults], **attrs))
+    attrs |= {"ragged_value_types": [], "ragged_split_types": []}
+    listed = [const("none", [], STRING), const("keys", keys, STRING)]
+    inputs = ["x", "none", "none", "keys", "none", *defaults]
+    return text_input(*absent, *listed, node("parsed", "ParseExampleV2", inputs, **attrs), shape=(batch,))
 
 
 DENSE = [("width", "float32", (2,)), ("label", "string", ())]
@@ -107,13 +115,10 @@ LISTS = [("frames", "float32", (4,)), ("words", "int64", ())]
 
 def sequences(op: str) -> Builder:
     """Asks for two dense features, two feature lists, and one sparse of both sorts; none has a default."""
-    single = op == "ParseSingleSequenceExample"
-    m = text_input(() if single else (2,))
-    for key, dtype, _ in DENSE:
-        m.const(f"no_{key}", [], dtype)
-    defaults = [f"no_{key}" for key, _, _ in DENSE]
+    single, second = op == "ParseSingleSequenceExample", op == "ParseSequenceExampleV2"
+    m = text_input(shape=() if single else (2,))
+    defaults = [m.const(f"no_{key}", [], dtype) for key, dtype, _ in DENSE]
     m.const("name", "" if single else [], "string")
-    m.const("none", [], "string")
     keys = {
         "context_sparse": ["tags"],
         "context_dense": [key for key, _, _ in DENSE],
@@ -123,51 +128,42 @@ def sequences(op: str) -> Builder:
     attrs: dict[str, Any] = {
         "context_sparse_types": ["string"],
         "Tcontext_dense": [dtype for _, dtype, _ in DENSE],
-        "context_dense_shapes": [tuple(shape) for _, _, shape in DENSE],
+        "context_dense_shapes": [shape for _, _, shape in DENSE],
         "feature_list_sparse_types": ["int64"],
         "feature_list_dense_types": [dtype for _, dtype, _ in LISTS],
-        "feature_list_dense_shapes": [tuple(shape) for _, _, shape in LISTS],
+        "feature_list_dense_shapes": [shape for _, _, shape in LISTS],
+        **{f"N{kind}": len(found) for kind, found in keys.items() if not second or kind != "context_dense"},
     }
-    if op != "ParseSequenceExampleV2" or single:
-        attrs |= {"Ncontext_sparse": 1, "Ncontext_dense": 2, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
-    if op == "ParseSequenceExample":
+    if second:
+        keys |= {"context_ragged": [], "feature_list_ragged": ["parts"]}
+        kinds = [f"{where}_{how}" for where in ("context", "feature_list") for how in ("sparse", "dense", "ragged")]
+        inputs = ["name", *(m.const(kind, keys[kind], "string") for kind in kinds)]
+        inputs += [m.const("missing", [False, False], "bool"), *defaults]
+        for where, dtypes in (("context", []), ("feature_list", ["int64"])):
+            attrs |= {f"{where}_ragged_value_types": dtypes, f"{where}_ragged_split_types": dtypes}
+    elif single:
+        parts = [m.const(f"key_{kind}_{key}", key, "string") for kind, found in keys.items() for key in found]
+        inputs = [m.const("none", [], "string"), *parts, *defaults, "name"]
+    else:
         attrs |= {f"{kind}_keys": found for kind, found in keys.items()}
         attrs["feature_list_dense_missing_assumed_empty"] = []
-        m.node("parsed", op, ["x", "name", *defaults], **attrs)
-    elif op == "ParseSequenceExampleV2":
-        ragged = {"context_ragged": [], "feature_list_ragged": ["parts"]}
-        order = ["context_sparse", "context_dense", "context_ragged"]
-        order += ["feature_list_sparse", "feature_list_dense", "feature_list_ragged"]
-        for kind, found in {**keys, **ragged}.items():
-            m.const(kind, found, "string")
-        m.const("missing", [False, False], "bool")
-        attrs |= {"context_ragged_value_types": [], "context_ragged_split_types": []}
-        attrs |= {"feature_list_ragged_value_types": ["int64"], "feature_list_ragged_split_types": ["int64"]}
-        attrs |= {"Ncontext_sparse": 1, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
-        m.node("parsed", op, ["x", "name", *order, "missing", *defaults], **attrs)
-    else:
-        parts = [m.const(f"key_{kind}_{key}", key, "string") for kind, found in keys.items() for key in found]
-        m.node("parsed", op, ["x", "none", *parts, *defaults, "name"], **attrs)
-    m.typed("Identity", "tags", "parsed:1", kind="string")
-    m.typed("Identity", "width", "parsed:3")
-    m.typed("Identity", "label", "parsed:4", kind="string")
-    m.typed("Identity", "marks", "parsed:6", kind="int64")
-    m.typed("Identity", "frames", "parsed:8")
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", "parsed:9", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    if op == "ParseSequenceExampleV2":
-        m.const("few", [[5.0], [6.0]])
-        m.node("parts", "GatherV2", ["few", "parsed:12", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
+        inputs = ["name", *defaults]
+    m.node("parsed", op, ["x", *inputs], **attrs)
+    for name, i, dtype in (("tags", 1, STRING), ("width", 3, FLOAT), ("label", 4, STRING), ("marks", 6, INT64)):
+        m.add(name, identity(name, f"parsed:{i}", kind=dtype))
+    m.add("frames", identity("frames", "parsed:8"))
+    for record in (*TABLE, gather("emb", "rows", "parsed:9", kind="int64")):
+        m.add("", record)
+    if second:
+        m.add("parts", gather("parts", "rows", "parsed:12", kind="int64"))
     return m
 
 
 def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
     attrs = {"key_dtype": "string", "value_dtype": "int64", "container": "", "use_node_name_sharing": False}
     m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}", **attrs)
-    m.const(f"{name}_keys", keys, "string")
-    m.const(f"{name}_values", list(range(len(keys))), "int64")
-    m.node(f"{name}_init", "InitializeTableV2", [name, f"{name}_keys", f"{name}_values"], Tkey="string", Tval="int64")
+    parts = [m.const(f"{name}_keys", keys, "string"), m.const(f"{name}_values", list(range(len(keys))), "int64")]
+    m.node(f"{name}_init", "InitializeTableV2", [name, *parts], Tkey="string", Tval="int64")
     return name
 
 
@@ -178,9 +174,7 @@ def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
 @pytest.mark.parametrize("dims", [[3, 4], [-1, 5, 2]])
 def test_bytes_fill_the_shape_that_is_wanted(dtype: str, dims: list[int], executor: Executor) -> None:
-    m = text_input()
-    m.node("raw", "DecodeRaw", ["x"], out_type=dtype, little_endian=True)
-    reshaped(m, "raw", dims, dtype)
+    m = text_input(raw(dtype=dtype), *reshaped("raw", dims, dtype))
     found = returned(executor, m)["y"].numpy()
     count = 12 if dims == [3, 4] else 10
     assert found.size == count and len(set(found.reshape(-1))) > 1
@@ -191,67 +185,54 @@ def test_bytes_fill_the_shape_that_is_wanted(dtype: str, dims: list[int], execut
 
 @pytest.mark.tensorflow
 def test_bytes_the_other_way_round_are_the_same_numbers(executor: Executor) -> None:
-    found = []
-    for little in (True, False):
-        m = text_input()
-        m.node("raw", "DecodeRaw", ["x"], out_type="float32", little_endian=little)
-        reshaped(m, "raw", [7], "float32")
-        found.append(returned(executor, m)["y"].numpy().tolist())
-    assert found[0] == found[1] and 0 <= min(found[0]) < max(found[0]) <= 1
+    graphs = [text_input(raw(little=little), *reshaped("raw", [7])) for little in (True, False)]
+    found, other = (fed(executor, m, "y").tolist() for m in graphs)
+    assert found == other and 0 <= min(found) < max(found) <= 1
 
 
-def sliced(m: Builder, name: str, begin: int, end: int, *, to_end: bool = False) -> str:
-    for what, value in (("begin", begin), ("end", end), ("step", 1)):
-        m.const(f"{name}_{what}", [value], "int32")
+def sliced(name: str, begin: int, end: int, *, to_end: bool = False) -> list[bytes]:
+    """Bytes BEGIN to END of the raw bytes."""
+    bounds = {f"{name}_begin": begin, f"{name}_end": end, f"{name}_step": 1}
     masks = {"begin_mask": 0, "end_mask": int(to_end), "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
-    parts = [f"{name}_{what}" for what in ("begin", "end", "step")]
-    return m.node(name, "StridedSlice", ["raw", *parts], T="uint8", Index="int32", **masks)
+    attrs: dict[str, Any] = {"T": "uint8", "Index": "int32", **masks}
+    return [*(const(n, [at], INT32) for n, at in bounds.items()), node(name, "StridedSlice", ["raw", *bounds], **attrs)]
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("to_end", [False, True])
 def test_a_record_of_a_label_and_an_image(to_end: bool, executor: Executor) -> None:
-    m = text_input()
-    m.node("raw", "DecodeRaw", ["x"], out_type="uint8", little_endian=True)
-    sliced(m, "label", 0, 1)
-    reshaped(m, sliced(m, "image", 1, 0 if to_end else 301, to_end=to_end), [3, 10, 10], "uint8")
+    image = sliced("image", 1, 0 if to_end else 301, to_end=to_end)
+    m = text_input(raw(dtype="uint8"), *sliced("label", 0, 1), *image, *reshaped("image", [3, 10, 10], "uint8"))
     assert returned(executor, m)["y"].shape == (3, 10, 10)
     assert len(texts(m)[0]) == 301
 
 
 @pytest.mark.tensorflow
 def test_bytes_that_are_pixels_or_indices_are_such(executor: Executor) -> None:
-    m = text_input()
-    m.node("raw", "DecodeRaw", ["x"], out_type="int32", little_endian=True)
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", "raw", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
-    assert set(returned(executor, m)["emb"].numpy().reshape(-1)) == {1.0, 2.0}
-    m = text_input()
-    m.node("raw", "DecodeRaw", ["x"], out_type="float32", little_endian=True)
-    m.const("c", 255.0)
-    m.typed("RealDiv", "y", "raw", "c")
-    assert 0.2 < returned(executor, m)["y"].numpy().max() <= 1
+    m = text_input(raw(dtype="int32"), *TABLE, gather("emb", "rows", "raw"))
+    assert set(fed(executor, m, "emb").reshape(-1)) == {1.0, 2.0}
+    m = text_input(raw(), const("c", 255.0), typed("RealDiv", "y", "raw", "c"))
+    assert 0.2 < fed(executor, m, "y").max() <= 1
 
 
 @pytest.mark.tensorflow
 def test_bytes_of_a_fixed_length(executor: Executor) -> None:
-    m = text_input((2,))
-    m.const("length", 24, "int32")
-    m.node("y", "DecodePaddedRaw", ["x", "length"], out_type="float32", little_endian=True)
-    found = returned(executor, m)["y"].numpy()
+    padded = node("y", "DecodePaddedRaw", ["x", "length"], out_type="float32", little_endian=True)
+    found = fed(executor, text_input(const("length", 24, INT32), padded, shape=(2,)), "y")
     assert found.shape == (2, 6) and (found > 0).sum() > 6
 
 
 # -- tensors -----------------------------------------------------------------------------------------------
 
 
+def serialised(dtype: str, *records: bytes) -> Builder:
+    return text_input(node("parsed", "ParseTensor", ["x"], out_type=dtype), *records)
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "bool", "string", "float16"])
 def test_a_serialised_tensor(dtype: str, executor: Executor) -> None:
-    m = text_input()
-    m.node("parsed", "ParseTensor", ["x"], out_type=dtype)
-    reshaped(m, "parsed", [2, 5], dtype)
+    m = serialised(dtype, *reshaped("parsed", [2, 5], dtype))
     found = returned(executor, m)["y"]
     assert (found.dtype, found.shape) == (NUMBERS[dtype], (2, 5))
     assert len({str(item) for item in found.numpy().reshape(-1)}) > 1
@@ -260,9 +241,7 @@ def test_a_serialised_tensor(dtype: str, executor: Executor) -> None:
 
 @pytest.mark.tensorflow
 def test_a_serialised_tensor_of_the_shape_that_is_made_sure_of(executor: Executor) -> None:
-    m = text_input()
-    m.node("parsed", "ParseTensor", ["x"], out_type="float32")
-    m.typed("EnsureShape", "y", "parsed", shape=(-1, 7))
+    m = serialised("float32", typed("EnsureShape", "y", "parsed", shape=(-1, 7)))
     assert returned(executor, m)["y"].shape == (1, 7)
 
 
@@ -285,32 +264,12 @@ def test_a_line_has_the_fields_that_are_asked_for(how: str, executor: Executor) 
 
 @pytest.mark.tensorflow
 def test_digits_that_become_an_index(executor: Executor) -> None:
-    m = text_input((40,))
-    m.node("number", "StringToNumber", ["x"], out_type="int32")
-    m.const("rows", np.arange(20.0))
-    m.const("axis", 0, "int32")
-    m.node("y", "GatherV2", ["rows", "number", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
-    assert returned(executor, m)["y"].numpy().max() > 9
+    number = node("number", "StringToNumber", ["x"], out_type="int32")
+    table = [const("rows", np.arange(20.0)), const("axis", 0, INT32), gather("y", "rows", "number")]
+    assert fed(executor, text_input(number, *table, shape=(40,)), "y").max() > 9
 
 
 # -- texts inside texts ------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("method", ["ZLIB", "GZIP", ""])
-def test_what_is_compressed_comes_out(method: str, executor: Executor) -> None:
-    m = inside("DecodeCompressed", compression_type=method)
-    found = returned(executor, m)["y"].numpy()
-    assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
-    how = f" compressed by {method}" if method else ""
-    assert made(m) == f"24 bytes of float32{how}, for DecodeCompressed 'opened'"
-
-
-@pytest.mark.tensorflow
-def test_what_is_in_base64_comes_out(executor: Executor) -> None:
-    m = inside("DecodeBase64")
-    found = returned(executor, m)["y"].numpy()
-    assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
 
 
 def test_streams_are_what_python_opens() -> None:
@@ -320,15 +279,30 @@ def test_streams_are_what_python_opens() -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("op", "attrs", "how"),
+    [
+        ("DecodeCompressed", {"compression_type": "ZLIB"}, " compressed by ZLIB"),
+        ("DecodeCompressed", {"compression_type": "GZIP"}, " compressed by GZIP"),
+        ("DecodeCompressed", {"compression_type": ""}, ""),
+        ("DecodeBase64", {}, " in base64"),
+    ],
+)
+def test_what_is_wrapped_comes_out(op: str, attrs: dict[str, Any], how: str, executor: Executor) -> None:
+    m = inside(op, **attrs)
+    found = fed(executor, m, "y")
+    assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
+    assert made(m) == f"24 bytes of float32{how}, for {op} 'opened'"
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("op", ["DecodeWebP", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeGif", "DecodeBmp"])
 def test_an_image_inside_another_text(op: str, executor: Executor) -> None:
-    m = text_input()
-    m.node("opened", "DecodeBase64", ["x"])
     attrs: dict[str, Any] = {} if op == "DecodeGif" else {"channels": 3}
     if op in ("DecodeWebP", "DecodeImage", "DecodePng"):
         attrs["dtype"] = "uint8"
-    m.node("y", op, ["opened"], **attrs)
-    assert returned(executor, m)["y"].numpy().std() > 20
+    m = text_input(node("opened", "DecodeBase64", ["x"]), node("y", op, ["opened"], **attrs))
+    assert fed(executor, m, "y").std() > 20
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -337,47 +311,36 @@ def test_an_image_inside_another_text(op: str, executor: Executor) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("in_function", [False, True])
 def test_keys_of_a_table_are_found_in_it(in_function: bool, executor: Executor) -> None:
-    m = text_input((6,))
-    table_of(m, ["cat", "dog"], f"labels_{in_function}")
-    m.const("unknown", -1, "int64")
+    m = text_input(const("unknown", -1, INT64), shape=(6,))
+    table = table_of(m, ["cat", "dog"], f"labels_{in_function}")
     attrs = {"Tin": "string", "Tout": "int64"}
     if in_function:
-        args = {"table": "resource", "text": "string", "unknown": "int64"}
-        f = m.function("look_up", args, {"out": "int64"})
-        body_node(f, "found", "LookupTableFindV2", ["table", "text", "unknown"], **attrs)
-        f.ret["out"] = "found:values:0"
-        types = {"Tin": list(args.values()), "Tout": ["int64"]}
-        m.node("y", "StatefulPartitionedCall", ["labels_True", "x", "unknown"], f=func("look_up"), **types, **CALL)
+        args = {"table": RESOURCE, "text": STRING, "unknown": INT64}
+        found = node("found", "LookupTableFindV2", [*args], **attrs)
+        m.add("", library(define("look_up", args, {"out": (INT64, "found:values:0")}, found)))
+        m.add("y", call("y", "look_up", [table, "x", "unknown"], [*args.values()], [INT64], stateful=True))
     else:
-        m.node("y", "LookupTableFindV2", ["labels_False", "x", "unknown"], **attrs)
+        m.node("y", "LookupTableFindV2", [table, "x", "unknown"], **attrs)
     assert set(texts(m)) == {b"cat", b"dog"}
-    assert made(m) == f"keys of the table 'labels_{in_function}'"
+    assert made(m) == f"keys of the table '{table}'"
     assert set(returned(executor, m)["y"].numpy()) == {0, 1}
 
 
 # -- what cannot be made -----------------------------------------------------------------------------------
 
 
-def unmakeable(op: str) -> Builder:
-    m = text_input()
-    if op == "ReadFile":
-        m.node("read", op, ["x"])
-        m.node("y", "DecodeJpeg", ["read"], channels=3)
-    else:
-        m.node("read", op, ["x"], dtype="float32", Tserialized="string")
-    return m
-
-
 @pytest.mark.parametrize(
-    ("op", "said"),
+    ("read", "said"),
     [
-        ("ReadFile", "the name of a file, for ReadFile 'read', cannot be generated"),
-        ("DeserializeSparse", "serialised sparse tensors, for DeserializeSparse 'read', cannot be generated"),
+        (node("read", "ReadFile", ["x"]), "the name of a file, for ReadFile 'read', cannot be generated"),
+        (
+            node("read", "DeserializeSparse", ["x"], dtype="float32", Tserialized="string"),
+            "serialised sparse tensors, for DeserializeSparse 'read', cannot be generated",
+        ),
     ],
 )
-def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, said: str) -> None:
-    m = unmakeable(op)
-    spec = spec_of(m.graph())
+def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(read: bytes, said: str) -> None:
+    spec = spec_of(text_input(read, node("y", "DecodeJpeg", ["read"], channels=3)).graph())
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, (), 0)
     assert caught.value.message == f"no feed can be generated for 'x': {said}"
@@ -387,10 +350,8 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, 
 
 
 def test_deeply_nested_encodings_need_a_value_of_the_user() -> None:
-    m = text_input()
-    last = "x"
-    for depth in range(4):
-        last = m.node(f"opened_{depth}", "DecodeBase64", [last])
+    chain = ["x", *(f"opened_{depth}" for depth in range(4))]
+    m = text_input(*(node(name, "DecodeBase64", [source]) for source, name in pairwise(chain)))
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec_of(m.graph()), (), 0)
     assert caught.value.exit_code == 7
@@ -398,31 +359,18 @@ def test_deeply_nested_encodings_need_a_value_of_the_user() -> None:
     assert (hint_of(caught.value) or "").startswith("--feed NAME=VALUE")
 
 
-@pytest.mark.tensorflow
-def test_a_jpeg_is_also_made_inside_another_text(executor: Executor) -> None:
-    m = text_input()
-    m.node("opened", "DecodeBase64", ["x"])
-    m.node("y", "ExtractJpegShape", ["opened"], output_type="int32")
-    assert returned(executor, m)["y"].numpy().tolist() == [96, 128, 3]
-
-
 # -- the same bytes everywhere -----------------------------------------------------------------------------
 
 
 def every_kind() -> dict[str, Builder]:
-    jpeg_in_zlib = text_input()
-    jpeg_in_zlib.node("opened", "DecodeCompressed", ["x"], compression_type="ZLIB")
-    jpeg_in_zlib.node("y", "DecodeJpeg", ["opened"], channels=3)
-    pixels = Builder()
-    pixels.placeholder("x", "float16", (500,))
-    pixels.const("c", 255.0)
-    pixels.node("cast", "Cast", ["x"], SrcT="float16", DstT="float32")
-    pixels.typed("RealDiv", "y", "cast", "c")
+    opened = node("opened", "DecodeCompressed", ["x"], compression_type="ZLIB")
+    cast = node("cast", "Cast", ["x"], SrcT="float16", DstT="float32")
+    pixels = [placeholder("x", "float16", (500,)), const("c", 255.0), cast, typed("RealDiv", "y", "cast", "c")]
     return {
         "csv": LINES["plain"],
         "gzip": inside("DecodeCompressed", compression_type="GZIP"),
-        "image": jpeg_in_zlib,
-        "pixels": pixels,
+        "image": text_input(opened, node("y", "DecodeJpeg", ["opened"], channels=3)),
+        "pixels": Builder(*pixels),
         "sequence": sequences("ParseSequenceExample"),
         "table": parse_single(("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (3,))),
     }
@@ -463,15 +411,13 @@ def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -
     """An image that is decoded, an index into a table, pixels, and the key of another table."""
     features = [("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (300,)), ("label", "string", ())]
     m = parse_single(*features)  # type: ignore[arg-type]
-    m.node("decoded", "DecodeJpeg", [output(0)], channels=3)
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", output(1), "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    m.const("c", 255.0)
-    m.typed("RealDiv", "scaled", output(2), "c")
-    table = table_of(m, ["cat", "dog"])
+    m.node("decoded", "DecodeJpeg", ["parsed"], channels=3)
+    for record in (*TABLE, gather("emb", "rows", "parsed:1", kind="int64"), const("c", 255.0)):
+        m.add("", record)
+    m.typed("RealDiv", "scaled", "parsed:2", "c")
     m.const("unknown", -1, "int64")
-    m.node("found", "LookupTableFindV2", [table, output(3), "unknown"], Tin="string", Tout="int64")
+    table = table_of(m, ["cat", "dog"])
+    m.node("found", "LookupTableFindV2", [table, "parsed:3", "unknown"], Tin="string", Tout="int64")
     found = returned(executor, m)
     assert found["decoded"].shape == (96, 128, 3)
     assert set(found["emb"].numpy().reshape(-1)) == {1.0, 2.0}
@@ -483,33 +429,21 @@ def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -
 @pytest.mark.tensorflow
 def test_features_inside_a_function_are_what_they_are_used_for_there(executor: Executor) -> None:
     """Outputs have names in a body: the second dense feature is an index, and so are the values of the sparse one."""
-    m = text_input()
-    f = m.function("serve", {"text": "string"}, {"dense": "float32", "sparse": "float32"})
-    for name, value, dtype in (
-        ("no_a", [], "float32"),
-        ("no_b", [], "int64"),
-        ("rows", [[1.0], [2.0]], "float32"),
-        ("axis", 0, "int32"),
-    ):
-        body_node(f, name, "Const", dtype=dtype, value=tensor(value, dtype))
-    body_node(
-        f,
-        "parsed",
-        "ParseSingleExample",
-        ["text", "no_a:output:0", "no_b:output:0"],
-        num_sparse=2,
-        sparse_keys=["r", "s"],
-        sparse_types=["float32", "int64"],
-        dense_keys=["a", "b"],
-        Tdense=["float32", "int64"],
-        dense_shapes=[(), (20,)],
-    )
-    types = {"Tparams": "float32", "Tindices": "int64", "Taxis": "int32"}
-    for out, index in (("dense", "parsed:dense_values:1"), ("sparse", "parsed:sparse_values:1")):
-        body_node(f, out, "GatherV2", ["rows:output:0", index, "axis:output:0"], **types)
-        f.ret[out] = f"{out}:output:0"
-    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": func("serve"), **CALL}
-    m.node("y", "PartitionedCall", ["x"], **call)
+    attrs: dict[str, Any] = {"num_sparse": 2, "sparse_keys": ["r", "s"], "sparse_types": ["float32", "int64"]}
+    attrs |= {"dense_keys": ["a", "b"], "Tdense": ["float32", "int64"], "dense_shapes": [(), (20,)]}
+    body = [
+        *TABLE,
+        const("no_a", []),
+        const("no_b", [], INT64),
+        node("parsed", "ParseSingleExample", ["text", "no_a:output:0", "no_b:output:0"], **attrs),
+    ]
+    outputs = {}
+    for out in ("dense", "sparse"):
+        index = f"parsed:{out}_values:1"
+        body.append(gather(out, "rows:output:0", index, "axis:output:0", kind="int64"))
+        outputs[out] = FLOAT, f"{out}:output:0"
+    serve = library(define("serve", {"text": STRING}, outputs, *body))
+    m = text_input(serve, call("y", "serve", ["x"], [STRING], [FLOAT, FLOAT]))
     assert set(returned(executor, m)["y"].numpy().reshape(-1)) == {1.0, 2.0}
     made_for = {feature.key: feature.content.made for feature in spec_of(m.graph()).content.features}
     assert made_for["b"] == "indices below 2, for GatherV2 'dense'"
@@ -537,9 +471,7 @@ def test_only_the_first_keys_are_listed() -> None:
 @pytest.mark.tensorflow
 def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
     m = parse_single(("rows", "float32", (-1, 3)), ("one", "int64", ()), batch=2)
-    m.graph_def.node[1].attr["value"].tensor.tensor_shape.Clear()  # the padding: one number
-    m.graph_def.node[1].attr["value"].tensor.tensor_shape.SetInParent()
-    m.graph_def.node[1].attr["value"].tensor.float_val.append(0.0)
+    m.graph_def.node[1].CopyFrom(proto(const("no_rows", 0.0)).node[0])  # the padding: one number
     m.typed("Identity", "y", "parsed")
     found = returned(executor, m)["y"].numpy()
     assert found.shape == (2, 1, 3) and (found > 0).all()
@@ -549,33 +481,25 @@ def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
 @pytest.mark.tensorflow
 def test_two_features_of_one_dtype_differ(executor: Executor) -> None:
     m = parse_single(("a", "float32", (4,)), ("b", "float32", (4,)))
-    for i in range(2):
-        m.typed("Identity", f"y{i}", output(i))
+    first, second = (m.typed("Identity", f"y{i}", f"parsed:{i}") for i in range(2))
     found = returned(executor, m)
-    assert found["y0"].numpy().tolist() != found["y1"].numpy().tolist()
+    assert found[first].numpy().tolist() != found[second].numpy().tolist()
 
 
 @pytest.mark.tensorflow
 def test_ragged_features_have_values(executor: Executor) -> None:
-    m = text_input((2,))
-    for name, keys in (("names", []), ("nothing", []), ("keys", ["words", "ids"])):
-        m.const(name, keys, "string")
-    m.node(
-        "parsed",
-        "ParseExampleV2",
-        ["x", "names", "nothing", "nothing", "keys"],
-        num_sparse=0,
-        sparse_types=[],
-        Tdense=[],
-        dense_shapes=[],
-        ragged_value_types=["string", "int64"],
-        ragged_split_types=["int64", "int32"],
+    attrs: dict[str, Any] = {"num_sparse": 0, "sparse_types": [], "Tdense": [], "dense_shapes": []}
+    attrs |= {"ragged_value_types": ["string", "int64"], "ragged_split_types": ["int64", "int32"]}
+    m = text_input(
+        const("none", [], STRING),
+        const("keys", ["words", "ids"], STRING),
+        node("parsed", "ParseExampleV2", ["x", "none", "none", "none", "keys"], **attrs),
+        *TABLE,
+        gather("emb", "rows", "parsed:1", kind="int64"),
+        identity("words", "parsed:0", kind=STRING),
+        identity("splits", "parsed:2", kind=INT64),
+        shape=(2,),
     )
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", "parsed:1", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    m.node("words", "Identity", ["parsed:0"], T="string")
-    m.node("splits", "Identity", ["parsed:2"], T="int64")
     found = returned(executor, m)
     assert found["words"].shape == (4,) and found["emb"].shape == (4, 1)
     assert found["splits"].numpy().tolist() == [0, 2, 4]
@@ -585,10 +509,7 @@ def test_ragged_features_have_values(executor: Executor) -> None:
 @pytest.mark.parametrize("op", ["ParseExample", "ParseExampleV2"])
 def test_dense_and_sparse_features(op: str, executor: Executor) -> None:
     keys = {"sparse": ["words", "ids"], "dense": ["width", "label"]}
-    m = text_input((1,))
-    for i, dtype in enumerate(("float32", "string")):
-        m.const(f"default{i}", [], dtype)
-    m.const("no", [], "string")
+    m = text_input(const("default0", [], FLOAT), const("default1", [], STRING), const("no", [], STRING), shape=(1,))
     attrs: dict[str, Any] = {"sparse_types": ["string", "int64"], "Tdense": ["float32", "string"]}
     if op == "ParseExample":
         parts = [m.const(key, key, "string") for listed in keys.values() for key in listed]
@@ -597,10 +518,10 @@ def test_dense_and_sparse_features(op: str, executor: Executor) -> None:
         parts = [*(m.const(kind, listed, "string") for kind, listed in keys.items()), "no"]
         attrs |= {"num_sparse": 2, "ragged_value_types": [], "ragged_split_types": []}
     m.node("parsed", op, ["x", "no", *parts, "default0", "default1"], dense_shapes=[(2,), (3,)], **attrs)
-    for i, dtype in ((2, "string"), (3, "int64"), (6, "float32"), (7, "string")):
-        m.node(f"y{i}", "Identity", [f"parsed:{i}"], T=dtype)
+    read = {2: "string", 3: "int64", 6: "float32", 7: "string"}
+    names = [m.typed("Identity", f"y{i}", f"parsed:{i}", kind=dtype) for i, dtype in read.items()]
     found = returned(executor, m)
-    assert [found[f"y{i}"].shape for i in (2, 3, 6, 7)] == [(1,), (1,), (1, 2), (1, 3)]
+    assert [found[name].shape for name in names] == [(1,), (1,), (1, 2), (1, 3)]
     features = {f.key: (f.dtype, f.length) for f in spec_of(m.graph()).content.features}
     assert features == {"words": (7, 1), "ids": (9, 1), "width": (1, 2), "label": (7, 3)}
 
@@ -608,11 +529,10 @@ def test_dense_and_sparse_features(op: str, executor: Executor) -> None:
 @pytest.mark.tensorflow
 def test_an_example_as_json(executor: Executor) -> None:
     m = parse_single(("weight", "float32", (2,)), ("count", "int64", (3,)), ("label", "string", ()), batch=2)
+    m.graph_def.node[-1].input[0] = "binary"
     m.node("binary", "DecodeJSONExample", ["x"])
-    parsed = next(node for node in m.graph_def.node if node.name == "parsed")
-    parsed.input[0] = "binary"
     for i, dtype in enumerate(("float32", "int64", "string")):
-        m.node(f"y{i}", "Identity", [output(i)], T=dtype)
+        m.node(f"y{i}", "Identity", [f"parsed:{i}"], T=dtype)
     found = returned(executor, m)
     assert [found[f"y{i}"].shape for i in range(3)] == [(2, 2), (2, 3), (2,)]
     assert (found["y0"].numpy() > 0).all()

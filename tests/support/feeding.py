@@ -13,7 +13,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
-from support.graphs import Builder
+from support.graphs import Builder, node
 
 SAMPLES = (0, 1)
 
@@ -26,6 +26,11 @@ def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
     m.placeholder("x", dtype, shape)
     m.typed("Identity", "y", "x", kind=dtype)
     return m
+
+
+def gather(name: str, table: str, index: str, axis: str = "axis", kind: str = "int32") -> bytes:
+    """Rows of TABLE: the record of a node."""
+    return node(name, "GatherV2", [table, index, axis], Tparams="float32", Tindices=kind, Taxis="int32")
 
 
 def spec_of(graph: Graph, name: str = "x") -> InputSpec:
