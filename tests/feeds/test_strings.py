@@ -160,7 +160,12 @@ def sequences(op: str) -> Builder:
 
 
 def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
-    attrs = {"key_dtype": "string", "value_dtype": "int64", "container": "", "use_node_name_sharing": False}
+    attrs: dict[str, Any] = {
+        "key_dtype": "string",
+        "value_dtype": "int64",
+        "container": "",
+        "use_node_name_sharing": False,
+    }
     m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}", **attrs)
     parts = [m.const(f"{name}_keys", keys, "string"), m.const(f"{name}_values", list(range(len(keys))), "int64")]
     m.node(f"{name}_init", "InitializeTableV2", [name, *parts], Tkey="string", Tval="int64")
@@ -344,7 +349,7 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(read: byt
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, (), 0)
     assert caught.value.message == f"no feed can be generated for 'x': {said}"
-    assert hint_of(caught.value) is not None and hint_of(caught.value).startswith("--feed NAME=VALUE, --feeds FILE.npz")
+    assert (hint_of(caught.value) or "").startswith("--feed NAME=VALUE, --feeds FILE.npz")
     given = make_feed(overridden(spec, Overrides({"x": "photo.jpg"})), (), 0)
     assert isinstance(given, Tensor) and given.data == [b"photo.jpg"]
 
@@ -410,7 +415,7 @@ def test_a_seed_makes_one_text_and_another_makes_another() -> None:
 def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -> None:
     """An image that is decoded, an index into a table, pixels, and the key of another table."""
     features = [("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (300,)), ("label", "string", ())]
-    m = parse_single(*features)  # type: ignore[arg-type]
+    m = parse_single(*features)
     m.node("decoded", "DecodeJpeg", ["parsed"], channels=3)
     for record in (*TABLE, gather("emb", "rows", "parsed:1", kind="int64"), const("c", 255.0)):
         m.add("", record)
