@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.feeding import feed_of, identity, returned, spec_of
-from support.graphs import Builder
+from support.feeding import fed, feed_of, identity, returned, spec_of
+from support.graphs import INT32, STRING, Builder, const, node, placeholder, typed
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
@@ -64,10 +64,8 @@ def test_bytes_take_any_value_and_bools_both() -> None:
 
 
 def test_an_unfeedable_dtype_is_said() -> None:
-    m = Builder()
-    m.placeholder("x", "resource", ())
     with pytest.raises(NotValidatedError) as caught:
-        spec_of(m.graph())
+        spec_of(identity("resource", ()).graph())
     assert caught.value.message == "no feed can be generated for 'x': its dtype is resource"
     assert hint_of(caught.value) == "no option can supply such a value; use --validate load or structure"
 
@@ -90,11 +88,8 @@ def test_an_empty_tensor_is_a_feed() -> None:
 # -- texts that ops decode ---------------------------------------------------------------------------------
 
 
-def decoding(op: str, **attrs: Any) -> Builder:
-    m = Builder()
-    m.placeholder("x", "string", ())
-    m.node("y", op, ["x"], **attrs)
-    return m
+def decoding(op: str, *records: bytes, **attrs: Any) -> Builder:
+    return Builder(placeholder("x", STRING, ()), node("y", op, ["x"], **attrs), *records)
 
 
 @pytest.mark.tensorflow
@@ -124,27 +119,23 @@ def test_what_is_decoded_is_fed_so_that_it_can_be(
 @pytest.mark.tensorflow
 def test_a_recording_has_the_rate_that_is_asked_for(executor: Executor) -> None:
     for rate, difference in ((44100, 0), (-5, 16005)):
-        m = decoding("DecodeWav", desired_channels=1)
-        m.const("rate", rate, "int32")
-        m.node("off", "Sub", ["y:1", "rate"], T="int32")
-        assert returned(executor, m)["off"].numpy() == difference
+        off = typed("Sub", "off", "y:1", "rate", kind=INT32)
+        m = decoding("DecodeWav", const("rate", rate, INT32), off, desired_channels=1)
+        assert fed(executor, m, "off") == difference
 
 
 @pytest.mark.tensorflow
 def test_the_picture_arrives_as_it_was_made(executor: Executor) -> None:
     """PNG and BMP lose nothing."""
     pixels = np.frombuffer(b"".join(image(input_seed(0, "x"))), "u1").reshape(96, 128, 3)
-    for op in ("DecodePng", "DecodeBmp"):
-        m = decoding(op, channels=3) if op == "DecodeBmp" else decoding(op, channels=3, dtype="uint8")
-        assert (returned(executor, m)["y"].numpy() == pixels).all()
+    for m in (decoding("DecodeBmp", channels=3), decoding("DecodePng", channels=3, dtype="uint8")):
+        assert (fed(executor, m, "y") == pixels).all()
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("attrs", [{"dct_method": "INTEGER_ACCURATE"}, {"fancy_upscaling": False}])
 def test_a_jpeg_shows_how_it_is_decoded(executor: Executor, attrs: dict[str, object]) -> None:
-    usual, other = (
-        returned(executor, decoding("DecodeJpeg", channels=3, **how))["y"].numpy().astype(int) for how in ({}, attrs)
-    )
+    usual, other = (fed(executor, decoding("DecodeJpeg", channels=3, **how), "y").astype(int) for how in ({}, attrs))
     assert usual.std() > 20 and usual.shape == other.shape
     assert 0 < np.abs(usual - other).mean() < 10
 
@@ -161,17 +152,13 @@ def test_a_jpeg_has_the_size_that_is_asked_for(executor: Executor, size: tuple[i
 
 @pytest.mark.tensorflow
 def test_several_pictures_in_one_input_differ(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "string", (3,))
-    m.node("y", "Identity", ["x"], T="string")
+    types = {"Tparams": "string", "Tindices": "int32", "Taxis": "int32"}
+    m = identity("string", (3,))
     m.const("zero", 0, "int32")
-    m.node("one", "GatherV2", ["x", "zero", "zero"], Tparams="string", Tindices="int32", Taxis="int32")
+    m.node("one", "GatherV2", ["x", "zero", "zero"], **types)
     m.node("picture", "DecodeJpeg", ["one"], channels=3)
-    spec = spec_of(m.graph())
-    feed = make_feed(spec, (3,), 0)
-    assert isinstance(feed.data, list) and len(set(feed.data)) == 3
     data = returned(executor, m)["y"].data
-    assert isinstance(data, list) and len(set(data)) == 3
+    assert data == feed_of(m).data and isinstance(data, list) and len(set(data)) == 3
     assert all(text.startswith(b"\xff\xd8\xff") for text in data)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.graphs import Builder
-from support.operating import operated
+from support.graphs import FLOAT, INT32, Builder, add, const, identity, neg, node, placeholder, typed
+from support.operating import operated, refused
+from support.spoiling import Edit
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -18,10 +19,11 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 
+RENAMED: Edit = lambda g: gds.rename(g, [("y", "z")])  # noqa: E731
+
 
 def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
-    graph = m.graph()
-    return candidate_shapes(graph[name])
+    return candidate_shapes(m.graph()[name])
 
 
 def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
@@ -33,24 +35,31 @@ def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
     return subject.shapes
 
 
+def takes(stated: tuple[int, ...] | None, *records: bytes) -> Builder:
+    return Builder(placeholder("x", FLOAT, stated), *records)
+
+
+def conv(op: str, name: str, source: str, weights: str, stride: int = 1, **attrs: Any) -> bytes:
+    attrs = {"padding": "SAME", "data_format": "NHWC", **attrs}
+    return typed(op, name, source, weights, strides=[1, stride, stride, 1], **attrs)
+
+
 def convolution(
     stated: tuple[int, ...] | None,
     *,
-    data_format: str = "NHWC",
     channels: int = 5,
     op: str = "Conv2D",
     through: tuple[str, ...] = (),
+    **attrs: Any,
 ) -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", stated)
-    m.const("filter", np.ones((3, 3, channels, 2), "float32"))
-    m.typed("Identity", "weights", "filter")
-    last = "x"
-    for i, middle in enumerate(through):
-        last = m.typed(middle, f"middle_{i}", last)
-    attrs: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": data_format}
-    m.node("y", op, [last, "weights"], T="float32", **attrs)
-    return m
+    names = ["x", *(f"middle_{i}" for i in range(len(through)))]
+    return takes(
+        stated,
+        const("filter", np.ones((3, 3, channels, 2))),
+        identity("weights", "filter"),
+        *(typed(middle, name, source) for middle, source, name in zip(through, names, names[1:], strict=False)),
+        conv(op, "y", names[-1], "weights", **attrs),
+    )
 
 
 def test_what_is_stated_in_full_is_taken() -> None:
@@ -73,19 +82,15 @@ def test_a_convolution_tells_the_channels(op: str, stated: tuple[int, ...] | Non
 
 
 def test_filters_that_are_a_variable_tell_the_channels() -> None:
-    m = Builder()
-    m.placeholder("x", "float32")
-    m.node("handle", "VarHandleOp", dtype="float32", shape=(3, 3, 5, 2))
-    m.node("read", "ReadVariableOp", ["handle"], dtype="float32")
-    m.typed("Identity", "weights", "read")
-    m.typed("Conv2D", "y", "x", "weights", strides=[1, 1, 1, 1], padding="SAME")
+    handle = node("handle", "VarHandleOp", dtype="float32", shape=(3, 3, 5, 2))
+    read = node("read", "ReadVariableOp", ["handle"], dtype="float32")
+    m = takes(None, handle, read, identity("weights", "read"), conv("Conv2D", "y", "x", "weights"))
     assert candidates(m)[0] == (1, 64, 64, 5)
 
 
-def test_a_convolution_with_channels_first() -> None:
-    found = candidates(convolution(None, data_format="NCHW"))
-    assert found[0] == (1, 5, 64, 64)
-    assert candidates(convolution((-1, 5, -1, -1), data_format="NCHW"))[0] == (1, 5, 64, 64)
+@pytest.mark.parametrize("stated", [None, (-1, 5, -1, -1)])
+def test_a_convolution_with_channels_first(stated: tuple[int, ...] | None) -> None:
+    assert candidates(convolution(stated, data_format="NCHW"))[0] == (1, 5, 64, 64)
 
 
 def test_all_sides_are_tried_in_turn() -> None:
@@ -103,12 +108,9 @@ def product(slot: int, *, transpose_a: bool, transpose_b: bool, stated: tuple[in
     """x times a constant, or a constant times x; the constant is 7 wide where the two meet."""
     transposed = transpose_b if slot == 0 else transpose_a
     other = (7, 3) if (slot == 0) != transposed else (3, 7)
-    m = Builder()
-    m.placeholder("x", "float32", stated)
-    m.const("w", np.ones(other, "float32"))
     operands = ["x", "w"] if slot == 0 else ["w", "x"]
-    m.node("y", "MatMul", operands, T="float32", transpose_a=transpose_a, transpose_b=transpose_b)
-    return m
+    times = typed("MatMul", "y", *operands, transpose_a=transpose_a, transpose_b=transpose_b)
+    return takes(stated, const("w", np.ones(other)), times)
 
 
 @pytest.mark.tensorflow
@@ -143,64 +145,59 @@ def test_a_product_tells_the_width(
 def test_a_reshape_tells_the_product(
     executor: Executor, target: tuple[int, ...], stated: tuple[int, ...] | None, wanted: tuple[int, ...]
 ) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", stated)
-    m.const("shape", list(target), "int32")
-    m.typed("Reshape", "y", "x", "shape", Tshape="int32")
+    m = takes(stated, const("shape", target, INT32), typed("Reshape", "y", "x", "shape", Tshape="int32"))
     assert settled(executor, m) == {"x": wanted}
 
 
 @pytest.mark.tensorflow
 def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None:
     """The batch comes from the input's own shape, the rest is constant: as Keras writes a Flatten or a Reshape."""
-    m = Builder()
-    m.placeholder("x", "float32", None)
-    m.typed("Shape", "shape", "x", out_type="int32")
-    for name, value in (("zero", 0), ("one", 1)):
-        m.const(f"{name}s", [value], "int32")
-    m.const("side", 28, "int32")
-    m.node(
-        "batch",
-        "StridedSlice",
-        ["shape", "zeros", "ones", "ones"],
-        T="int32",
-        Index="int32",
-        begin_mask=0,
-        end_mask=0,
-        ellipsis_mask=0,
-        new_axis_mask=0,
-        shrink_axis_mask=1,
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask"), 0)
+    m = takes(
+        None,
+        typed("Shape", "shape", "x", out_type="int32"),
+        const("zeros", [0], INT32),
+        const("ones", [1], INT32),
+        const("side", 28, INT32),
+        typed(
+            "StridedSlice",
+            "batch",
+            "shape",
+            "zeros",
+            "ones",
+            "ones",
+            kind=INT32,
+            Index=INT32,
+            shrink_axis_mask=1,
+            **masks,
+        ),
+        typed("Pack", "target", "batch", "side", "side", kind=INT32, N=3, axis=0),
+        typed("Reshape", "y", "x", "target", Tshape="int32"),
     )
-    m.node("target", "Pack", ["batch", "side", "side"], T="int32", N=3, axis=0)
-    m.typed("Reshape", "y", "x", "target", Tshape="int32")
-    shape = settled(executor, m)["x"]
-    assert np.prod(shape[1:]) == 784
+    assert np.prod(settled(executor, m)["x"][1:]) == 784
 
 
 def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwise: bool = False) -> Builder:
     """Convolutions, flattened, then a product; only its width determines the side."""
-    m = Builder(producer=0)
-    m.placeholder("observation", "float32", ())  # means unknown, for so old a producer
+    m = Builder(placeholder("observation", FLOAT, ()), producer=0)  # means unknown, for so old a producer
     size, last, channels = side, "observation", 1
     for i, (window, stride, features) in enumerate(((5, 2, 4), (3, 2, 8))):
-        m.const(f"filter_{i}", np.full((window, window, channels, features), 0.01, "float32"))
-        attrs: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding, "data_format": "NHWC"}
-        m.node(f"conv_{i}", "Conv2D", [last, f"filter_{i}"], T="float32", **attrs)
+        m.const(f"filter_{i}", np.full((window, window, channels, features), 0.01))
+        m.add("", conv("Conv2D", f"conv_{i}", last, f"filter_{i}", stride, padding=padding))
         last = m.typed("Relu", f"relu_{i}", f"conv_{i}")
         channels = features
         size = -(-size // stride) if padding == "SAME" else (size - window) // stride + 1
     if pool:
-        attrs = {"strides": [1, 2, 2, 1], "ksize": [1, 2, 2, 1], "padding": "VALID", "data_format": "NHWC"}
-        last = m.node("pool", "MaxPool", [last], T="float32", **attrs)
+        window_2 = [1, 2, 2, 1]
+        last = m.typed("MaxPool", "pool", last, strides=window_2, ksize=window_2, padding="VALID", data_format="NHWC")
         size = (size - 2) // 2 + 1
     if depthwise:
-        m.const("filter_d", np.full((3, 3, channels, 2), 0.01, "float32"))
-        attrs = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": "NHWC"}
-        last = m.node("depthwise", "DepthwiseConv2dNative", [last, "filter_d"], T="float32", **attrs)
+        m.const("filter_d", np.full((3, 3, channels, 2), 0.01))
+        last = m.add("depthwise", conv("DepthwiseConv2dNative", "depthwise", last, "filter_d"))
         channels *= 2
     m.const("flat", [-1, size * size * channels], "int32")
     m.typed("Reshape", "flattened", last, "flat", Tshape="int32")
-    m.const("w", np.full((size * size * channels, 2), 0.01, "float32"))
+    m.const("w", np.full((size * size * channels, 2), 0.01))
     m.typed("MatMul", "y", "flattened", "w")
     return m
 
@@ -215,7 +212,6 @@ def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwis
         (50, {"pool": True}),
         (31, {"depthwise": True}),
     ],
-    ids=["31", "84", "same", "pool", "depthwise"],
 )
 def test_a_flattened_chain_of_convolutions_tells_the_side(
     executor: Executor, side: int, options: dict[str, Any]
@@ -228,10 +224,7 @@ def test_a_flattened_chain_of_convolutions_tells_the_side(
 
 def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
     for producer, known in ((0, False), (23, False), (24, True), (2474, True)):
-        m = Builder(producer=producer)
-        m.placeholder("x", "float32", ())
-        m.typed("Neg", "y", "x")
-        found = candidates(m)
+        found = candidates(Builder(placeholder("x", FLOAT, ()), neg("y", "x"), producer=producer))
         assert found == [()] if known else {(), (1,), (1, 1), (1, 64, 64, 3)} <= set(found)
 
 
@@ -250,10 +243,7 @@ def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
     ],
 )
 def test_without_a_telling_consumer_the_rank_decides(stated: tuple[int, ...] | None, first: tuple[int, ...]) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", stated)
-    m.typed("Cos", "y", "x")
-    assert candidates(m)[0] == first
+    assert candidates(takes(stated, typed("Cos", "y", "x")))[0] == first
 
 
 @pytest.mark.parametrize("stated", [None, (-1, -1), (-1, 4), (-1, -1, 3), (-1, -1, -1, 3), (0, -1)])
@@ -270,48 +260,38 @@ def test_every_candidate_is_full_and_fits_what_is_stated(stated: tuple[int, ...]
 
 @pytest.mark.tensorflow
 def test_two_inputs_of_unknown_shape(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("a", "float32", None)
-    m.placeholder("b", "float32", None)
-    m.const("w", np.ones((6, 2), "float32"))
-    m.const("v", np.ones((9, 2), "float32"))
-    m.typed("MatMul", "left", "a", "w")
-    m.typed("MatMul", "right", "b", "v")
-    m.typed("AddV2", "y", "left", "right")
+    m = Builder(
+        placeholder("a"),
+        placeholder("b"),
+        const("w", np.ones((6, 2))),
+        const("v", np.ones((9, 2))),
+        typed("MatMul", "left", "a", "w"),
+        typed("MatMul", "right", "b", "v"),
+        add("y", "left", "right"),
+    )
     assert settled(executor, m) == {"a": (1, 6), "b": (1, 9)}
 
 
 @pytest.mark.tensorflow
 def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", None)
-    m.const("axis", 1, "int32")
-    m.typed("Split", "parts", "axis", "x", num_split=17)
-    m.typed("ConcatV2", "y", "parts:16", "parts", "axis", Tidx="int32", N=2)
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
-    assert caught.value.exit_code == 7
-    assert caught.value.message.startswith(f"{tmp_path / 'model.pb'} does not run on generated feeds (x [")
-    assert "--shape NAME=1,2,3" in (hint_of(caught.value) or "")
-    proof = operated(
-        tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": (4, 17)})
-    ).proof
+    m = takes(
+        None,
+        const("axis", 1, INT32),
+        typed("Split", "parts", "axis", "x", num_split=17),
+        typed("ConcatV2", "y", "parts:16", "parts", "axis", Tidx="int32", N=2),
+    )
+    error = refused(tmp_path, m, RENAMED)
+    assert error.exit_code == 7
+    assert error.message.startswith(f"{tmp_path / 'model.pb'} does not run on generated feeds (x [")
+    assert "--shape NAME=1,2,3" in (hint_of(error) or "")
+    proof = operated(tmp_path, m, RENAMED, overrides=Overrides(shapes={"x": (4, 17)})).proof
     assert proof.feeds == {"x": "float32 [4,17]"}
     assert proof.outputs[0].shape == (4, 2)
 
 
-@pytest.mark.parametrize(
-    ("shape", "said"),
-    [
-        ((1, 2, 3), "'x' accepts [?,17], but shapes gives [1,2,3]"),
-        ((4, 16), "'x' accepts [?,17], but shapes gives [4,16]"),
-    ],
-)
+@pytest.mark.parametrize("shape", [(1, 2, 3), (4, 16)])
 @pytest.mark.tensorflow
-def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...], said: str, tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 17))
-    m.typed("Neg", "y", "x")
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": shape}))
-    assert (caught.value.exit_code, caught.value.message) == (2, said)
+def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    error = refused(tmp_path, takes((-1, 17), neg("y", "x")), RENAMED, overrides=Overrides(shapes={"x": shape}))
+    said = f"'x' accepts [?,17], but shapes gives [{','.join(map(str, shape))}]"
+    assert (error.exit_code, error.message) == (2, said)

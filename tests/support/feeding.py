@@ -18,9 +18,6 @@ from support.graphs import Builder, node
 SAMPLES = (0, 1)
 
 
-CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
-
-
 def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
     m = Builder()
     m.placeholder("x", dtype, shape)
