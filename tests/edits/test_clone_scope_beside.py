@@ -13,6 +13,7 @@ from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOUR
 from support.cloning import texts
 from support.desk import check_error
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor, typed
+from support.spoiling import Spoil, reads, spoilt
 from support.trained_model import VARIABLES, opened, put
 
 import gdsurgeon as gds
@@ -23,7 +24,6 @@ from gdsurgeon.errors import EditError, GdsurgeonError, OutputError, UsageError,
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.node import Output
 from gdsurgeon.operation.edit import Outcome, Request, operate
 from gdsurgeon.wire import output
 from gdsurgeon.wire.protos import MetaGraphDef, message
@@ -41,18 +41,13 @@ def written(model: Path, out: Path | None = None, **how: Any) -> Outcome:
 
 
 def not_written(
-    model: Path,
-    out: Path,
-    error: type[GdsurgeonError],
-    code: str,
-    edit: Any = clone,
-    level: str = "structure",
-    **facts: Any,
+    model: Path, error: type[GdsurgeonError], code: str, edit: Any = clone, out: str = "out.meta", **facts: Any
 ) -> None:
     """The operation ends with the error, and the folder of MODEL is as it was."""
     before = listing(model.parent)
+    path, level = out if out == "-" else str(model.parent / out), "run" if code == "differs" else "structure"
     with pytest.raises(error) as caught:
-        operate(Request(str(model), str(out), level=level), edit)
+        operate(Request(str(model), path, level=level), edit)
     check_error(caught.value, code, facts)
     assert listing(model.parent) == before
 
@@ -73,9 +68,9 @@ def test_the_saver_saves_and_restores_the_clones() -> None:
     clone(graph)
     inputs = graphs.inputs(graph)
     assert inputs["save/SaveV2"][3:] == [*VARIABLES, "copy/v", "copy/w"]
-    assert inputs["copy/save/Assign_0"] == ["copy/v", "save/RestoreV2:4"]
-    assert inputs["copy/save/Assign_2"] == ["copy/w", "save/RestoreV2:5"]
-    assert inputs["save/restore_shard"][-2:] == ["^copy/save/Assign_0", "^copy/save/Assign_2"]
+    restored = [("copy/save/Assign_0", "copy/v", 4), ("copy/save/Assign_2", "copy/w", 5)]
+    assigned = {name: [variable, f"save/RestoreV2:{number}"] for name, variable, number in restored}
+    assert assigned.items() <= inputs.items() and inputs["save/restore_shard"][-2:] == [f"^{name}" for name in assigned]
     for op in ("SaveV2", "RestoreV2"):
         assert texts(graph, f"save/{op}/names")[-2:] == [key.encode() for key in COPIES]
         assert texts(graph, f"save/{op}/slices") == [b"2 0,2", b"", b"", b"", b"2 0,2", b""]
@@ -115,9 +110,7 @@ def test_a_key_that_the_saver_has_is_not_taken_twice() -> None:
 
 def test_a_graph_of_its_own_keeps_its_saver() -> None:
     """No checkpoint is known to have the keys: the clone is initialised, and not restored from the original's keys."""
-    parsed = graphs.parsed(opened())
-    found = from_bytes(parsed.SerializeToString())
-    result = clone(found)
+    result = clone(from_bytes(graphs.written(opened())))
     assert result.intent.changed == []
     assert not [name for name in result.intent.added if name.startswith("copy/save")]
 
@@ -158,11 +151,11 @@ def test_nothing_is_written_on_a_dry_run_or_where_something_is_in_the_way(tmp_pa
     model = put(tmp_path)
     before = listing(tmp_path)
     written(model, tmp_path / "out.meta", dry_run=True)
-    for out in (tmp_path / "out.pb", Path("-")):
-        not_written(model, out, UsageError, "bad-name", expected="NAME.meta")
+    for out in ("out.pb", "-"):
+        not_written(model, UsageError, "bad-name", out=out, expected="NAME.meta")
     assert listing(tmp_path) == before
     (tmp_path / "out.index").write_bytes(b"of another")
-    not_written(model, tmp_path / "out.meta", OutputError, "not-replaceable")
+    not_written(model, OutputError, "not-replaceable")
     assert listing(tmp_path) == {**before, "out.index": b"of another"}
 
 
@@ -194,7 +187,7 @@ def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.Mo
     [([*VARIABLES.values(), "copy/v"], "name-taken", "copy/v"), (["net/v"], "no-such-tensor", "of_old/w")],
 )
 def test_a_checkpoint_with_other_keys(tmp_path: Path, keys: list[str], code: str, key: str) -> None:
-    not_written(put(tmp_path, keys), tmp_path / "out.meta", EditError, code, key=key)
+    not_written(put(tmp_path, keys), EditError, code, key=key)
 
 
 def in_a_folder(folder: Path) -> Path:
@@ -215,13 +208,11 @@ def in_a_folder(folder: Path) -> Path:
 def test_a_saved_model_gets_another_index(tmp_path: Path, in_place: bool) -> None:
     model = in_a_folder(tmp_path)
     before = listing(model / "variables")
-    out = model if in_place else tmp_path / "out"
+    out, kept = (model, tmp_path / "model.bak") if in_place else (tmp_path / "out", model)
     written(model, None if in_place else out, in_place=in_place, backup=".bak" if in_place else None)
     after = listing(out / "variables")
-    assert set(after) == set(before)
+    assert before.keys() == after.keys() and listing(kept / "variables") == before
     assert {name for name in before if before[name] != after[name]} == {"variables.index"}
-    kept = tmp_path / "model.bak" if in_place else model
-    assert listing(kept / "variables") == before
     with open_checkpoint(str(out / "variables" / "variables")) as found:
         assert {*COPIES} <= set(found.keys)
 
@@ -236,69 +227,41 @@ def test_the_library_proves_it(tmp_path: Path) -> None:
 # -- mistakes around the graph -----------------------------------------------------------------------------
 
 
-def _restored_from_the_original(graph: Graph) -> EditResult:
-    result = clone(graph)
-    assign = graph["copy/save/Assign_0"]
-    graph.set_inputs(assign, [assign.inputs[0], Output(graph["save/RestoreV2"], 0)])
-    return result
-
-
-def _not_restored(graph: Graph) -> EditResult:
-    result = clone(graph)
+def _not_restored(graph: Graph, _: EditResult) -> None:
     shard = graph["save/restore_shard"]
     graph.set_controls(shard, [control for control in shard.controls if control.name != "copy/save/Assign_2"])
-    return result
 
 
-def _key_missing(graph: Graph) -> EditResult:
-    result = clone(graph)
+def _key_missing(graph: Graph, _: EditResult) -> None:
     assert graph.serving is not None
     (copied,) = graph.serving.copies
     graph.serving = graph.serving._replace(copies=(copied._replace(keys={"copy/v": "net/v"}),))
-    return result
 
 
-def _sharing(graph: Graph) -> EditResult:
+def _sharing(graph: Graph, _: EditResult) -> None:
     """With a name for the originals, which ref variables have not: the proof has it run."""
-    result = clone(graph)
     for name in ("net/w", "copy/w"):
         graph.set_attr(graph[name], "shared_name", string_value("w").SerializeToString())
-    return result
 
 
 RESTORED = {"code": "wrong-key", "variable": "copy/v", "key": "net/v", "original": "net/v", "expected": "net/v"}
 NOT_RESTORED = {"code": "wrong-key", "variable": "copy/w", "key": None, "original": "net/w", "expected": "of_old/w"}
 
 
-@pytest.mark.parametrize(
-    ("edit", "faults"),
-    [
-        (_restored_from_the_original, [RESTORED]),
-        (_not_restored, [NOT_RESTORED]),
-        (_key_missing, [{**NOT_RESTORED, "key": "copy/of_old/w"}]),
-    ],
-)
-def test_a_mistake_around_the_graph_is_found(tmp_path: Path, edit: Any, faults: list[dict[str, Any]]) -> None:
-    model = put(tmp_path)
-    not_written(model, tmp_path / "out.meta", ValidationError, "unsound-graph", edit, faults=faults)
-
-
-def _reading_the_original(graph: Graph) -> EditResult:
-    result = clone(graph)
-    graph.set_inputs(graph["copy/w/read"], [graph["net/w"].output])
-    return result
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    ("edit", "tensors"),
+    ("spoil", "code", "facts"),
     [
-        (_sharing, ["copy/w/read", "copy/y", "net/w/read", "net/y"]),
-        (_reading_the_original, ["copy/w/read", "copy/y"]),
+        (reads("copy/save/Assign_0", 1, "save/RestoreV2"), "unsound-graph", {"faults": [RESTORED]}),
+        (_not_restored, "unsound-graph", {"faults": [NOT_RESTORED]}),
+        (_key_missing, "unsound-graph", {"faults": [{**NOT_RESTORED, "key": "copy/of_old/w"}]}),
+        (_sharing, "differs", {"tensors": ["copy/w/read", "copy/y", "net/w/read", "net/y"]}),
+        (reads("copy/w/read", 0, "net/w"), "differs", {"tensors": ["copy/w/read", "copy/y"]}),
     ],
 )
-def test_a_copy_that_shares_a_variable_is_found_by_running(tmp_path: Path, edit: Any, tensors: list[str]) -> None:
-    not_written(put(tmp_path), tmp_path / "out.meta", ValidationError, "differs", edit, "run", tensors=tensors)
+def test_a_mistake_around_the_graph_is_found(tmp_path: Path, spoil: Spoil, code: str, facts: dict[str, Any]) -> None:
+    """That a copy shares a variable is found by running it."""
+    not_written(put(tmp_path), ValidationError, code, spoilt(clone, spoil), **facts)
 
 
 def cloned(folder: Path, name: str) -> Outcome:
