@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.commands import CASES, FILES, MODEL, model
 from support.desk import Desk
+from support.hostile import HEAVY, PLAIN
 from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
 
 from gdsurgeon.cli.main import exit_code
@@ -29,6 +30,20 @@ def files(desk: Desk, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
         monkeypatch.setitem(FILES, MODEL, model(*case.more))
     for name, data in FILES.items():
         desk.put(name, data)
+    return desk
+
+
+@pytest.fixture
+def plain(desk: Desk) -> Desk:
+    """A desk with a small graph."""
+    desk.put("model.pb", PLAIN)
+    return desk
+
+
+@pytest.fixture
+def heavy(desk: Desk) -> Desk:
+    """A desk with a graph that is larger than a pipe or a block."""
+    desk.put("model.pb", HEAVY)
     return desk
 
 

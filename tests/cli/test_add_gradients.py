@@ -79,9 +79,9 @@ def test_what_cannot_be_had_is_refused_and_nothing_is_written(there: Desk) -> No
 
 @pytest.mark.tensorflow
 def test_the_plan_is_told_and_reported(there: Desk) -> None:
-    ran = there.run(*CALL, "--weights", "--checkpoints", "memory", "--shape", "x=256,4096", "--threads", "2",
-                    "-o", "out.pb", "--report", "report.json")  # fmt: skip
-    assert ran.code == 0, ran.err
+    ran = there.done(
+        *CALL, *"--weights --checkpoints memory --shape x=256,4096 --threads 2 -o out.pb --report report.json".split()
+    )
     lines = [line.split()[0] for line in ran.err.splitlines() if line.startswith("  ")]
     assert {"gradient", "plan", "recomputed", "memory", "proven"} <= set(lines)
     report = json.loads((there.folder / "report.json").read_text())
@@ -95,8 +95,7 @@ def test_the_plan_is_told_and_reported(there: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_that_a_budget_is_met_is_measured(there: Desk) -> None:
-    ran = there.run(*CALL, "--budget", "8", "--shape", "x=64,4096", "-o", "out.pb", "--report", "report.json")
-    assert ran.code == 0, ran.err
+    ran = there.done(*CALL, "--budget", "8", "--shape", "x=64,4096", "-o", "out.pb", "--report", "report.json")
     report = json.loads((there.folder / "report.json").read_text())
     memory, plan = report["proof"]["memory"], report["edit"]["gradients"]["plan"]
     assert abs(memory["edited"] / plan["predicted_peak_bytes"] - 1) < 0.15
@@ -110,18 +109,18 @@ def test_the_plan_knows_the_shapes_of_what_is_fed(there: Desk) -> None:
 
     np.save(there.folder / "x.npy", np.ones((256, 4096), np.float32))
     for option in (("--shape", "x=256,4096"), ("--feed", "x=@x.npy")):
-        ran = there.run(*CALL, "--checkpoints", "memory", *option, "-n", "--validate", "structure",
-                        "--report", "report.json")  # fmt: skip
-        assert ran.code == 0 and "Warning" not in ran.err, ran.err
+        ran = there.done(
+            *CALL, "--checkpoints", "memory", *option, "-n", "--validate", "structure", "--report", "report.json"
+        )
+        assert "Warning" not in ran.err, ran.err
         plan = json.loads((there.folder / "report.json").read_text())["edit"]["gradients"]["plan"]
         assert plan["predicted_plain_peak_bytes"] > STEPS * (4 << 20)
 
 
 @pytest.mark.tensorflow
 def test_names_a_scope_and_zeros(there: Desk) -> None:
-    ran = there.run("add-gradients", MODEL, "--ys", "y", "--xs", "x,z", "--names", "saliency,nothing",
-                    "--prefix", "backward", "--unconnected", "zero", "-o", "out.pb")  # fmt: skip
-    assert ran.code == 0, ran.err
+    line = "--xs x,z --names saliency,nothing --prefix backward --unconnected zero"
+    ran = there.done("add-gradients", MODEL, "--ys", "y", *line.split(), "-o", "out.pb")
     assert "  gradient saliency  of x" in ran.err and "  zeros    no gradient reaches: z" in ran.err
     seen = json.loads(there.run("inspect", "out.pb", "--json").out)
     assert {tensor["name"] for tensor in seen["outputs"]} == {"saliency", "nothing", "other"}
@@ -182,6 +181,6 @@ def test_a_loop_in_a_call_is_refused_until_the_call_is_inlined(desk: Desk) -> No
     calling = call("c", "loops", ["x"], [FLOAT], [FLOAT])
     desk.put("model.pb", graph_bytes(X, calling, identity("y", "c"), library(LOOPS, COND, BODY)))
     desk.refused(4, "no-gradient", "add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb", op="StatelessWhile")
-    assert desk.run("inline", "model.pb", "-o", "inlined.pb").code == 0
-    ran = desk.run("add-gradients", "inlined.pb", *GRADIENTS, "-o", "out.pb")
-    assert ran.code == 0 and "bit-identical" in ran.err, ran
+    desk.done("inline", "model.pb", "-o", "inlined.pb")
+    ran = desk.done("add-gradients", "inlined.pb", *GRADIENTS, "-o", "out.pb")
+    assert "bit-identical" in ran.err, ran

@@ -35,8 +35,7 @@ def refused(desk: Desk, exit_code: int, code: str, lines: tuple[str, ...], *opti
 
 def applied(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK) -> bytes:
     """Returns the result of the script of LINES for the model."""
-    ran = desk.run("apply", MODEL, script(desk, *lines), "-o", "applied.pb", *options)
-    assert ran.code == 0, ran.err
+    desk.done("apply", MODEL, script(desk, *lines), "-o", "applied.pb", *options)
     return (desk.folder / "applied.pb").read_bytes()
 
 
@@ -44,8 +43,7 @@ def one_by_one(desk: Desk, *lines: str, model: str = MODEL) -> str:
     """The file that the commands LINES make of MODEL, one after the other."""
     for number, line in enumerate(lines):
         name, *arguments = shlex.split(line)
-        ran = desk.run(name, model, *arguments, "-o", f"{number}.pb", *QUICK)
-        assert ran.code == 0, ran.err
+        desk.done(name, model, *arguments, "-o", f"{number}.pb", *QUICK)
         model = f"{number}.pb"
     return model
 
@@ -118,7 +116,7 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
     monkeypatch.setenv("UNUSED", "is no mistake")
     script(files, "rename scores=$NAME")
     for options, name in (((), "of_environment"), (("--var", "NAME=set"), "set")):
-        assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *options, *QUICK).code == 0
+        files.done("apply", MODEL, "s.gds", "-o", "out.pb", *options, *QUICK)
         assert name in from_bytes((files.folder / "out.pb").read_bytes())
 
 
@@ -228,8 +226,7 @@ def test_lines_that_change_nothing_in_all(lines: tuple[str, ...], files: Desk) -
 
 @pytest.mark.parametrize("last", ["rename a=scorez", "rename keep_prob=scores"])
 def test_lines_that_do_not(last: str, files: Desk) -> None:
-    ran = files.run("apply", MODEL, script(files, "rename scores=a", last), "-n", "--require-change", *QUICK)
-    assert ran.code == 0, ran.err
+    files.done("apply", MODEL, script(files, "rename scores=a", last), "-n", "--require-change", *QUICK)
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------
@@ -365,7 +362,7 @@ def test_what_is_no_script(data: bytes | None, exit_code: int, code: str, files:
 
 def test_a_script_as_editors_write_it(files: Desk) -> None:
     files.put("s.gds", "\ufeffrename scores=points # ä\r\nrename points=\\\r\nclasses".encode())
-    assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK).code == 0
+    files.done("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK)
     assert "classes" in from_bytes((files.folder / "out.pb").read_bytes())
 
 
@@ -501,7 +498,7 @@ def test_freeze_first_and_a_saved_model_last(desk: Desk, shipped: Callable[[str]
         place = f"jobs/s.gds:{len(lines)}"
         desk.refused(exit_code, code, "apply", model, "jobs/s.gds", "-o", "other", *QUICK, place=place)
     script(desk, "rename x=image", "clone-scope net copy", name="jobs/s.gds")
-    assert desk.run("apply", model, "jobs/s.gds", "-o", "cloned", *QUICK).code == 0
+    desk.done("apply", model, "jobs/s.gds", "-o", "cloned", *QUICK)
     assert b"copy/b" in (desk.folder / "cloned/variables/variables.index").read_bytes()
 
 
@@ -517,7 +514,7 @@ def test_lines_that_undo_each_other_in_a_saved_model(pair: tuple[str, str], desk
     model = str(saved_models.folder / "resource")
     words = ("-o", "out", "--require-change", *QUICK)
     desk.refused(4, "nothing-to-do", "apply", model, script(desk, *pair), *words)
-    assert desk.run("apply", model, script(desk, *pair, pair[0]), *words).code == 0
+    desk.done("apply", model, script(desk, *pair, pair[0]), *words)
 
 
 OLD = graphs.graph_bytes(

@@ -163,8 +163,7 @@ def test_what_constants_would_make_is_not_made_by_edits_or_questions(desk: Desk,
             ("extract", "model.pb", "--outputs", "n", "-o", "n.pb", *QUICK),
             ("set-shape", "model.pb", "x=2,4", "-o", "x.pb", *QUICK),
         ):  # fmt: skip
-            ran = desk.run(*arguments)
-            assert ran.code == 0, ran
+            desk.done(*arguments)
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
@@ -173,8 +172,7 @@ def test_what_constants_would_make_is_not_made_by_edits_or_questions(desk: Desk,
 def test_what_is_random_stays_so(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, *DRAWN, add("y", "x", "u"), node("f", "ReadFile", ["name"]), PATH))
     for arguments in (("freeze-input", "d=4"), ("extract", "--outputs", "y,f"), ("rename", "y=q")):
-        ran = desk.run(arguments[0], "model.pb", *arguments[1:], "-o", "out.pb", *QUICK)
-        assert ran.code == 0, ran
+        desk.done(arguments[0], "model.pb", *arguments[1:], "-o", "out.pb", *QUICK)
         found = from_bytes(bytes(desk.files()["out.pb"]), "out.pb")  # type: ignore[arg-type]
         assert (found["u"].op, found["f"].op) == ("RandomUniform", "ReadFile")
 
@@ -202,7 +200,7 @@ def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_
 @pytest.mark.tensorflow
 def test_row_45_a_chain_of_100000_nodes_is_proven(desk: Desk) -> None:
     desk.put("model.pb", chain(100_000))
-    assert desk.run("rename", "model.pb", "n5=q", "-o", "out.pb").code == 0
+    desk.done("rename", "model.pb", "n5=q", "-o", "out.pb")
 
 
 GIVEN, Z = placeholder("x"), identity("z", "y")

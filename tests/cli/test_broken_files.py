@@ -174,24 +174,21 @@ def test_ops_are_data_too(desk: Desk, op: str) -> None:
     ],
     ids=["backup", "output", "report"],
 )
-def test_a_file_of_names_is_not_overwritten(desk: Desk, written: tuple[str, ...], name: str) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put(name, b"y=q\n")
-    desk.refused(2, "would-replace", "rename", "model.pb", "--map-file", name, *QUICK, *written, other=name)
+def test_a_file_of_names_is_not_overwritten(plain: Desk, written: tuple[str, ...], name: str) -> None:
+    plain.put(name, b"y=q\n")
+    plain.refused(2, "would-replace", "rename", "model.pb", "--map-file", name, *QUICK, *written, other=name)
 
 
-def test_a_feed_is_not_overwritten(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("x.npy", b"1")
+def test_a_feed_is_not_overwritten(plain: Desk) -> None:
+    plain.put("x.npy", b"1")
     for feed in (("--feed", "x=@x.npy"), ("--feeds", "x.npy")):
-        desk.refused(2, "would-replace", "rename", "model.pb", "y=q", *feed, *QUICK, "-o", "x.npy", other="x.npy")
+        plain.refused(2, "would-replace", "rename", "model.pb", "y=q", *feed, *QUICK, "-o", "x.npy", other="x.npy")
 
 
-def test_a_backup_that_fails_leaves_the_report_alone(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("report.json", b"earlier")
-    (desk.folder / "model.pb.d").mkdir()
-    desk.refused(6, "unwritable", *RENAME, "-i", "--backup", ".d", "--report", "report.json", reason="EISDIR")
+def test_a_backup_that_fails_leaves_the_report_alone(plain: Desk) -> None:
+    plain.put("report.json", b"earlier")
+    (plain.folder / "model.pb.d").mkdir()
+    plain.refused(6, "unwritable", *RENAME, "-i", "--backup", ".d", "--report", "report.json", reason="EISDIR")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +209,8 @@ def test_model_that_is_no_file(desk: Desk, command: str, model: str, reason: str
 def test_form_is_told_by_content(desk: Desk, model: str) -> None:
     data = {"10-text-as-pb": hostile.TEXT, "10-binary-as-pbtxt": PLAIN}.get(model, hostile.TEXT.replace(b"\n", b"\r\n"))
     desk.put("model", data)
-    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "out.pbtxt").code == 0
-    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "out.pb").code == 0
+    desk.done("rename", "model", "y=q", *QUICK, "-o", "out.pbtxt")
+    desk.done("rename", "model", "y=q", *QUICK, "-o", "out.pb")
     assert b'name: "q"' in desk.files()["out.pbtxt"]
     assert from_bytes(desk.files()["out.pb"]).find("q") is not None
 
@@ -256,8 +253,7 @@ ODD = [
 @pytest.mark.parametrize("odd", [pytest.param(odd, id=odd.row) for odd in ODD])
 def test_odd_file_is_edited_with_a_warning(desk: Desk, odd: Odd) -> None:
     desk.put("model.pb", odd.data)
-    ran = desk.run(*TO_OUT)
-    assert ran.code == 0, ran
+    ran = desk.done(*TO_OUT)
     warnings = "\n".join(line for line in ran.err.splitlines() if line.startswith("Warning: "))
     for word in odd.words:
         assert word in warnings
@@ -266,7 +262,7 @@ def test_odd_file_is_edited_with_a_warning(desk: Desk, odd: Odd) -> None:
     assert all(data in written for data in odd.kept)
     assert not any(data in written for data in odd.gone)
     assert desk.files()["model.pb"] == odd.data
-    assert desk.run("rename", "out.pb", "q=y", *QUICK, "-o", "back.pb").code == 0
+    desk.done("rename", "out.pb", "q=y", *QUICK, "-o", "back.pb")
     if odd.row.startswith("19"):
         assert desk.files()["back.pb"] == odd.data
     else:

@@ -86,7 +86,7 @@ def test_a_model_in_whose_place_there_is_another_is_edited_and_proven_as_it_was(
     assert ran.code == 0 and "bit-identical" in ran.err, ran
     out = desk.files()["out.pb"]
     desk.put("model.pb", MODEL)
-    assert desk.run("rename", "model.pb", "y=q", "-o", "again.pb", *QUICK).code == 0
+    desk.done("rename", "model.pb", "y=q", "-o", "again.pb", *QUICK)
     assert desk.files()["again.pb"] == out
 
 
@@ -231,7 +231,7 @@ def test_what_has_not_changed_is_replaced(desk: Desk, kind: Kind) -> None:
     kind.put(desk)
     before = kind.names(kind.path)
     for old, new in (("n0", "m0"), ("m0", "n0")):
-        assert desk.run(*kind.edit(old, new), "-i", "--backup", ".bak").code == 0
+        desk.done(*kind.edit(old, new), "-i", "--backup", ".bak")
         assert new in kind.names(kind.path) and old in kind.names(f"{kind.kept}.bak")
     assert kind.names(kind.path) == before
 
@@ -245,7 +245,7 @@ def test_a_system_without_locks_or_exchanges(desk: Desk, monkeypatch: pytest.Mon
     monkeypatch.setattr(fcntl, "flock", fails)
     monkeypatch.setattr(output, "exchange_names", lambda *_: False)
     monkeypatch.setattr("gdsurgeon.container.output.exchange_names", lambda *_: False)
-    assert desk.run(*kind.edit("n0", "m0"), "-i", "--backup", ".bak").code == 0
+    desk.done(*kind.edit("n0", "m0"), "-i", "--backup", ".bak")
     assert "m0" in kind.names(kind.path) and "n0" in kind.names(f"{kind.kept}.bak")
     assert desk.temporary_files() == []
 

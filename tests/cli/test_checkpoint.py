@@ -47,8 +47,7 @@ def held(prefix: str) -> dict[str, bytes | list[bytes]]:
 
 
 def done(desk: Desk, *arguments: str) -> Ran:
-    ran = desk.run("checkpoint", *arguments)
-    assert ran.code == 0, ran.err
+    ran = desk.done("checkpoint", *arguments)
     assert desk.temporary_files() == []
     return ran
 

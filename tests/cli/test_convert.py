@@ -31,8 +31,7 @@ def files(desk: Desk) -> Desk:
 
 
 def done(desk: Desk, *words: str) -> str:
-    ran = desk.run("convert", *words)
-    assert ran.code == 0, ran.err
+    ran = desk.done("convert", *words)
     return ran.err
 
 

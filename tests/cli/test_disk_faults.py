@@ -145,46 +145,43 @@ SHORT = {
 
 
 @pytest.mark.parametrize("case", SHORT)
-def test_short_and_missing_calls_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    desk.put("model.pb", HEAVY)
+def test_short_and_missing_calls_change_nothing(heavy: Desk, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     for name, call in SHORT[case].items():
         monkeypatch.setattr(os, name, call)
-    assert desk.run(*TO_OUT).code == 0
+    heavy.done(*TO_OUT)
     monkeypatch.undo()
-    assert (desk.folder / "out.pb").read_bytes() == renamed(HEAVY)
+    assert (heavy.folder / "out.pb").read_bytes() == renamed(HEAVY)
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
-def test_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("out.pb", EARLIER)
+def test_text_is_written_whole_or_not_at_all(plain: Desk, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    plain.put("out.pb", EARLIER)
     arguments = (*TO_OUT, "--format", "text")
     with next(faults(monkeypatch, call, errno.ENOSPC)):
-        desk.refused(6, "unwritable", *arguments, file="out.pb", reason="ENOSPC")
-    assert desk.run(*arguments).code == 0
-    assert desk.files()["out.pb"] == to_text(renamed(PLAIN))
+        plain.refused(6, "unwritable", *arguments, file="out.pb", reason="ENOSPC")
+    plain.done(*arguments)
+    assert plain.files()["out.pb"] == to_text(renamed(PLAIN))
 
 
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
 @pytest.mark.parametrize("call", ["sendfile", "write", "pread"])
-def test_faults_behind_a_missing_call(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool) -> None:
+def test_faults_behind_a_missing_call(heavy: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool) -> None:
     """Where copy_file_range is missing the next way is taken, and fails as cleanly."""
-    desk.put("model.pb", HEAVY)
-    desk.put("out.pb", EARLIER)
+    heavy.put("out.pb", EARLIER)
     monkeypatch.setattr(os, "copy_file_range", _fails(errno.ENOSYS))
     if call != "sendfile":
         monkeypatch.setattr(os, "sendfile", _fails(errno.ENOSYS))
     for fault in faults(monkeypatch, call, errno.EIO, for_ever):
         with fault:
-            ran = desk.run(*TO_OUT)
+            ran = heavy.run(*TO_OUT)
         if not fault.struck:
             assert ran.code == 0
-            assert desk.files()["out.pb"] == renamed(HEAVY)
+            assert heavy.files()["out.pb"] == renamed(HEAVY)
             return
         assert ran.code == (3 if call == "pread" else 6)
         check_said(ran)
         assert "input/output error" in ran.err.lower()
-        assert desk.files() == {"model.pb": HEAVY, "out.pb": EARLIER}
+        assert heavy.files() == {"model.pb": HEAVY, "out.pb": EARLIER}
 
 
 @pytest.mark.parametrize("room", [0, 4096, 1 << 16])
@@ -405,16 +402,15 @@ def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> 
 
 
 @each_signal
-def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -> None:
-    desk.put("model.pb", HEAVY)
-    os.mkfifo(desk.folder / "pipe")
-    process = desk.fork(*RENAME, "-o", "pipe")
-    with open(desk.folder / "pipe", "rb", buffering=0) as pipe:
+def test_signal_while_streaming(heavy: Desk, number: signal.Signals, code: int) -> None:
+    os.mkfifo(heavy.folder / "pipe")
+    process = heavy.fork(*RENAME, "-o", "pipe")
+    with open(heavy.folder / "pipe", "rb", buffering=0) as pipe:
         assert len(pipe.read(1)) == 1
         assert until(lambda: is_waiting(process.pid))  # the pipe is full
         process.send_signal(number)
         process.wait(60)
-    check_interrupted(desk, finished(process), code)
+    check_interrupted(heavy, finished(process), code)
 
 
 class Validation:
@@ -483,7 +479,7 @@ def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ..
 @pytest.mark.tensorflow
 def test_validator_hangs(desk: Desk) -> None:
     desk.restore({"plain.pb": PLAIN, "model.pb": counting_loop(endless=True).bytes(), "out.pb": EARLIER})
-    assert desk.run("rename", "plain.pb", "y=q", "-n").code == 0  # TensorFlow is loaded
+    desk.done("rename", "plain.pb", "y=q", "-n")  # TensorFlow is loaded
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout")
     desk.refused(5, "timed-out", *arguments, "2", doing=["running original"])
 
@@ -499,9 +495,8 @@ def test_validator_hangs_before_it_has_a_graph(desk: Desk, own_workers: None, mo
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("seconds", ["inf", "1e300"])
-def test_patience_without_end(desk: Desk, seconds: str) -> None:
-    desk.put("model.pb", PLAIN)
-    ran = desk.run("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout", seconds)
+def test_patience_without_end(plain: Desk, seconds: str) -> None:
+    ran = plain.run("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout", seconds)
     assert ran.code in (0, 2), ran
     assert "internal error" not in ran.err
 
@@ -510,15 +505,14 @@ def test_patience_without_end(desk: Desk, seconds: str) -> None:
 @pytest.mark.parametrize(
     ("library", "code"), [("nowhere.so", "no-such-file"), ("model.pb", "wrong-format"), ("folder", "no-such-file")]
 )
-def test_op_library_that_is_none(desk: Desk, library: str, code: str) -> None:
-    desk.put("model.pb", PLAIN)
-    (desk.folder / "folder").mkdir()
+def test_op_library_that_is_none(plain: Desk, library: str, code: str) -> None:
+    (plain.folder / "folder").mkdir()
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", library)
-    desk.refused(2, code, *arguments, file=library)
+    plain.refused(2, code, *arguments, file=library)
 
 
 @pytest.mark.tensorflow
-def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
+def test_op_library_crashes(plain: Desk, tmp_path: Path) -> None:
     source = tmp_path / "crash.c"
     source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void crash(void) { abort(); }\n")
     library = tmp_path / "crash.so"
@@ -526,10 +520,9 @@ def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("there is no C compiler")
-    desk.put("model.pb", PLAIN)
-    desk.put("out.pb", EARLIER)
+    plain.put("out.pb", EARLIER)
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", str(library))
-    desk.refused(5, "crashed", *arguments, signal="SIGABRT")
+    plain.refused(5, "crashed", *arguments, signal="SIGABRT")
 
 
 # -- signals while modules are loaded, and signals that something else hides ----------------------------------
@@ -599,11 +592,10 @@ run()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_after_the_output_has_appeared_comes_too_late(desk: Desk, name: str) -> None:
-    desk.put("model.pb", PLAIN)
+def test_a_signal_after_the_output_has_appeared_comes_too_late(plain: Desk, name: str) -> None:
     line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    ran = finished(desk.fork_python("-c", PUBLISHED, *line, name))
-    assert (ran.code, "Interrupted" in ran.err, "out.pb" in desk.files()) == (0, False, True), ran
+    ran = finished(plain.fork_python("-c", PUBLISHED, *line, name))
+    assert (ran.code, "Interrupted" in ran.err, "out.pb" in plain.files()) == (0, False, True), ran
 
 
 UNNOTICED = """\
@@ -634,8 +626,9 @@ run()
 
 @pytest.mark.parametrize("where", ["destructor", "generator"])
 @each_signal
-def test_a_signal_where_python_lets_no_exception_out(desk: Desk, number: signal.Signals, code: int, where: str) -> None:
-    desk.put("model.pb", PLAIN)
+def test_a_signal_where_python_lets_no_exception_out(
+    plain: Desk, number: signal.Signals, code: int, where: str
+) -> None:
     line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    check_interrupted(desk, finished(desk.fork_python("-c", UNNOTICED, *line, where, str(number.value))), code)
-    assert [*desk.files()] == ["model.pb"]
+    check_interrupted(plain, finished(plain.fork_python("-c", UNNOTICED, *line, where, str(number.value))), code)
+    assert [*plain.files()] == ["model.pb"]

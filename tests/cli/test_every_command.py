@@ -76,7 +76,7 @@ def test_a_text_graph_stays_text(files: Desk, name: str) -> None:
     wanted = graphs.parsed(edited(files, name))
     files.put("model.pbtxt", to_text(FILES[MODEL]))
     for words in (("-o", "out.pb"), ()):
-        assert files.run(*good(name, "model.pbtxt"), *QUICK, *words).code == 0
+        files.done(*good(name, "model.pbtxt"), *QUICK, *words)
     binary, text = ((files.folder / path).read_bytes() for path in ("out.pb", "model.edited.pbtxt"))
     assert graphs.parsed(binary) == wanted == graphs.parsed(to_binary(text, "text"))
 
@@ -118,8 +118,8 @@ def test_proven_in_a_pipe(files: Desk, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in QUERIES if name != "validate"])
 def test_queries_print_and_write_nothing(files: Desk, name: str) -> None:
-    ran = files.run(*good(name))
-    assert ran.code == 0 and ran.out and not ran.err
+    ran = files.done(*good(name))
+    assert ran.out and not ran.err
     assert files.answer(*good(name)) is not None
     assert files.run(*good(name, "-"), data=FILES[MODEL]).code == 0
     assert files.files() == FILES
@@ -256,8 +256,7 @@ def test_nodes_are_named_by_position_and_by_selection(files: Desk, name: str) ->
         ways.append((*others[:-1], same) if name == "control-edges" else (same,))
     results = set()
     for words in ways:
-        ran = files.run(name, MODEL, *words, *(() if name in QUERIES else (*QUICK, "-o", "out.pb")))
-        assert ran.code == 0, ran.err
+        ran = files.done(name, MODEL, *words, *(() if name in QUERIES else (*QUICK, "-o", "out.pb")))
         results.add(files.files().get("out.pb", ran.out))
     assert len(results) == 1
 

@@ -85,7 +85,7 @@ def test_through_a_pipe(desk: Desk) -> None:
 def test_text_stays_as_it_is_written_and_a_backup_is_kept(desk: Desk) -> None:
     text = b"# by hand\n" + (FIXTURES / "tiny.pbtxt").read_bytes()
     desk.put("model.pbtxt", text)
-    assert desk.run("set-device", "model.pbtxt", "--clear", "-i", "--backup", ".bak").code == 0
+    desk.done("set-device", "model.pbtxt", "--clear", "-i", "--backup", ".bak")
     assert desk.files() == {"model.pbtxt": text, "model.pbtxt.bak": text}
 
 
@@ -163,8 +163,7 @@ EDITS = {
 
 @pytest.mark.parametrize("command", EDITS)
 def test_an_edit_changes_the_body_and_nothing_else(desk: Desk, command: str) -> None:
-    ran = desk.run(command, WITH_FUNCTIONS, "--in", BODY, *EDITS[command], "-o", "out.pb", "--validate", "structure")
-    assert ran.code == 0, ran.err
+    ran = desk.done(command, WITH_FUNCTIONS, "--in", BODY, *EDITS[command], "-o", "out.pb", "--validate", "structure")
     assert f"changed  1 function: {BODY}" in ran.err
     assert body_nodes(str(desk.folder / "out.pb")) != body_nodes(WITH_FUNCTIONS) or command in (
         "set-attr",
@@ -225,6 +224,5 @@ def test_what_an_op_does_not_allow_is_found_inside(desk: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_an_edit_inside_is_proven_from_outside(desk: Desk) -> None:
-    ran = desk.run("rename", WITH_FUNCTIONS, "--in", BODY, "while/add=while/sum", "-o", "out.pb")
-    assert ran.code == 0, ran.err
+    ran = desk.done("rename", WITH_FUNCTIONS, "--in", BODY, "while/add=while/sum", "-o", "out.pb")
     assert "bit-identical" in ran.err

@@ -30,33 +30,29 @@ GONE = [
 
 
 @pytest.mark.parametrize("command", GONE, ids=" ".join)
-def test_a_working_folder_that_is_gone(desk: Desk, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
-    desk.put("model.pb", PLAIN)
-    gone = desk.folder / "gone"
+def test_a_working_folder_that_is_gone(plain: Desk, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    gone = plain.folder / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     name, *options = command
-    desk.refused(6, "unwritable", name, str(desk.folder / "model.pb"), *options, file=options[-1])
+    plain.refused(6, "unwritable", name, str(plain.folder / "model.pb"), *options, file=options[-1])
 
 
 @pytest.mark.tensorflow
-def test_an_edit_is_proven_in_a_working_folder_that_is_gone(desk: Desk) -> None:
+def test_an_edit_is_proven_in_a_working_folder_that_is_gone(plain: Desk) -> None:
     """In Python 3.13.0 a module that lacks a name ends in a SystemError there."""
-    desk.put("model.pb", PLAIN)
-    gone = desk.folder / "gone"
+    gone = plain.folder / "gone"
     gone.mkdir()
-    arguments = ("rename", str(desk.folder / "model.pb"), "y=q", "-o", str(desk.folder / "out.pb"))
-    ran = desk.spawn(*arguments, preexec_fn=lambda: (os.chdir(gone), gone.rmdir()))
-    assert (ran.code, desk.files()["out.pb"]) == (0, renamed(PLAIN)), ran.err
+    arguments = ("rename", str(plain.folder / "model.pb"), "y=q", "-o", str(plain.folder / "out.pb"))
+    ran = plain.spawn(*arguments, preexec_fn=lambda: (os.chdir(gone), gone.rmdir()))
+    assert (ran.code, plain.files()["out.pb"]) == (0, renamed(PLAIN)), ran.err
 
 
-def test_report_on_standard_output(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    ran = desk.run(*TO_OUT, "--report", "-")
-    assert ran.code == 0
+def test_report_on_standard_output(plain: Desk) -> None:
+    ran = plain.done(*TO_OUT, "--report", "-")
     assert json.loads(ran.out)["edit"]["renamed"] == {"y": "q"}
-    assert desk.files()["out.pb"] == renamed(PLAIN)
+    assert plain.files()["out.pb"] == renamed(PLAIN)
 
 
 def test_a_report_that_cannot_be_written_leaves_the_earlier_backup(desk: Desk) -> None:
@@ -69,16 +65,15 @@ def test_a_report_that_cannot_be_written_leaves_the_earlier_backup(desk: Desk) -
 
 def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
     os.link(desk.put("model.pb", PLAIN), desk.folder / "model.pb.bak")
-    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    desk.done(*RENAME, "-i", "--backup", ".bak")
     assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
 
 
 @pytest.mark.parametrize(("suffix", "reason"), [("/nowhere/x", "ENOTDIR"), ("d", "EISDIR")])
-def test_backup_that_cannot_be_written(desk: Desk, suffix: str, reason: str) -> None:
-    desk.put("model.pb", PLAIN)
-    (desk.folder / "model.pbd").mkdir()
-    file = str(desk.folder / f"model.pb{suffix}")
-    desk.refused(6, "unwritable", *RENAME, "-i", "--backup", suffix, file=file, reason=reason)
+def test_backup_that_cannot_be_written(plain: Desk, suffix: str, reason: str) -> None:
+    (plain.folder / "model.pbd").mkdir()
+    file = str(plain.folder / f"model.pb{suffix}")
+    plain.refused(6, "unwritable", *RENAME, "-i", "--backup", suffix, file=file, reason=reason)
 
 
 # -- row 62: too big for TensorFlow --------------------------------------------------------------------------
@@ -126,28 +121,25 @@ def _must_not_be_called(*_: Any) -> int:
     ],
 )
 @pytest.mark.parametrize("dry", [False, True], ids=["", "dry-run"])
-def test_output_that_cannot_be_written(desk: Desk, out: str, code: str, reason: str | None, dry: bool) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("readonly.pb", EARLIER).chmod(0o444)
-    (desk.folder / "folder").mkdir()
+def test_output_that_cannot_be_written(plain: Desk, out: str, code: str, reason: str | None, dry: bool) -> None:
+    plain.put("readonly.pb", EARLIER).chmod(0o444)
+    (plain.folder / "folder").mkdir()
     for name, target in {
         "to-folder": "folder", "to-readonly": "readonly.pb", "loop": "loop", "loop-a": "loop-b", "loop-b": "loop-a",
         "astray": "nowhere/out.pb",
     }.items():  # fmt: skip
-        (desk.folder / name).symlink_to(target)
-    desk.refused(6, code, *RENAME, "-o", out, *(["--dry-run"] if dry else []), file=out, reason=reason)
-    assert stat.S_IMODE((desk.folder / "readonly.pb").stat().st_mode) == 0o444
+        (plain.folder / name).symlink_to(target)
+    plain.refused(6, code, *RENAME, "-o", out, *(["--dry-run"] if dry else []), file=out, reason=reason)
+    assert stat.S_IMODE((plain.folder / "readonly.pb").stat().st_mode) == 0o444
 
 
-def test_folders_are_made_for_the_output(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    assert desk.run(*RENAME, "-o", "a/b/out.pb", "--report", "a/r/report.json").code == 0
-    assert desk.files().keys() == {"model.pb", "a/b/out.pb", "a/r/report.json"}
+def test_folders_are_made_for_the_output(plain: Desk) -> None:
+    plain.done(*RENAME, "-o", "a/b/out.pb", "--report", "a/r/report.json")
+    assert plain.files().keys() == {"model.pb", "a/b/out.pb", "a/r/report.json"}
 
 
 @pytest.mark.parametrize("failing", ["a/b/out.pb", "c/report.json"])
-def test_folders_go_with_what_has_not_appeared(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    desk.put("model.pb", PLAIN)
+def test_folders_go_with_what_has_not_appeared(plain: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     replace = os.replace
 
     def failing_replace(path: str, other: str) -> None:
@@ -156,8 +148,8 @@ def test_folders_go_with_what_has_not_appeared(desk: Desk, monkeypatch: pytest.M
         replace(path, other)
 
     monkeypatch.setattr("os.replace", failing_replace)
-    assert desk.run(*RENAME, "-o", "a/b/out.pb", "--report", "c/report.json").code == 6
-    assert os.listdir(desk.folder) == ["model.pb"]
+    assert plain.run(*RENAME, "-o", "a/b/out.pb", "--report", "c/report.json").code == 6
+    assert os.listdir(plain.folder) == ["model.pb"]
 
 
 def test_read_only_model_is_not_replaced(desk: Desk) -> None:
@@ -165,45 +157,41 @@ def test_read_only_model_is_not_replaced(desk: Desk) -> None:
     desk.refused(6, "unwritable", *RENAME, "-i", file="model.pb", reason="read-only")
 
 
-def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    assert desk.run(*RENAME, "-o", "o" * 255).code == 0
-    assert desk.run(*RENAME, "-o", "é" * 127).code == 0
+def test_long_name_leaves_room_for_the_temporary_one(plain: Desk) -> None:
+    plain.done(*RENAME, "-o", "o" * 255)
+    plain.done(*RENAME, "-o", "é" * 127)
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "dangling"])
 @pytest.mark.parametrize("target", ["real.pb", "folder/real.pb", "../beside.pb", "absolute"])
-def test_link_is_followed_and_kept(desk: Desk, target: str, there: bool) -> None:
-    desk.put("model.pb", PLAIN)
-    (desk.folder / "folder").mkdir()
+def test_link_is_followed_and_kept(plain: Desk, target: str, there: bool) -> None:
+    (plain.folder / "folder").mkdir()
     if target == "absolute":
-        target = str(desk.folder / "real.pb")
-    (desk.folder / "link.pb").symlink_to(target)
-    (desk.folder / "second.pb").symlink_to("link.pb")
+        target = str(plain.folder / "real.pb")
+    (plain.folder / "link.pb").symlink_to(target)
+    (plain.folder / "second.pb").symlink_to("link.pb")
     if there:
-        (desk.folder / target).write_bytes(EARLIER)
-    assert desk.run(*RENAME, "-o", "second.pb").code == 0
+        (plain.folder / target).write_bytes(EARLIER)
+    plain.done(*RENAME, "-o", "second.pb")
     assert (os.readlink("second.pb"), os.readlink("link.pb")) == ("link.pb", target)
-    assert (desk.folder / target).read_bytes() == renamed(PLAIN)
-    assert desk.temporary_files() == []
-    assert not [name for name in os.listdir(desk.folder.parent) if ".tmp" in name]
+    assert (plain.folder / target).read_bytes() == renamed(PLAIN)
+    assert plain.temporary_files() == []
+    assert not [name for name in os.listdir(plain.folder.parent) if ".tmp" in name]
 
 
-def test_dev_null(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    assert desk.run(*RENAME, "-o", "/dev/null").code == 0
+def test_dev_null(plain: Desk) -> None:
+    plain.done(*RENAME, "-o", "/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert desk.files() == {"model.pb": PLAIN}
+    assert plain.files() == {"model.pb": PLAIN}
 
 
-def test_fifo(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    os.mkfifo(desk.folder / "pipe")
-    process = desk.fork(*RENAME, "-o", "pipe")
-    assert (desk.folder / "pipe").read_bytes() == renamed(HEAVY)
+def test_fifo(heavy: Desk) -> None:
+    os.mkfifo(heavy.folder / "pipe")
+    process = heavy.fork(*RENAME, "-o", "pipe")
+    assert (heavy.folder / "pipe").read_bytes() == renamed(HEAVY)
     assert finished(process).code == 0
-    assert stat.S_ISFIFO(os.stat(desk.folder / "pipe").st_mode)
-    assert desk.temporary_files() == []
+    assert stat.S_ISFIFO(os.stat(heavy.folder / "pipe").st_mode)
+    assert heavy.temporary_files() == []
 
 
 def test_fifo_as_model(desk: Desk) -> None:
@@ -237,7 +225,7 @@ def test_standard_input_is_not_its_own_output(desk: Desk) -> None:
 @pytest.mark.parametrize("model", ["model.pb", "hard.pb", "soft.pb"])
 def test_in_place(desk: Desk, model: str) -> None:
     same_file_names(desk)
-    assert desk.run("rename", model, "y=q", *QUICK, "-i", "--backup", "~").code == 0
+    desk.done("rename", model, "y=q", *QUICK, "-i", "--backup", "~")
     new = renamed(PLAIN)
     assert (desk.folder / model).read_bytes() == new
     # A hard link is a second name of the old file, and keeps it; a soft link is followed, and kept.
@@ -252,15 +240,14 @@ def test_in_place(desk: Desk, model: str) -> None:
 def test_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
     desk.put("model.pb", PLAIN).chmod(mode)
     desk.put("out.pb", EARLIER).chmod(mode)
-    assert desk.run(*RENAME, *(["-i"] if destination == "in-place" else ["-o", destination])).code == 0
+    desk.done(*RENAME, *(["-i"] if destination == "in-place" else ["-o", destination]))
     assert stat.S_IMODE(os.stat("model.pb" if destination == "in-place" else "out.pb").st_mode) == mode
 
 
 def test_nobody_else_reads_what_is_written_in_the_place_of_a_private_file(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    plain: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("out.pb", EARLIER).chmod(0o600)
+    plain.put("out.pb", EARLIER).chmod(0o600)
     modes = []
     real = os.fsync
 
@@ -273,7 +260,7 @@ def test_nobody_else_reads_what_is_written_in_the_place_of_a_private_file(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "fchmod", fchmod)
-    assert desk.run(*TO_OUT).code == 0
+    plain.done(*TO_OUT)
     assert modes[:2] == [0o600, 0o600]
 
 
@@ -282,7 +269,7 @@ def test_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -
     desk.put("model.pb", PLAIN).chmod(0o600)
     before = os.umask(umask)
     try:
-        assert desk.run(*TO_OUT, "--report", "report.json").code == 0
+        desk.done(*TO_OUT, "--report", "report.json")
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.stat("out.pb").st_mode) == mode
@@ -290,17 +277,16 @@ def test_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -
 
 
 @pytest.mark.skipif(not as_root, reason="only root can give a folder to another group")
-def test_group_of_the_folder(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    (desk.folder / "shared").mkdir()
-    os.chown(desk.folder / "shared", -1, 1234)
-    (desk.folder / "shared").chmod(0o2775)
-    out = desk.folder / "shared" / "out.pb"
-    assert desk.run(*RENAME, "-o", str(out)).code == 0
+def test_group_of_the_folder(plain: Desk) -> None:
+    (plain.folder / "shared").mkdir()
+    os.chown(plain.folder / "shared", -1, 1234)
+    (plain.folder / "shared").chmod(0o2775)
+    out = plain.folder / "shared" / "out.pb"
+    plain.done(*RENAME, "-o", str(out))
     assert out.stat().st_gid == 1234
     os.chown(out, -1, 4321)
     out.chmod(0o640)
-    assert desk.run(*RENAME, "-o", str(out)).code == 0
+    plain.done(*RENAME, "-o", str(out))
     assert (out.stat().st_gid, stat.S_IMODE(out.stat().st_mode)) == (4321, 0o640)
 
 
@@ -331,27 +317,24 @@ to_every_writer = pytest.mark.parametrize("writer", WRITERS)
 
 
 @to_every_writer
-def test_full_device(desk: Desk, writer: str) -> None:
-    desk.put("model.pb", HEAVY)
+def test_full_device(heavy: Desk, writer: str) -> None:
     with open("/dev/full", "wb") as full:
-        ran = desk.forked(*WRITERS[writer].split(), stdout=full)
+        ran = heavy.forked(*WRITERS[writer].split(), stdout=full)
     check_said(ran, "<stdout>", "no space left on device", code=6)
 
 
 @pytest.mark.parametrize("writer", ["graph", "report", "inspect", "help"])
-def test_closed_standard_output(desk: Desk, writer: str) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, f"$g {WRITERS[writer]} >&-")
+def test_closed_standard_output(heavy: Desk, writer: str) -> None:
+    ran = shell(heavy, f"$g {WRITERS[writer]} >&-")
     check_said(ran, "<stdout>", "closed", code=6)
 
 
 @to_every_writer
-def test_reader_has_gone(desk: Desk, writer: str) -> None:
-    desk.put("model.pb", HEAVY)
+def test_reader_has_gone(heavy: Desk, writer: str) -> None:
     reader, written = os.pipe()
     os.close(reader)
     try:
-        ran = desk.forked(*WRITERS[writer].split(), stdout=written)
+        ran = heavy.forked(*WRITERS[writer].split(), stdout=written)
     finally:
         os.close(written)
     assert ran.code == 141, ran
@@ -360,9 +343,8 @@ def test_reader_has_gone(desk: Desk, writer: str) -> None:
     assert "Traceback" not in ran.err
 
 
-def test_reader_goes_after_a_byte(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, f"$g {WRITERS['graph']} | head -c1")
+def test_reader_goes_after_a_byte(heavy: Desk) -> None:
+    ran = shell(heavy, f"$g {WRITERS['graph']} | head -c1")
     assert (ran.code, ran.out) == (141, HEAVY[:1])
     assert "Exception ignored" not in ran.err
 
@@ -374,12 +356,11 @@ def test_reader_goes_after_a_byte(desk: Desk) -> None:
         pytest.param("run", ">&- 2>&- <&-", marks=pytest.mark.tensorflow),
     ],
 )
-def test_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: str) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, f"$g rename model.pb y=q --validate {level} -o out.pb {closed}")
+def test_closed_streams_that_are_not_needed(heavy: Desk, level: str, closed: str) -> None:
+    ran = shell(heavy, f"$g rename model.pb y=q --validate {level} -o out.pb {closed}")
     assert ran.code == 0, ran
-    assert desk.files() == {"model.pb": HEAVY, "out.pb": renamed(HEAVY)}
-    assert desk.temporary_files() == []
+    assert heavy.files() == {"model.pb": HEAVY, "out.pb": renamed(HEAVY)}
+    assert heavy.temporary_files() == []
 
 
 def test_closed_standard_input_that_is_needed(desk: Desk) -> None:
@@ -387,10 +368,9 @@ def test_closed_standard_input_that_is_needed(desk: Desk) -> None:
     check_said(ran, "standard input is closed", code=3)
 
 
-def test_error_with_nobody_to_read_it(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
+def test_error_with_nobody_to_read_it(plain: Desk) -> None:
     for closed in ("2>&-", "2>/dev/full"):
-        ran = shell(desk, f"$g rename model.pb nothing=q --validate structure -o out.pb {closed}")
+        ran = shell(plain, f"$g rename model.pb nothing=q --validate structure -o out.pb {closed}")
         assert (ran.code, ran.out, ran.err) == (4, b"", "")
 
 
@@ -409,19 +389,17 @@ def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
         assert (ran.code, len(ran.errors), ran.out, desk.files()) == (2, 1, b"", {})
 
 
-def test_standard_output_is_a_terminal(desk: Desk, tty: int) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.refused(2, "is-a-terminal", *RENAME, "-o", os.ttyname(tty))
+def test_standard_output_is_a_terminal(plain: Desk, tty: int) -> None:
+    plain.refused(2, "is-a-terminal", *RENAME, "-o", os.ttyname(tty))
     for name in ("-", "/dev/stdout"):
-        ran = desk.forked(*RENAME, "-o", name, stdout=tty)
+        ran = plain.forked(*RENAME, "-o", name, stdout=tty)
         assert (ran.code, len(ran.errors)) == (2, 1)
 
 
-def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
-    desk.put("model.pb", PLAIN)
-    assert desk.forked(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
-    desk.put("model.pbtxt", hostile.TEXT)
-    assert desk.forked("rename", "model.pbtxt", "y=q", *QUICK, "-o", "-", stdout=tty).code == 0
+def test_text_may_go_to_a_terminal(plain: Desk, tty: int) -> None:
+    assert plain.forked(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
+    plain.put("model.pbtxt", hostile.TEXT)
+    assert plain.forked("rename", "model.pbtxt", "y=q", *QUICK, "-o", "-", stdout=tty).code == 0
 
 
 @pytest.mark.parametrize("data", [b"", HEAVY[:100_000]], ids=["nothing", "half"])
@@ -433,13 +411,12 @@ def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
         desk.refused(3, code, "rename", "-", "y=q", *QUICK, *out, data=data, file="<stdin>")
 
 
-def test_pipe_there_and_back_again(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
+def test_pipe_there_and_back_again(heavy: Desk) -> None:
     there, back = f"$g rename - y=q {' '.join(QUICK)}", f"$g rename - q=y {' '.join(QUICK)}"
-    ran = shell(desk, f"cat model.pb | {there} | {back} > out.pb")
+    ran = shell(heavy, f"cat model.pb | {there} | {back} > out.pb")
     assert "Error" not in ran.err
-    assert desk.files() == {"model.pb": HEAVY, "out.pb": HEAVY}
-    assert desk.temporary_files() == []
+    assert heavy.files() == {"model.pb": HEAVY, "out.pb": HEAVY}
+    assert heavy.temporary_files() == []
 
 
 def test_standard_input_by_its_path(desk: Desk) -> None:
@@ -470,14 +447,13 @@ def test_standard_input_from_a_file(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
-def test_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    assert desk.spawn("rename", "model.pb", "y=q", "-o", "out.pb").code == 0
-    ran = desk.spawn("rename", "model.pb", "y=q", "-o", "-")
+def test_nothing_of_tensorflow_on_the_streams(heavy: Desk) -> None:
+    assert heavy.spawn("rename", "model.pb", "y=q", "-o", "out.pb").code == 0
+    ran = heavy.spawn("rename", "model.pb", "y=q", "-o", "-")
     assert ran.code == 0
-    assert ran.out == (desk.folder / "out.pb").read_bytes()
+    assert ran.out == (heavy.folder / "out.pb").read_bytes()
     assert "tensorflow" not in ran.err.lower()
-    loud = desk.spawn("rename", "model.pb", "y=q", "-o", "-", "-v", env=desk.environment(TF_CPP_MIN_LOG_LEVEL="0"))
+    loud = heavy.spawn("rename", "model.pb", "y=q", "-o", "-", "-v", env=heavy.environment(TF_CPP_MIN_LOG_LEVEL="0"))
     assert (loud.code, loud.out) == (0, ran.out)
 
 
@@ -533,13 +509,12 @@ def test_file_name_that_is_not_utf8_is_executed(desk: Desk) -> None:
 
 def test_dash_as_the_name_of_a_file(desk: Desk) -> None:
     desk.put("-", PLAIN)
-    assert desk.run("rename", "./-", "y=q", *QUICK, "-o", "./-x").code == 0
+    desk.done("rename", "./-", "y=q", *QUICK, "-o", "./-x")
     assert desk.files()["-x"] == renamed(PLAIN)
 
 
-def test_in_a_pipe_an_error_names_the_command_and_the_model(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, "$g rename model.pb nothing=q --validate structure -o - | $g remove - --op Relu | $g inspect -")
+def test_in_a_pipe_an_error_names_the_command_and_the_model(heavy: Desk) -> None:
+    ran = shell(heavy, "$g rename model.pb nothing=q --validate structure -o - | $g remove - --op Relu | $g inspect -")
     assert ran.code == 4
     assert sorted(ran.errors) == [
         "Error: inspect: <stdin> is empty (0 bytes)",
@@ -548,23 +523,20 @@ def test_in_a_pipe_an_error_names_the_command_and_the_model(desk: Desk) -> None:
     ]
 
 
-def test_a_pipe_into_which_nothing_is_written(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, "$g rename model.pb y=q --validate none -q | $g inspect -")
+def test_a_pipe_into_which_nothing_is_written(heavy: Desk) -> None:
+    ran = shell(heavy, "$g rename model.pb y=q --validate none -q | $g inspect -")
     check_said(ran, "Error: inspect: <stdin> is empty", "Hint: the command before the pipe", "-o -", code=0)
 
 
-def test_outside_of_a_pipe_nothing_is_said_of_the_command(desk: Desk) -> None:
-    desk.put("model.pb", HEAVY)
-    ran = shell(desk, "$g rename - nothing=q --validate structure < model.pb > out.pb")
+def test_outside_of_a_pipe_nothing_is_said_of_the_command(heavy: Desk) -> None:
+    ran = shell(heavy, "$g rename - nothing=q --validate structure < model.pb > out.pb")
     assert ran.errors == ["Error: <stdin> has no node 'nothing' (6 nodes)."]
 
 
 @pytest.mark.parametrize("name", ["--level", "--validate"])
-def test_how_far_to_go_has_two_names_and_one_is_shown(desk: Desk, name: str) -> None:
-    desk.put("model.pb", HEAVY)
-    assert "structure only" in desk.run("rename", "model.pb", "y=q", name, "structure", "-o", "out.pb").err
-    assert "checked  the structure is sound" in desk.run("validate", "model.pb", name, "structure").err
+def test_how_far_to_go_has_two_names_and_one_is_shown(heavy: Desk, name: str) -> None:
+    assert "structure only" in heavy.run("rename", "model.pb", "y=q", name, "structure", "-o", "out.pb").err
+    assert "checked  the structure is sound" in heavy.run("validate", "model.pb", name, "structure").err
     for command in ("rename", "validate"):
-        assert "--level" not in desk.run(command, "--help").out.decode()
-        desk.refused(2, "bad-value", command, "model.pb", name, "x", option="--validate")
+        assert "--level" not in heavy.run(command, "--help").out.decode()
+        heavy.refused(2, "bad-value", command, "model.pb", name, "x", option="--validate")

@@ -133,8 +133,7 @@ def test_a_command_that_takes_long_is_shown_and_gone_in_the_end(
     desk: Desk, screen: Screen, during: During, command: str
 ) -> None:
     during(lambda: screen.wait(rf"{command} \.\.\. \d+ s"))
-    ran = desk.run(command, "model.pb", *COMMANDS[command])
-    assert ran.code == 0, screen.written
+    desk.done(command, "model.pb", *COMMANDS[command])
     assert not any("..." in line for line in screen.shown())
 
 
@@ -213,7 +212,7 @@ def test_nothing_moves_where_output_is_to_be_plain(
         monkeypatch.setenv(name, value)
     watched = []
     during(lambda: watched.append(terminal.is_watched()))
-    assert desk.run("view", "model.pb", *arguments).code == 0
+    desk.done("view", "model.pb", *arguments)
     assert watched == [False]
 
 

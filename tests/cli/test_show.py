@@ -273,7 +273,7 @@ def test_a_broken_graph_as_json_and_nothing_saved(desk: Desk) -> None:
 def test_a_value_that_is_saved(desk: Desk) -> None:
     desk.put("m.pb", HEAD)
     desk.put("w.npy", b"earlier")
-    assert desk.run("show", "m.pb", "w", "--save", "w.npy").code == 0
+    desk.done("show", "m.pb", "w", "--save", "w.npy")
     expected = np.array([1, 0, np.nan, np.inf, -2.5, 3, 4, 5], np.float32).reshape(4, 2)
     np.testing.assert_equal(np.load(desk.folder / "w.npy"), expected)
     out = desk.run("show", "m.pb", "w", "--save", "-").out
@@ -293,15 +293,13 @@ def test_every_type_that_is_saved_freezes_and_sets(desk: Desk, name: str) -> Non
     for path, content in (("m.pb", zeros), ("n.pb", data)):
         value = raw_value(dtype, (2,), content).SerializeToString()
         desk.put(path, graph_bytes(node("k", "Const", dtype=kind, value=value), identity("y", "k", kind=kind)))
-    assert desk.run("show", "n.pb", "k", "--save", "k.npy").code == 0
-    ran = desk.run("freeze-input", "m.pb", "k=@k.npy", "-o", "o.pb", "--validate", "structure")
-    assert ran.code == 0, ran.err
+    desk.done("show", "n.pb", "k", "--save", "k.npy")
+    desk.done("freeze-input", "m.pb", "k=@k.npy", "-o", "o.pb", "--validate", "structure")
     assert one(desk, "k", model="o.pb")["value"] == one(desk, "k", model="n.pb")["value"]
     drawn = Drawn("k", dtype, (2,), zeros, ((None, 0),))
     for path, content in files_of([drawn], "ckpt").items():
         desk.put(str(path), content)
-    ran = desk.run("checkpoint", "ckpt", "--set", "k=@k.npy", "-o", "two")
-    assert ran.code == 0, ran.err
+    desk.done("checkpoint", "ckpt", "--set", "k=@k.npy", "-o", "two")
     with open_checkpoint(str(desk.folder / "two")) as found:
         assert read_chunks(found.stretch("k").chunks) == data
 
@@ -321,18 +319,18 @@ def test_a_variable_of_a_saved_model(desk: Desk) -> None:
     assert found["value"]["first"] == [1.5, 2.5]
     assert one(desk, "serving_default/y", model="sm")["outputs"][0]["called"] == ["ragged/r/0", "serving_default/y"]
     assert one(desk, "serving_default/y", model="sm")["outputs"][0]["asked_for"]
-    assert desk.run("show", "sm", "w", "--save", "w.npy").code == 0
+    desk.done("show", "sm", "w", "--save", "w.npy")
     np.save(desk.folder / "v.npy", np.load(desk.folder / "w.npy") * 2)
     prefix = str(folder / "variables" / "variables")
-    assert desk.run("checkpoint", prefix, "--set", "net/w=@v.npy", "-o", "two").code == 0
+    desk.done("checkpoint", prefix, "--set", "net/w=@v.npy", "-o", "two")
     assert one(desk, "w", "--checkpoint", "two", model="sm")["value"]["first"] == [3.0, 5.0]
 
 
 def test_a_variable_that_the_checkpoint_lacks(desk: Desk) -> None:
     meta_graphs.put(desk.folder / "sm", values=False)
     meta_graphs.checkpoint(desk.folder / "sm", "variables/variables", key="other")
-    ran = desk.run("show", "sm", "w")
-    assert ran.code == 0 and b"has no tensor 'net/w'" in ran.out
+    ran = desk.done("show", "sm", "w")
+    assert b"has no tensor 'net/w'" in ran.out
     assert one(desk, "w", model="sm")["value"]["error"]
 
 

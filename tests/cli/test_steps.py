@@ -48,8 +48,7 @@ def test_what_is_built_is_what_its_file_would_be(there: Desk, command: str) -> N
     assert there.run(*called, "-n").code == 0 and list(there.files()) == ["model.pb"]
     ran = there.run(*called, "-o", "out.pb")
     assert (ran.code, ran.out) == (0, b""), ran.err
-    again = there.run(command, *words, "part.pb", "-o", "again.pb", *QUICK)
-    assert again.code == 0, again.err
+    there.done(command, *words, "part.pb", "-o", "again.pb", *QUICK)
     files = there.files()
     assert files["out.pb"] == files["again.pb"] and files["model.pb"] == MODEL
     assert any(n.op == "Placeholder" for n in gds.from_bytes(bytes(files["part.pb"])).nodes())  # type: ignore[arg-type]
@@ -133,12 +132,10 @@ def test_inputs_one_after_the_other(there: Desk) -> None:
     ]
     model = "model.pb"
     for number, (command, *words) in enumerate(lines):
-        ran = there.run(command, model, *words, "-o", f"{number}.pb", *QUICK)
-        assert ran.code == 0, ran.err
+        there.done(command, model, *words, "-o", f"{number}.pb", *QUICK)
         model = f"{number}.pb"
     there.put("both.gds", "\n".join(map(shlex.join, lines)).encode())
-    ran = there.run("apply", "model.pb", "both.gds", "-o", "out.pb", *QUICK)
-    assert ran.code == 0, ran.err
+    there.done("apply", "model.pb", "both.gds", "-o", "out.pb", *QUICK)
     files = there.files()
     assert files["out.pb"] == files["1.pb"]
     signature = gds.signature(gds.load(str(there.folder / "out.pb")))
@@ -159,12 +156,12 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: 
 @pytest.mark.tensorflow
 def test_what_is_built_is_proven(there: Desk) -> None:
     steps = ("--at", "image", "--steps", f"decode-image | {IN}")
-    ran = there.run("add-preprocessing", "model.pb", *steps, "-o", "out.pb")
-    assert ran.code == 0 and "proven   edited(raw) == original(pre(raw)): 2 outputs" in ran.err, ran.err
-    ran = there.run("add-postprocessing", "out.pb", "--at", "z", "--steps", BEHIND, "-i")
-    assert ran.code == 0 and "proven   edited(x) == post(original(x)):" in ran.err, ran.err
-    ran = there.run("insert", "out.pb", "--at", "y", "--steps", "clip(0, 0.25)", "-i")
-    assert ran.code == 0 and "  proven   " in ran.err, ran.err
+    ran = there.done("add-preprocessing", "model.pb", *steps, "-o", "out.pb")
+    assert "proven   edited(raw) == original(pre(raw)): 2 outputs" in ran.err, ran.err
+    ran = there.done("add-postprocessing", "out.pb", "--at", "z", "--steps", BEHIND, "-i")
+    assert "proven   edited(x) == post(original(x)):" in ran.err, ran.err
+    ran = there.done("insert", "out.pb", "--at", "y", "--steps", "clip(0, 0.25)", "-i")
+    assert "  proven   " in ran.err, ran.err
 
 
 REFERENCE = {
@@ -188,8 +185,7 @@ def test_that_steps_are_not_checked_is_said_unless_they_are(there: Desk) -> None
 def test_values_from_elsewhere_are_compared(there: Desk) -> None:
     second = {f"{name}@1": np.concatenate([value, value]) for name, value in REFERENCE.items()}
     np.savez(there.folder / "r.npz", **REFERENCE, **second)
-    ran = there.run(*HELD, "--steps", "divide(255)")
-    assert ran.code == 0, ran.err
+    ran = there.done(*HELD, "--steps", "divide(255)")
     assert "results of the steps == values in r.npz" in ran.err and "bit-identical" in ran.err
     ran = there.run(*HELD, "--steps", "divide(254)")
     assert ran.code == 5
@@ -197,8 +193,8 @@ def test_values_from_elsewhere_are_compared(there: Desk) -> None:
         "Error: the results of the steps differ from those in r.npz in 1 of 1 outputs (feed 1)\n"
         "  image_preprocessed: 32 of 48 elements differ, by up to 0.00394"
     )
-    ran = there.run(*HELD, "--steps", "divide(254)", "--atol", "0.004")
-    assert ran.code == 0 and "within atol 0.004 (largest absolute difference 0.00394)" in ran.err
+    ran = there.done(*HELD, "--steps", "divide(254)", "--atol", "0.004")
+    assert "within atol 0.004 (largest absolute difference 0.00394)" in ran.err
 
 
 @pytest.mark.tensorflow
@@ -214,11 +210,11 @@ def test_a_later_sample_that_differs(there: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_a_graph_of_one_s_own_is_compared_too(there: Desk) -> None:
-    assert there.run(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-n", *QUICK).code == 0
-    assert there.run(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-o", "first.pb", *QUICK).code == 0
+    there.done(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-n", *QUICK)
+    there.done(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-o", "first.pb", *QUICK)
     np.savez(there.folder / "r.npz", **REFERENCE)
-    ran = there.run("add-preprocessing", "model.pb", "pre.pb", "--against", "r.npz", "-o", "out.pb")
-    assert ran.code == 0 and "results of pre.pb == values in r.npz" in ran.err
+    ran = there.done("add-preprocessing", "model.pb", "pre.pb", "--against", "r.npz", "-o", "out.pb")
+    assert "results of pre.pb == values in r.npz" in ran.err
 
 
 @pytest.mark.tensorflow
@@ -233,7 +229,7 @@ def test_of_other_commands(there: Desk, command: tuple[str, ...], archive: dict[
     wide = {name: np.float32(values * 24).reshape(1, 4, 4, 3) for name, values in archive.items()}
     np.savez(there.folder / "r.npz", **wide)
     words = (command[0], "model.pb", *command[1:], "-o", "out.pb", "--against", "r.npz")
-    assert there.run(*words, "--steps", "clip(0, 2)").code == 0
+    there.done(*words, "--steps", "clip(0, 2)")
     ran = there.run(*words, "--steps", "clip(0, 1)")
     assert ran.code == 5 and "24 of 48 elements differ, by up to 1" in ran.err
 
@@ -262,8 +258,8 @@ def test_in_a_script_it_is_relative_to_that(there: Desk) -> None:
     line = "add-preprocessing --at image --raw uint8[?,4,4,3] --against r.npz --steps divide({})"
     there.put("there/right.gds", line.format(255).encode())
     there.put("there/wrong.gds", line.format(254).encode())
-    ran = there.run("apply", "model.pb", "there/right.gds", "-o", "out.pb")
-    assert ran.code == 0 and "results of the steps == values in r.npz" in ran.err, ran.err
+    ran = there.done("apply", "model.pb", "there/right.gds", "-o", "out.pb")
+    assert "results of the steps == values in r.npz" in ran.err, ran.err
     ran = there.run("apply", "model.pb", "there/wrong.gds", "-o", "wrong.pb")
     assert ran.code == 5 and "differ from those in r.npz" in ran.err, ran.err
 
@@ -332,8 +328,7 @@ def test_the_output_of_a_signature_is_meant(desk: Desk) -> None:
     """A node may have other outputs, and other nodes may be unread."""
     split = scalar("axis", 1, INT32), node("split", "Split", ["axis", "x"], num_split=2, T=FLOAT)
     put(desk.folder / "model", serving({"x": "x:0"}, {"half": "split:1"}, *split))
-    ran = desk.run("add-postprocessing", "model", "--steps", "clip(0, 6)", *QUICK, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("add-postprocessing", "model", "--steps", "clip(0, 6)", *QUICK, "-o", "out")
     graph = gds.load("out")
     (source, *_) = gds.select_nodes(graph, gds.Selection(nodes=("serving_default/half",)))
     assert [read.name for read in source.inputs] == ["split_raw", "split_postprocessed"]
@@ -365,19 +360,17 @@ def added(*words: str, steps: str = STEPS) -> Sequence[str]:
 
 
 def test_names_and_scores_are_outputs(scored: Desk) -> None:
-    ran = scored.run(*added("-o", "out.pb", *QUICK))
-    assert ran.code == 0, ran.err
+    ran = scored.done(*added("-o", "out.pb", *QUICK))
     assert "  output   logits  float32  ->  string\n  output   logits_scores  float32\n" in ran.err
     assert outputs(scored, "out.pb") == ["logits", "logits_scores"]
     steps = f"{STEPS} | rename(names, scores=probabilities)"
-    assert scored.run(*added("-o", "out.pb", *QUICK, steps=steps)).code == 0
+    scored.done(*added("-o", "out.pb", *QUICK, steps=steps))
     assert sorted(outputs(scored, "out.pb")) == ["logits", "names", "probabilities"]
 
 
 @pytest.mark.tensorflow
 def test_what_is_beside_the_result_is_proven_too(scored: Desk) -> None:
-    ran = scored.run(*added("-o", "out.pb", "--feed", "x=[[1, 3, 2]]"))
-    assert ran.code == 0, ran.err
+    ran = scored.done(*added("-o", "out.pb", "--feed", "x=[[1, 3, 2]]"))
     assert "returned logits  string [1,2] = [bee, cat]" in ran.err
     assert "proven   edited(x) == post(original(x)): 3 outputs" in ran.err
 
@@ -408,14 +401,12 @@ def test_what_is_refused_names_the_step(scored: Desk, steps: str, code: int, sai
 
 
 def test_callers_of_a_signature_are_told_what_it_does_not_give(scored: Desk) -> None:
-    made = scored.run("to-savedmodel", "model.pb", "--inputs", "x=x", "--outputs", "logits=logits", "-o", "m", *QUICK)
-    assert made.code == 0, made.err
-    ran = scored.run("add-postprocessing", "m", "--steps", STEPS, "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
+    scored.done("to-savedmodel", "model.pb", "--inputs", "x=x", "--outputs", "logits=logits", "-o", "m", *QUICK)
+    ran = scored.done("add-postprocessing", "m", "--steps", STEPS, "-o", "out", *QUICK)
     assert "  note     no signature returns 'logits_scores'; the command signature can add this output\n" in ran.err
     assert "no signature returns 'logits'" not in ran.err
-    ran = scored.run("signature", "out", "--outputs", "scores=logits_scores", "-o", "both", *QUICK)
-    assert ran.code == 0 and "scores = logits_scores" in ran.err, ran.err
+    ran = scored.done("signature", "out", "--outputs", "scores=logits_scores", "-o", "both", *QUICK)
+    assert "scores = logits_scores" in ran.err, ran.err
     assert "no signature" not in scored.run(*added("-o", "out.pb", *QUICK)).err
 
 

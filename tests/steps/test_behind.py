@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from support.stepping import Array, check_as_said, ops
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.steps import inserted, preprocessing
@@ -303,64 +305,39 @@ SCORES: dict[str, str] = {
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, but must be a number from 0 to 1",
     "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but the boxes are int32",
 }  # fmt: skip
+NMS = "nms(boxes, yxyx)"
+PER_BOX = "nms: scores must be one for each box, or one for each box and class, but they are"
+OTHER_IMAGES = "from-letterbox: the boxes and the placement are not of the same images: the boxes are float32"
+PLACEMENT = "from-letterbox: a placement must be [4] or [images,4], but boxes is float32"
+OF_IMAGES = "boxes must be [boxes,4] or [images,boxes,4],"
+LETTERBOX = "from-letterbox(boxes, yxyx)"
+OTHERS: list[tuple[str, str, Shape, Shape, str]] = [
+    ("softmax", "float32", (), None, "softmax: requires scores along a dimension, got float32 []"),
+    ("argmax", "float32", (-1, 0), None, "argmax: the value has no classes: float32 [?,0]"),
+    (LETTERBOX, "float32", (7, 4), (5,), f"{PLACEMENT} [5]"),
+    (LETTERBOX, "float32", (7, 4), (2, 3, 4), f"{PLACEMENT} [2,3,4]"),
+    (LETTERBOX, "float32", (7, 4), (7, 4), f"{OTHER_IMAGES} [7,4]; boxes is float32 [7,4]"),
+    (LETTERBOX, "float32", (3, 7, 4), (2, 4), f"{OTHER_IMAGES} [3,7,4]; boxes is float32 [2,4]"),
+    (LETTERBOX, "float32", (7, 5), (4,), f"from-letterbox: {OF_IMAGES} got float32 [7,5]"),
+    (NMS, "float32", (10,), (9, 4), "nms: the scores and the boxes have different counts: the scores are float32 [10]"),
+    (NMS, "float32", (10, 3, 2), (10, 4), PER_BOX),
+    (NMS, "float32", (2,), (2, 10, 4), PER_BOX),
+    (NMS, "float32", None, (10, 4), PER_BOX),
+    (NMS, "float32", (10,), (10, 5), f"nms: {OF_IMAGES} but boxes is float32 [10,5]"),
+    (NMS, "float32", (10,), (4,), f"nms: {OF_IMAGES} but boxes is float32 [4]"),
+    (NMS, "float64", (9,), (9, 4), "nms: requires float32, but the scores are"),
+    (f"{NMS} | {NMS}", "float32", (9,), (9, 4), "nms (step 2): the boxes are already selected"),
+    *(("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4),
+       "nms: background=true leaves out the only class: float32 [9") for shape in ((9,), (9, 1))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("steps", SCORES)
-def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
-    assert refusal(steps, boxes=(-1, 5)).startswith(SCORES[steps])
-
-
-OTHERS: dict[tuple[str, str, Shape, str], str] = {
-    ("softmax", "float32", (), "Identity"): "softmax: requires scores along a dimension, got float32 []",
-    ("argmax", "float32", (-1, 0), "Identity"): "argmax: the value has no classes: float32 [?,0]",
-}
-
-
-@pytest.mark.parametrize("case", OTHERS, ids=str)
-def test_of_what_the_model_gives(case: tuple[str, str, Shape, str]) -> None:
-    steps, dtype, shape, op = case
-    assert refusal(steps, dtype, shape, op=op).startswith(OTHERS[case])
-
-
-PLACED: dict[tuple[Shape, Shape], str] = {
-    ((7, 4), (5,)): "a placement must be [4] or [images,4], but boxes is float32 [5]",
-    ((7, 4), (2, 3, 4)): "a placement must be [4] or [images,4], but boxes is float32 [2,3,4]",
-    (
-        (7, 4),
-        (7, 4),
-    ): "the boxes and the placement are not of the same images: the boxes are float32 [7,4]; boxes is float32 [7,4]",
-    (
-        (3, 7, 4),
-        (2, 4),
-    ): "the boxes and the placement are not of the same images: the boxes are float32 [3,7,4]; boxes is float32 [2,4]",
-    ((7, 5), (4,)): "boxes must be [boxes,4] or [images,boxes,4], got float32 [7,5]",
-}
-
-
-@pytest.mark.parametrize("case", PLACED, ids=str)
-def test_of_boxes_and_a_placement(case: tuple[Shape, Shape]) -> None:
-    assert refusal("from-letterbox(boxes, yxyx)", "float32", *case) == f"from-letterbox: {PLACED[case]}"
-
-
-BOXES: dict[tuple[Shape, Shape], str] = {
-    ((10,), (9, 4)): "nms: the scores and the boxes have different counts: the scores are float32 [10]",
-    ((10, 3, 2), (10, 4)): "nms: scores must be one for each box, or one for each box and class, but they",
-    ((2,), (2, 10, 4)): "nms: scores must be one for each box, or one for each box and class, but they are",
-    ((10,), (10, 5)): "nms: boxes must be [boxes,4] or [images,boxes,4], but boxes is float32 [10,5]",
-    ((10,), (4,)): "nms: boxes must be [boxes,4] or [images,boxes,4], but boxes is float32 [4]",
-    (None, (10, 4)): "nms: scores must be one for each box, or one for each box and class, but they are",
-}
-
-
-@pytest.mark.parametrize("case", BOXES, ids=str)
-def test_of_scores_and_boxes(case: tuple[Shape, Shape]) -> None:
-    assert refusal("nms(boxes, yxyx)", "float32", case[0], case[1]).startswith(BOXES[case])
-    assert refusal("nms(boxes, yxyx)", "float64", (9,), (9, 4)).startswith("nms: requires float32, but the scores are")
-    for shape in ((9,), (9, 1)):
-        said = refusal("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4))
-        assert said.startswith("nms: background=true leaves out the only class: float32 [9")
-    twice = "nms(boxes, yxyx) | nms(boxes, yxyx)"
-    assert refusal(twice, "float32", (9,), (9, 4)) == "nms (step 2): the boxes are already selected"
+@pytest.mark.parametrize(
+    ("steps", "dtype", "shape", "boxes", "said"),
+    [*((steps, "float32", (-1, 10), (-1, 5), said) for steps, said in SCORES.items()), *OTHERS],
+)
+def test_what_is_known_to_be_wrong_is_refused(steps: str, dtype: str, shape: Shape, boxes: Shape, said: str) -> None:
+    assert refusal(steps, dtype, shape, boxes).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -439,15 +416,18 @@ def test_what_is_built_is_in_tensorflow_1_15(case: tuple[str, Shape, Shape]) -> 
         assert attrs <= set(definition.attrs), op
 
 
-def test_elsewhere_results_have_no_place() -> None:
-    with pytest.raises(EditError, match="the steps also return scores, but insert replaces one tensor"):
-        inserted("top-k(10) | cast(float32)", model(), "y")
-    with pytest.raises(EditError, match="nms: requires two outputs of a model"):
-        inserted("nms(boxes, yxyx)", model(), "y")
-    with pytest.raises(EditError, match="from-letterbox: requires two outputs of a model"):
-        inserted("from-letterbox(boxes, yxyx)", model(), "y")
-    with pytest.raises(EditError, match="softmax: this step is for use after a model, not before a model"):
-        preprocessing("softmax", model())
+@pytest.mark.parametrize(
+    ("build", "steps", "said"),
+    [
+        (inserted, "top-k(10) | cast(float32)", "the steps also return scores, but insert replaces one tensor"),
+        (inserted, NMS, "nms: requires two outputs of a model"),
+        (inserted, LETTERBOX, "from-letterbox: requires two outputs of a model"),
+        (preprocessing, "softmax", "softmax: this step is for use after a model, not before a model"),
+    ],
+)
+def test_elsewhere_results_have_no_place(build: Callable[..., Graph], steps: str, said: str) -> None:
+    with pytest.raises(EditError, match=said):
+        build(steps, model(), *(["y"] if build is inserted else []))
 
 
 def test_names_of_classes_come_from_a_file(tmp_path: Path) -> None:
@@ -462,10 +442,7 @@ def test_names_of_classes_come_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [
-        (b"a\nb\0c", "is not text: line 2 has a zero byte"),
-        (b"a\n" * 1001, "but 10 classes: 991 names too many"),
-    ],
+    [(b"a\nb\0c", "is not text: line 2 has a zero byte"), (b"a\n" * 1001, "but 10 classes: 991 names too many")],
 )
 def test_files_that_hold_no_names(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "l.txt"
@@ -482,6 +459,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_ops_of_each_way_to_choose_boxes() -> None:
-    assert "CombinedNonMaxSuppression" in ops(behind("nms(boxes, yxyx)", "float32", (9, 3), (9, 4)))
-    assert "NonMaxSuppressionV4" in ops(behind("nms(boxes, yxyx)", "float32", (9,), (9, 4)))
-    assert "MapDefun" in ops(behind("nms(boxes, yxyx)", "float32", (-1, 9), (-1, 9, 4)))
+    assert "CombinedNonMaxSuppression" in ops(behind(NMS, "float32", (9, 3), (9, 4)))
+    assert "NonMaxSuppressionV4" in ops(behind(NMS, "float32", (9,), (9, 4)))
+    assert "MapDefun" in ops(behind(NMS, "float32", (-1, 9), (-1, 9, 4)))

@@ -83,16 +83,10 @@ def test_a_table_is_proven_in_front_of_a_model() -> None:
     assert proof.outputs and all(output.comparison is not None for output in proof.outputs)
 
 
-FILES = {
-    b"a\n\n\nb": "'' occurs twice: word 2 and word 3",
-}
-
-
-@pytest.mark.parametrize("content", FILES)
-def test_files_that_are_no_words(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_has_a_word_twice(tmp_path: Path) -> None:
     path = tmp_path / "w.txt"
-    path.write_bytes(content)
-    assert refusal(f"lookup('{path}')", "int64", (-1,)) == f"lookup: {FILES[content].format(path)}"
+    path.write_bytes(b"a\n\n\nb")
+    assert refusal(f"lookup('{path}')", "int64", (-1,)) == "lookup: '' occurs twice: word 2 and word 3"
 
 
 def test_words_of_a_file_are_its_lines(tmp_path: Path) -> None:
