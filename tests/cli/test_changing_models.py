@@ -284,16 +284,14 @@ def test_another_run_is_waited_for(desk: Desk, locked: tuple[Kind, int], changes
     assert ("m0" in kind.names(kind.path)) == (not changes)
 
 
-def check_several(desk: Desk, kind: Kind, count: int, suffixes: list[str]) -> None:
-    """Runs COUNT edits at once: none is lost whose run has ended well, nor what it has kept."""
+def check_several(desk: Desk, kind: Kind, suffixes: list[str]) -> None:
+    """Runs an edit at once for each of SUFFIXES: none is lost whose run has ended well, nor what it has kept."""
     for path in desk.folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     kind.put(desk)
     first = kind.names(kind.path)
-    commands = [kind.edit(f"n{i}", f"m{i}") for i in range(count)]
-    processes = [
-        desk.fork(*command, "-i", "--backup", suffix) for command, suffix in zip(commands, suffixes, strict=False)
-    ]
+    commands = [(*kind.edit(f"n{i}", f"m{i}"), "-i", "--backup", suffix) for i, suffix in enumerate(suffixes)]
+    processes = [desk.fork(*command) for command in commands]
     ran = [finished(process) for process in processes]
     done = {i for i, one in enumerate(ran) if one.code == 0}
     assert done and {one.code for one in ran} <= {0, 6}, ran
@@ -318,18 +316,18 @@ def suffixes(count: int) -> list[list[str]]:
 @of_every_kind
 def test_two_at_once(desk: Desk, kind: Kind) -> None:
     for names in suffixes(2):
-        check_several(desk, kind, 2, names)
+        check_several(desk, kind, names)
 
 
 def test_five_at_once(desk: Desk) -> None:
-    check_several(desk, KINDS["SavedModel"], 5, suffixes(5)[0])
+    check_several(desk, KINDS["SavedModel"], suffixes(5)[0])
 
 
 @pytest.mark.slow
 @of_every_kind
 def test_several_at_once(desk: Desk, kind: Kind) -> None:
     for turn in range(12):
-        check_several(desk, kind, 3, suffixes(3)[turn % 2])
+        check_several(desk, kind, suffixes(3)[turn % 2])
 
 
 def test_a_folder_that_another_run_replaces_while_it_is_listed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from support.graphs import counting_loop, node
 from support.hostile import HEAVY, PLAIN
 from support.patience import gone, is_alive, until
 from support.renaming import EARLIER, QUICK, RENAME, RENAME_TWO, TO_OUT, renamed
-from support.system import Fault, can_trace, counted_calls, faults
+from support.system import can_trace, counted_calls, faults
 
 from gdsurgeon.cli import main
 from gdsurgeon.cli.main import Terminated
@@ -41,6 +41,7 @@ OTHER_FAULTS = [
 """The same calls, which fail for other reasons: nothing is made of the reason but a text."""
 
 
+BEFORE = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
 PLACES = {
     "new": ("-o", "new.pb"),
     "earlier": ("-o", "out.pb"),
@@ -53,29 +54,19 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
-@pytest.mark.parametrize(("call", "code"), FAULTS, ids=[f"{call}-{errno.errorcode[code]}" for call, code in FAULTS])
+@pytest.mark.parametrize(
+    ("call", "code", "for_ever", "place"),
+    [
+        *((call, code, for_ever, place) for call, code in FAULTS for for_ever in (False, True) for place in PLACES),
+        *((call, code, False, "all") for call, code in OTHER_FAULTS),
+        *(("pread", errno.EIO, False, place) for place in ("new", "all", "stream")),
+    ],
+)
 def test_all_or_nothing_whichever_call_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, code: int, for_ever: bool, place: str
 ) -> None:
-    check_all_or_nothing(desk, faults(monkeypatch, call, code, for_ever), place)
-
-
-@pytest.mark.parametrize(("call", "code"), OTHER_FAULTS)
-def test_all_or_nothing_whatever_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
-    check_all_or_nothing(desk, faults(monkeypatch, call, code), "all")
-
-
-@pytest.mark.parametrize("place", ["new", "all", "stream"])
-def test_all_or_nothing_whichever_read_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    check_all_or_nothing(desk, faults(monkeypatch, "pread", errno.EIO), place)
-
-
-def check_all_or_nothing(desk: Desk, tried: Iterable[Fault], place: str) -> None:
-    before = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
-    for fault in tried:
-        desk.restore(before)
+    for fault in faults(monkeypatch, call, code, for_ever):
+        desk.restore(BEFORE)
         with fault:
             ran = desk.run(*RENAME_TWO, *PLACES[place])
         after: dict[str, Any] = desk.files()
@@ -85,18 +76,18 @@ def check_all_or_nothing(desk: Desk, tried: Iterable[Fault], place: str) -> None
             check_said(ran)
             assert os.strerror(fault.code).lower() in ran.err.lower()
             for name in ("report.json", "new.json"):
-                if ran.code == 3 and name in PLACES[place] and after.get(name) != before.get(name):
+                if ran.code == 3 and name in PLACES[place] and after.get(name) != BEFORE.get(name):
                     assert json.loads(after.pop(name))["passed"] is False
-                    after |= {name: before[name]} if name in before else {}
-            assert after == before, f"call {fault.at}"
+                    after |= {name: BEFORE[name]} if name in BEFORE else {}
+            assert after == BEFORE, f"call {fault.at}"
         else:
-            _check_whole(place, before, after)
+            _check_whole(place, after)
 
 
-def _check_whole(place: str, before: dict[str, bytes], after: dict[str, Any]) -> None:
+def _check_whole(place: str, after: dict[str, Any]) -> None:
     """The folder after success."""
     written = {"new": "new.pb", "earlier": "out.pb", "report": "out.pb", "stream": ""}.get(place, "model.pb")
-    wanted = before | ({written: renamed(HEAVY, y="q", v="r")} if written else {})
+    wanted = BEFORE | ({written: renamed(HEAVY, y="q", v="r")} if written else {})
     options = PLACES[place]
     if "--backup" in options:
         wanted["model.pb" + options[options.index("--backup") + 1]] = HEAVY
@@ -218,15 +209,11 @@ CALLS = {
     "fchmod": errno.EPERM,
     "pread64": errno.EIO,
 }
-TRACED = {
-    "all": ("-i", "--backup", ".bak", "--report", "report.json"),
-    "stream": ("-o", "-"),
-}
-BEFORE = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
+TRACED = ("all", "stream")
 
 
 def traced(desk: Desk, options: list[str], place: str) -> Ran:
-    return desk.traced(options, *RENAME_TWO, *TRACED[place])
+    return desk.traced(options, *RENAME_TWO, *PLACES[place])
 
 
 def calls_on_files(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]:
@@ -271,12 +258,12 @@ def test_killed_at_any_instant(desk: Desk) -> None:
     draw = random.Random(7)
     desk.restore(BEFORE)
     started = time.monotonic()
-    assert desk.forked(*RENAME_TWO, *TRACED["all"]).code == 0
+    assert desk.forked(*RENAME_TWO, *PLACES["all"]).code == 0
     took = time.monotonic() - started
     wanted = desk.files()
     for number in range(KILLS):
         desk.restore(BEFORE)
-        process = desk.fork(*RENAME_TWO, *TRACED["all"])
+        process = desk.fork(*RENAME_TWO, *PLACES["all"])
         time.sleep(draw.uniform(0, took))
         process.send_signal(
             signal.SIGKILL if number % 3 == 0 else draw.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

@@ -133,6 +133,10 @@ NODES: list[tuple[int, str, str, Facts]] = [
     (4, "not-a-literal", "freeze-input tower.pb keep_prob=text", {"node": "keep_prob", "value": "text"}),
     (4, "bad-value", "set-attr tower.pb kept T=text", {"attr": "T", "value": "text"}),
     (4, "no-such-op", "set-attr tower.pb kept op=Subtract", {"op": "Subtract"}),
+    # Selections with a part that matches nothing.
+    (4, "nothing-matched", "remove model.pb --op Assert --op Identity --allow-outputs", {"value": "Assert"}),
+    (4, "nothing-matched", "set-attr model.pb --op Assert --node y _note:string=x", {"value": "Assert"}),
+    (4, "nothing-matched", "fuse-ops model.pb --op Conv2D --name f", {"value": "Conv2D"}),
 ]  # fmt: skip
 MISTAKES = [
     *ARGUMENTS,

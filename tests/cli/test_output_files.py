@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pty
+import re
 import stat
 import subprocess
 import sys
@@ -337,10 +338,7 @@ def test_reader_has_gone(heavy: Desk, writer: str) -> None:
         ran = heavy.forked(*WRITERS[writer].split(), stdout=written)
     finally:
         os.close(written)
-    assert ran.code == 141, ran
-    assert "Error" not in ran.err
-    assert "Exception ignored" not in ran.err
-    assert "Traceback" not in ran.err
+    assert ran.code == 141 and not re.search("Error|Exception ignored|Traceback", ran.err), ran
 
 
 def test_reader_goes_after_a_byte(heavy: Desk) -> None:

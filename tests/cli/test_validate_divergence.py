@@ -109,11 +109,7 @@ def split_after(size: int) -> Builder:
     return b
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [(), ("--lockstep",)],
-    ids=["own", "lockstep"],
-)  # fmt: skip
+@modes
 def test_shapes_that_differ(bench: Bench, mode: tuple[str, ...]) -> None:
     bench.put(m=split_after(1), other=split_after(2))
     assert guilty(bench.verdict("m.pb", "other.pb", "--first-divergence", *mode, code=5)) == ["sizes"]
@@ -198,8 +194,11 @@ def test_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:
 def test_wrong_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:
     ran = bench.run(CLASSIFIER, str(surgery / "served_wrong.pb"), "--pre", DECODE, "--first-divergence")
     check_said(ran, "served_wrong.pb differs", "probabilities:", code=5)
-    ran = bench.run(CLASSIFIER, str(surgery / "labelled_wrong.pb"), "--pre", DECODE, "--post", LOOKUP)
+    assert "dct_method" in ran.err
+    parts = ("--pre", DECODE, "--post", LOOKUP, "--first-divergence")
+    ran = bench.run(CLASSIFIER, str(surgery / "labelled_wrong.pb"), *parts)
     check_said(ran, "labelled_wrong.pb differs", "classes: 1 of 1 elements differ", code=5)
+    assert "int64 against string" not in ran.err and "labels" in ran.err
 
 
 def test_a_part_that_is_left_out_is_missed(bench: Bench, surgery: Path) -> None:
@@ -212,18 +211,6 @@ def test_a_part_that_is_left_out_is_missed(bench: Bench, surgery: Path) -> None:
     ):
         ran = bench.run(*arguments)
         check_said(ran, *words, code=5)
-
-
-def test_the_first_divergence_behind_a_post_graph(bench: Bench, surgery: Path) -> None:
-    wrong_one = str(surgery / "labelled_wrong.pb")
-    arguments = (CLASSIFIER, wrong_one, "--pre", DECODE, "--post", LOOKUP, "--first-divergence")
-    err = bench.run(*arguments).err
-    assert "int64 against string" not in err and "labels" in err
-
-
-def test_the_first_divergence_in_front(bench: Bench, surgery: Path) -> None:
-    err = bench.run(CLASSIFIER, str(surgery / "served_wrong.pb"), "--pre", DECODE, "--first-divergence").err
-    assert "dct_method" in err
 
 
 def test_the_hint_names_the_option_of_this_command(bench: Bench, surgery: Path) -> None:

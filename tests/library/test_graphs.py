@@ -15,25 +15,19 @@ import numpy as np
 import pytest
 from support import graphs
 from support.expecting import account
-from support.graphs import FLOAT, const, graph, identity, node, placeholder
-from support.paths import ROOT
+from support.graphs import FLOAT, const, graph, identity, node, placeholder, typed
+from support.paths import FIXTURES
 from support.shipped import Shipped
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.attrs import int_value
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 CLASSIFIER = FIXTURES / "classifier.pb"
 
 
 def small() -> gds.Graph:
-    return graph(
-        placeholder("x", shape=(2,)),
-        const("k", [1.0, 2.0]),
-        node("y", "Mul", ["x", "k"], T=FLOAT),
-        identity("z", "y"),
-    )
+    return graph(placeholder("x", shape=(2,)), const("k", [1.0, 2.0]), typed("Mul", "y", "x", "k"), identity("z", "y"))
 
 
 def test_protocols() -> None:
@@ -287,12 +281,10 @@ def test_several_edits_are_proven_together() -> None:
     assert gds.prove(original, found, results).compared
     assert found.to_bytes() == final and found["out"].inputs[0].name == "w"
     assert gds.prove(gds.from_bytes(state), found, results[2]).compared
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        gds.prove(original, found, results[:2])
-    assert caught.value.code == "other-graph"
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        gds.prove(gds.from_bytes(state), found, results)
-    assert caught.value.code == "other-graph"
+    for before, some in ((original, results[:2]), (gds.from_bytes(state), results)):
+        with pytest.raises(gds.GdsurgeonError) as caught:
+            gds.prove(before, found, some)
+        assert caught.value.code == "other-graph"
     found.set_device(found["w"], "")  # no edit says so
     with pytest.raises(gds.GdsurgeonError):
         gds.prove(original, found, results)
@@ -408,7 +400,7 @@ def lines_of(text: str) -> int:
 @pytest.mark.tensorflow
 def test_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "classifier.pb").write_bytes((ROOT / "fixtures" / "classifier.pb").read_bytes())
+    (tmp_path / "classifier.pb").write_bytes(CLASSIFIER.read_bytes())
     names: dict[str, Any] = {}
     cells = SESSION.strip().splitlines()
     assert len(cells) >= 60
@@ -416,8 +408,7 @@ def test_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         if cell.startswith("! "):
             mistaken(cell[2:], names)
             continue
-        tree = ast.parse(cell)
-        if isinstance(tree.body[-1], ast.Expr):
+        if isinstance(ast.parse(cell).body[-1], ast.Expr):
             shown = repr(eval(cell, names))
         else:
             exec(cell, names)

@@ -173,13 +173,17 @@ def test_chains_are_proven_behind_a_model() -> None:
 
 @pytest.mark.parametrize("start", [0, 100])
 def test_tensorflow_1_15_knows_what_is_built(start: int) -> None:
-    parts = [typed(steps, raw)[0] for steps, raw, _ in CHOSEN[start : start + 100]]
+    batch = "decode-image | letterbox(4, 4, like=pillow) | short-side(5, like=opencv)"
+    check_old([(steps, raw) for steps, raw, _ in CHOSEN[start : start + 100]], built(batch, "uint8", (-1, 5, 5, 3)))
+
+
+def check_old(chains: list[tuple[str, str]], *more: Graph) -> None:
+    """TensorFlow 1.15 has the ops of CHAINS, which are steps and the input of each, and of MORE."""
+    parts = [typed(steps, raw)[0] for steps, raw in chains]
     for number, part in enumerate(parts):
         part.rename({node: f"{number}/{node.name}" for node in part.nodes()})
-    batch = "decode-image | letterbox(4, 4, like=pillow) | short-side(5, like=opencv)"
-    parts.append(built(batch, "uint8", (-1, 5, 5, 3)))
     with pytest.raises(NothingToDo, match=r"TensorFlow 1\.15 can already load the graph"):
-        gds.compat(joined(parts), "1.15")
+        gds.compat(joined([*parts, *more]), "1.15")
 
 
 CHOSEN = some_chains(200)
@@ -237,11 +241,8 @@ def items(chain: Chain, count: int) -> list[bytes]:
 
 
 def refused(error: EditError, names: list[str]) -> None:
-    assert error.message.split(":")[0].split(" (step ")[0] in [
-        *names,
-        "the steps return float32 [?,?,1], but 'x' expects",
-    ]
-    assert "\n" not in error.message
+    refusing = error.message.split(":")[0].split(" (step ")[0]
+    assert refusing in [*names, "the steps return float32 [?,?,1], but 'x' expects"] and "\n" not in error.message
 
 
 def test_every_step_that_takes_bytes_is_there() -> None:
@@ -283,8 +284,4 @@ def check_batch(found: Array, one: Array, value: Value) -> None:
 
 
 def test_tensorflow_1_15_knows_what_is_built_of_bytes() -> None:
-    parts = [typed(steps, "string")[0] for steps in (*FIRST, *(f"decode-base64 | {steps}" for steps in FIRST))]
-    for number, part in enumerate(parts):
-        part.rename({node: f"{number}/{node.name}" for node in part.nodes()})
-    with pytest.raises(NothingToDo, match=r"TensorFlow 1\.15 can already load the graph"):
-        gds.compat(joined(parts), "1.15")
+    check_old([(prefix + steps, "string") for prefix in ("", "decode-base64 | ") for steps in FIRST])
