@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.failing import renaming
 from support.feeding import fed, feed_of, identity, returned, spec_of
 from support.graphs import Builder, const, neg, node
 from support.operating import refused
-from support.spoiling import Edit
 
-import gdsurgeon as gds
 from gdsurgeon.errors import OutputError, UsageError
 from gdsurgeon.feeds.archive import key_of, load, save, split_key
 from gdsurgeon.feeds.input_spec import description, make_feed, overridden
@@ -24,8 +23,6 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, dtype_name, element_size
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
-
-RENAMED: Edit = lambda g: gds.rename(g, [("y", "z")])  # noqa: E731
 
 
 def given(m: Builder, text: str | None = None, archive: Path | None = None) -> Tensor:
@@ -227,7 +224,7 @@ def test_raw_bytes_are_for_texts_only(tmp_path: Path) -> None:
     "overrides", [Overrides({"nobody": "1"}), Overrides(shapes={"nobody": (1,)}), Overrides({"y": "1"})]
 )
 def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path) -> None:
-    error = refused(tmp_path, identity("float32"), RENAMED, overrides=overrides)
+    error = refused(tmp_path, identity("float32"), renaming, overrides=overrides)
     name = next(iter({**overrides.values, **overrides.shapes}))
     assert (error.exit_code, error.message) == (2, f"no placeholder '{name}' exists to feed")
 
@@ -235,7 +232,7 @@ def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path
 @pytest.mark.tensorflow
 def test_an_archive_of_which_no_name_is_an_input_is_refused(tmp_path: Path) -> None:
     overrides = Overrides(archive=str(feeds_in(tmp_path, X=np.zeros((2, 3), "float32"))))
-    error = refused(tmp_path, identity("float32"), RENAMED, overrides=overrides)
+    error = refused(tmp_path, identity("float32"), renaming, overrides=overrides)
     assert error.exit_code == 2 and "'X'" in error.message
 
 

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.failing import renaming
 from support.graphs import FLOAT, INT32, Builder, add, const, identity, neg, node, placeholder, typed
 from support.operating import operated, refused
-from support.spoiling import Edit
 
-import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.feeds.input_spec import SIDES, candidate_shapes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
-
-RENAMED: Edit = lambda g: gds.rename(g, [("y", "z")])  # noqa: E731
 
 
 def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
@@ -280,11 +277,11 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
         typed("Split", "parts", "axis", "x", num_split=17),
         typed("ConcatV2", "y", "parts:16", "parts", "axis", Tidx="int32", N=2),
     )
-    error = refused(tmp_path, m, RENAMED)
+    error = refused(tmp_path, m, renaming)
     assert error.exit_code == 7
     assert error.message.startswith(f"{tmp_path / 'model.pb'} does not run on generated feeds (x [")
     assert "--shape NAME=1,2,3" in (hint_of(error) or "")
-    proof = operated(tmp_path, m, RENAMED, overrides=Overrides(shapes={"x": (4, 17)})).proof
+    proof = operated(tmp_path, m, renaming, overrides=Overrides(shapes={"x": (4, 17)})).proof
     assert proof.feeds == {"x": "float32 [4,17]"}
     assert proof.outputs[0].shape == (4, 2)
 
@@ -292,6 +289,6 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
 @pytest.mark.parametrize("shape", [(1, 2, 3), (4, 16)])
 @pytest.mark.tensorflow
 def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
-    error = refused(tmp_path, takes((-1, 17), neg("y", "x")), RENAMED, overrides=Overrides(shapes={"x": shape}))
+    error = refused(tmp_path, takes((-1, 17), neg("y", "x")), renaming, overrides=Overrides(shapes={"x": shape}))
     said = f"'x' accepts [?,17], but shapes gives [{','.join(map(str, shape))}]"
     assert (error.exit_code, error.message) == (2, said)

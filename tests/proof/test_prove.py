@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.desk import check_error
+from support.failing import renaming as renamed
 from support.graphs import Builder, call, const, define, library, node, placeholder, tensor, typed
 from support.operating import operated, refused
 from support.patience import LONG_ENOUGH
@@ -14,6 +16,7 @@ from support.spoiling import Edit, exchanged, reads, spoilt, value
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Outcome
@@ -33,11 +36,7 @@ def test_all_outputs_are_compared(edit: Edit, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "code"), [("total", "differs"), ("nowhere", "does-not-run")])
 def test_a_wrong_name_in_the_intent_is_caught(name: str, code: str, tmp_path: Path) -> None:
-    def misleading(graph: Graph) -> EditResult:
-        result = renaming(graph)
-        result.intent.renamed["stored"] = name
-        return result
-
+    misleading = spoilt(renaming, lambda _, result: result.intent.renamed.update(stored=name))
     error = refused(tmp_path, model(), misleading)
     assert (error.exit_code, error.code) == (5, code), error.message
 
@@ -63,27 +62,18 @@ def test_outputs_that_a_reroute_does_not_reach_are_compared(tmp_path: Path) -> N
 
 def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
     text = Builder(placeholder("y", "float32", (1, 2)), node("y_postprocessed", "AsString", ["y"], T="float32"))
-
-    def right(graph: Graph) -> EditResult:
-        return gds.add_postprocessing(graph, text.graph("text.pb"))
-
-    def wrong(graph: Graph) -> EditResult:
-        result = right(graph)
-        graph.set_op(graph["y"], "Identity")
-        return result
-
-    outcome = operated(tmp_path, model(), right)
-    assert outcome.proof.outputs[0].dtype == 7 and outcome.proof.outputs[0].after == "y"
+    right: Edit = lambda g: gds.add_postprocessing(g, text.graph("text.pb"))  # noqa: E731
+    (output, *_) = operated(tmp_path, model(), right).proof.outputs
+    assert (output.dtype, output.after) == (7, "y")
     (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, model(), wrong)
-    assert error.exit_code == 5
-    assert error.details[0] == "y: dtypes string and float32"
+    error = refused(tmp_path, model(), spoilt(right, other_op("y", "Identity")))
+    assert (error.exit_code, error.details[0]) == (5, "y: dtypes string and float32")
 
 
 def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_passed(tmp_path: Path) -> None:
     m = Builder(placeholder("x", "float32", (2,)), const("offset", [1.0, 1.0]), typed("AddV2", "y", "x", "offset"))
-    edit = spoilt(lambda graph: gds.rename(graph, [("y", "z")]), value("offset", [1.0, 1.5]))
-    error = refused(tmp_path, m, edit, overrides=Overrides({"x": "[1, 1]"}))
+    wrong = spoilt(renamed, value("offset", [1.0, 1.5]))
+    error = refused(tmp_path, m, wrong, overrides=Overrides({"x": "[1, 1]"}))
     check_error(error, "differs", {"sample": 1, "wrong": 1, "compared": 1, "tensors": ["z"]})
     (output,) = error.proof.outputs
     assert output.comparison.differing == 1 and output.comparison.max_abs == 0.5
@@ -135,57 +125,49 @@ def test_an_edit_that_is_right_for_one_feed_is_caught_by_the_second(tmp_path: Pa
 
 @pytest.mark.parametrize("samples", [1, 3])
 def test_as_many_samples_are_run_as_asked_for(samples: int, tmp_path: Path) -> None:
-    assert operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), samples=samples).proof.samples == (
-        samples
-    )
+    assert operated(tmp_path, integers(), renamed, samples=samples).proof.samples == samples
 
 
 def test_one_sample_is_enough_where_nothing_varies(tmp_path: Path) -> None:
     feed = Overrides({"x": str(list(range(12)))})
-    outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), overrides=feed, samples=5)
+    outcome = operated(tmp_path, integers(), renamed, overrides=feed, samples=5)
     assert outcome.proof.samples == 1
     assert outcome.proof.outputs[0].value == "[0, -1, -2, -3, -4, -5, ...]"
 
 
 def test_equal_seeds_give_equal_feeds_and_others_others(tmp_path: Path) -> None:
-    def value(seed: int) -> str:
-        outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), seed=seed, samples=1)
-        return outcome.proof.outputs[0].value
-
-    assert value(0) == value(0) != value(1)
+    first, same, other = (
+        operated(tmp_path, integers(), renamed, seed=seed, samples=1).proof.outputs[0].value for seed in (0, 0, 1)
+    )
+    assert first == same != other
 
 
 # -- NaN ---------------------------------------------------------------------------------------------------
 
 
-def not_numbers() -> Builder:
-    return Builder(
+def test_nan_equals_nan_and_no_number(tmp_path: Path) -> None:
+    m = Builder(
         placeholder("x", "float32", (2,)), const("two", 2.0), typed("Sub", "negative", "x", "two"),
         typed("Log", "y", "negative"),
     )  # fmt: skip
-
-
-def test_nan_equals_nan_and_no_number(tmp_path: Path) -> None:
-    edit: Edit = lambda g: gds.rename(g, [("y", "z")])  # noqa: E731
-    outcome = operated(tmp_path, not_numbers(), edit)
+    outcome = operated(tmp_path, m, renamed)
     assert [(o.after, o.value.replace("-", "")) for o in outcome.proof.compared] == [("z", "[nan, nan]")]
     (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, not_numbers(), spoilt(edit, other_op("z", "Neg")))
+    error = refused(tmp_path, m, spoilt(renamed, other_op("z", "Neg")))
     assert (error.exit_code, error.details) == (5, ("z: 2 of 2 elements differ, by up to inf",))
 
 
 # -- repairs -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["colocation", "order"])
-def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "reads", [(["x"], {"_class": ["loc:@nowhere"]}), (["^one", "x"], {})], ids=["colocation", "order"]
+)
+def test_a_graph_that_is_repaired_on_the_way_is_proven(reads: tuple[list[str], dict[str, Any]], tmp_path: Path) -> None:
     """TensorFlow does not load the file as it is; a repair announced by a warning must not end in an error."""
-    m = Builder(placeholder("x", "float32", (1, 3)), const("one", 1.0))
-    if fault == "colocation":
-        m.typed("Neg", "y", "x", _class=["loc:@nowhere"])
-    else:
-        m.typed("Neg", "y", "^one", "x")
-    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    inputs, attrs = reads
+    m = Builder(placeholder("x", "float32", (1, 3)), const("one", 1.0), typed("Neg", "y", *inputs, **attrs))
+    outcome = operated(tmp_path, m, renamed)
     assert outcome.warnings
     assert [o.after for o in outcome.proof.compared] == ["z"]
 
@@ -200,8 +182,6 @@ def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
         placeholder("a", "float32", (1, 4)), placeholder("raw", "float32", (1, 2)), const("axis", 1, "int32"),
         typed("Split", "halves", "axis", "a", num_split=2), typed("Neg", "negative", "raw"),
     )  # fmt: skip
-    from gdsurgeon.edits.parts import Mapped
-
     mapped = [Mapped("a", "a", "halves:1"), Mapped("b", "raw", "negative")]
     edit: Edit = lambda g: gds.add_preprocessing(g, p.graph("pre.pb"), mapped=mapped)  # noqa: E731
     feeds = Overrides({"a": "[[1, 2, 3, 4]]", "b": "[[10, 20]]"})
@@ -216,20 +196,12 @@ def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["feed", "archive"])
 def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_path: Path) -> None:
-    import numpy as np
-
     m = Builder(placeholder("a", "float32", (-1, 2)), typed("Neg", "y", "a"))
     p = Builder(placeholder("raw", "float32", (-1, 2)), typed("Square", "square", "raw"))
     np.savez(tmp_path / "feeds.npz", a=np.array([[3.0, 4.0]], "float32"))
     overrides = Overrides({"a": "[[3, 4]]"}) if how == "feed" else Overrides(archive=str(tmp_path / "feeds.npz"))
-    from gdsurgeon.edits.parts import Mapped
-
-    proof = operated(
-        tmp_path,
-        m,
-        lambda g: gds.add_preprocessing(g, p.graph("pre.pb"), mapped=[Mapped("a", "raw", "square")]),
-        overrides=overrides,
-    ).proof
+    edit: Edit = lambda g: gds.add_preprocessing(g, p.graph(), mapped=[Mapped("a", "raw", "square")])  # noqa: E731
+    proof = operated(tmp_path, m, edit, overrides=overrides).proof
     assert [(o.after, o.value) for o in proof.compared if not o.inside] == [("y", "[-9, -16]")]
 
 
@@ -248,7 +220,7 @@ def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
 def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
     """Two empty tensors are equal whatever the edit does."""
     m = Builder(placeholder("x", "float32", (0,)), typed("Neg", "y", "x"))
-    error = refused(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    error = refused(tmp_path, m, renamed)
     assert error.exit_code == 7 and error.code == "nothing-comparable" and error.facts["tensors"]
 
 
@@ -257,7 +229,7 @@ def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
         placeholder("x", "float32", (0,)), placeholder("w", "float32", (2,)), typed("Neg", "y", "x"),
         typed("Neg", "v", "w"),
     )  # fmt: skip
-    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    outcome = operated(tmp_path, m, renamed)
     assert any("z has no elements" in warning for warning in outcome.warnings)
 
 
@@ -266,7 +238,7 @@ def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
         placeholder("x", "float32", (2,)), const("nan", [float("nan"), float("nan")]),
         const("half", [float("nan"), 1.0]), typed("Add", "y", "x", "nan"), typed("Add", "v", "x", "half"),
     )  # fmt: skip
-    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    outcome = operated(tmp_path, m, renamed)
     assert [w for w in outcome.warnings if "NaN" in w] == [
         "on these feeds z is all NaN, so there is nothing in it to compare; use feeds to give other inputs"
     ]
@@ -306,7 +278,7 @@ def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path)
         const("shape", [3], "int32"), call("y", "noise", ["shape"], ["int32"], ["float32"], stateful=True),
         library(noise), const("one", 1.0), typed("Neg", "fixed", "one"),
     )  # fmt: skip
-    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    outcome = operated(tmp_path, m, renamed)
     assert [(o.after, o.reason) for o in outcome.proof.outputs if o.comparison is None] == [("z", "random: y")]
     assert [o.after for o in outcome.proof.compared] == ["fixed"]
 
@@ -319,7 +291,7 @@ def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path)
         const("axis", 1, "int32"), typed("Split", "parts", "axis", "x", num_split=16),
         typed("AddV2", "y", "parts:15", "draw"),
     )  # fmt: skip
-    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    outcome = operated(tmp_path, m, renamed)
     assert outcome.proof.compared
 
 
@@ -338,16 +310,13 @@ def test_a_random_part_is_not_compared(tmp_path: Path) -> None:
 # -- reroute: dependencies that the edit adds -----------------------------------------------------------------
 
 
-def two_inputs(used: bool) -> Builder:
-    m = Builder(placeholder("a", "float32", (1, 3)), placeholder("b", "float32", (1, 3)), typed("Neg", "y", "a"))
-    if used:
-        m.typed("Exp", "other", "b")
-    return m
-
-
 @pytest.mark.parametrize("used", [True, False], ids=["used", "unused"])
 def test_an_input_that_the_reroute_brings_into_use_is_fed(used: bool, tmp_path: Path) -> None:
-    outcome = operated(tmp_path, two_inputs(used), lambda g: gds.reroute(g, [("a", "b")]))
+    other = [typed("Exp", "other", "b")] if used else []
+    m = Builder(
+        placeholder("a", "float32", (1, 3)), placeholder("b", "float32", (1, 3)), typed("Neg", "y", "a"), *other
+    )
+    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("a", "b")]))
     assert "b" in outcome.proof.feeds
     assert [o.after for o in outcome.proof.outputs] == (["y", "other"] if used else ["y"])
 
@@ -375,30 +344,15 @@ def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) ->
     assert "y" in {name for name, _ in outcome.proof.skipped}
 
 
-def tables(value: int, second: int) -> Builder:
-    """Two tables; only the first is looked up for `y`."""
-    m = Builder(placeholder("key", "string", (1,)), const("default", -1, "int64"))
-    for i, number in enumerate((value, second)):
+def test_a_table_that_the_reroute_brings_into_use_is_initialised(tmp_path: Path) -> None:
+    """There are two tables; only the first is looked up for `y`."""
+    m = Builder(placeholder("key", "string", (1,)), const("default", -1, "int64"), const("keys", ["a"], "string"))
+    for i, number in enumerate((5, 6)):
+        parts = [f"table_{i}", "keys", m.const(f"values_{i}", [number], "int64")]
         m.node(f"table_{i}", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=f"t{i}")
-        m.const(f"keys_{i}", ["a"], "string")
-        m.const(f"values_{i}", [number], "int64")
-        m.node(
-            f"initialise_{i}",
-            "InitializeTableV2",
-            [f"table_{i}", f"keys_{i}", f"values_{i}"],
-            Tkey="string",
-            Tval="int64",
-        )
+        m.node(f"initialise_{i}", "InitializeTableV2", parts, Tkey="string", Tval="int64")
     m.node("found", "LookupTableFindV2", ["table_0", "key", "default"], Tin="string", Tout="int64")
     m.typed("Neg", "y", "found", kind="int64")
-    return m
-
-
-def test_a_table_that_the_reroute_brings_into_use_is_initialised(tmp_path: Path) -> None:
-    outcome = operated(
-        tmp_path,
-        tables(5, 6),
-        lambda g: gds.reroute(g, [("table_0", "table_1")], only="^found$"),
-        overrides=Overrides({"key": "a"}),
-    )
+    edit: Edit = lambda g: gds.reroute(g, [("table_0", "table_1")], only="^found$")  # noqa: E731
+    outcome = operated(tmp_path, m, edit, overrides=Overrides({"key": "a"}))
     assert [(o.after, o.value) for o in outcome.proof.outputs] == [("y", "[-6]")]

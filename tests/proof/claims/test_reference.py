@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.graphs import Builder, const, doubling_loop, node, placeholder, typed
+from support.graphs import Builder, const, doubling_loop, neg, node, placeholder, typed
 from support.operating import refused
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value, without_controls
 from support.substituting import (
@@ -91,26 +92,6 @@ def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None
     assert any(lost in text for text in (str(error.facts), *error.details))
 
 
-@pytest.mark.parametrize("name", ["clone", "remove --bypass", "remove --dangling", "insert", "freeze-input"])
-def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executor: Executor) -> None:
-    """Every claim includes that an output which the edit does not reach is bit-identical."""
-
-    def listing_less(graph: Graph) -> EditResult:
-        result = EDITS[name](graph)
-        result.claims = tuple(
-            replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)) if isinstance(c, SameGiven) else c
-            for c in result.claims
-        )
-        return result
-
-    assert proven(executor, model(), listing_less).compared
-    error = caught(executor, model(), spoilt(listing_less, value("k", 5.00001)))
-    assert error.exit_code == 5
-
-
-# -- claims that say too much, or nothing ------------------------------------------------------------------------
-
-
 def claiming(edit: Edit, change: Callable[[SameGiven], SameGiven]) -> Edit:
     def claimed(graph: Graph) -> EditResult:
         result = edit(graph)
@@ -120,17 +101,28 @@ def claiming(edit: Edit, change: Callable[[SameGiven], SameGiven]) -> Edit:
     return claimed
 
 
-def test_a_claim_of_another_tensor_is_caught(executor: Executor) -> None:
-    def change(claim: SameGiven) -> SameGiven:
-        return SameGiven(claim.given, (("t/result", "u/stored"),), claim.statement, claim.copies)
+@pytest.mark.parametrize("name", ["clone", "remove --bypass", "remove --dangling", "insert", "freeze-input"])
+def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executor: Executor) -> None:
+    """Every claim includes that an output which the edit does not reach is bit-identical."""
+    listing_less = claiming(EDITS[name], lambda c: replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)))
+    assert proven(executor, model(), listing_less).compared
+    assert caught(executor, model(), spoilt(listing_less, value("k", 5.00001))).exit_code == 5
 
-    assert caught(executor, model(), claiming(EDITS["clone --map"], change)).exit_code == 5
+
+# -- claims that say too much, or nothing ------------------------------------------------------------------------
 
 
-def test_a_substitution_that_the_edit_forgot_is_caught(executor: Executor) -> None:
-    for name in ("remove --bypass", "insert", "freeze-input"):
-        edit = claiming(EDITS[name], lambda c: SameGiven({}, c.outputs, c.statement, c.copies))
-        assert caught(executor, model(), edit).exit_code == 5
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("clone --map", {"outputs": (("t/result", "u/stored"),)}),
+        *((name, {"given": {}}) for name in ("remove --bypass", "insert", "freeze-input")),
+    ],
+)
+def test_a_claim_of_another_tensor_or_without_the_substitution_is_caught(
+    name: str, change: dict[str, Any], executor: Executor
+) -> None:
+    assert caught(executor, model(), claiming(EDITS[name], lambda c: replace(c, **change))).exit_code == 5
 
 
 # -- nothing to compare ----------------------------------------------------------------------------------------
@@ -192,20 +184,14 @@ def test_feeds_are_those_of_the_result(executor: Executor) -> None:
         assert (proof.samples, set(proof.feeds)) == (1, expected), name
 
 
-def reshaping(last: tuple[int, ...]) -> Builder:
-    """What takes [1,2,3] apart into [1,6], and has a Reshape to LAST read that, or [1,2,3] itself."""
-    m = Builder()
-    m.placeholder("x", "float32", (1, 2, 3))
-    for name, read, shape in (("flat", "x", (-1, 6)), ("y", "flat", last)):
-        m.const(f"{name}/shape", shape, "int32")
-        m.typed("Reshape", name, read, f"{name}/shape", Tshape="int32")
-    m.typed("Neg", "z", "y")
-    return m
-
-
 def test_a_reshape_is_taken_out_before_another_one(executor: Executor) -> None:
     """The replacement has a rank that the tensor of the original cannot have; this is allowed."""
-    proof = proven(executor, reshaping((-1, 2, 3, 1)), lambda g: remove(g, [g["flat"]], bypass=True))
+    m = Builder(
+        placeholder("x", "float32", (1, 2, 3)), const("flat/shape", [-1, 6], "int32"),
+        typed("Reshape", "flat", "x", "flat/shape", Tshape="int32"), const("y/shape", [-1, 2, 3, 1], "int32"),
+        typed("Reshape", "y", "flat", "y/shape", Tshape="int32"), neg("z", "y"),
+    )  # fmt: skip
+    proof = proven(executor, m, lambda g: remove(g, [g["flat"]], bypass=True))
     assert {o.after: o.comparison is not None for o in proof.outputs}["z"]
     assert "flat := x" in proof.statement and proof.samples == 2
 
@@ -359,37 +345,7 @@ def test_random_ops_draw_the_same_for_both_graphs(name: str, seeds: tuple[int, i
     assert "y" in {o.after for o in proof.compared}
 
 
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("clone", exchanged("u/result")),
-        ("clone", reads("u/sum", 1, "noise")),
-        ("remove a draw", exchanged("t/result")),
-        ("bypass the sum", reads("t/result", 0, "t/draw")),
-        ("extract", exchanged("t/result")),
-        ("import", exchanged("p/t/result")),
-        ("insert", reads("t/sum", 0, "noisy")),
-        ("freeze-input", exchanged("t/result")),
-        ("rename", exchanged("r")),
-        ("fuse-ops next to a draw", exchanged("t/result")),
-        ("control-edges", exchanged("t/result")),
-    ],
-    ids=lambda item: item if isinstance(item, str) else "",
-)
-def test_wrong_edits_of_random_graphs_are_caught(name: str, spoil: Spoil, executor: Executor) -> None:
-    error = caught(executor, dice(), spoilt(DICE_EDITS[name], spoil))
-    assert error.exit_code == 5, error.message
-
-
-SAMPLING_EDITS: dict[str, tuple[Edit, str]] = {
-    "add-preprocessing": (
-        lambda g: gds.add_preprocessing(g, negative("x", "x_preprocessed", 2).graph("pre.pb")),
-        "t/rate",
-    ),
-    "freeze-input": (lambda g: freeze_input(g, {"x": "[1, 2]"}), "t/rate"),
-    "clone": (lambda g: clone_scope(g, "t", "u"), "u/rate"),
-    "import": (lambda g: import_graph(g, sampling().graph("part.pb"), scope="p"), "p/t/rate"),
-}
+SAMPLING_EDITS = {"add-preprocessing": "t/rate", "freeze-input": "t/rate", "clone": "u/rate", "import": "p/t/rate"}
 
 
 def sampling() -> Builder:
@@ -402,20 +358,18 @@ def sampling() -> Builder:
     )  # fmt: skip
 
 
+"""Some of `DICE_EDITS`, and the input of the random op."""
+
+
 @pytest.mark.parametrize("name", SAMPLING_EDITS)
 def test_inputs_of_random_ops_are_compared(name: str, executor: Executor) -> None:
     """Both graphs get the same random values, so that no output shows a wrong input of the random op."""
-    edit, rate = SAMPLING_EDITS[name]
-    proof = proven(executor, sampling(), edit)
+    rate, sampled = SAMPLING_EDITS[name], sampling()
+    edit = DICE_EDITS[name] if name != "import" else lambda g: import_graph(g, sampled.graph("part.pb"), scope="p")
+    proof = proven(executor, sampled, edit)
     assert rate in {o.after for o in proof.compared}
     assert proof.drawn
-    assert caught(executor, sampling(), spoilt(edit, exchanged(rate))).exit_code == 5
-
-
-def test_a_clone_that_shares_the_draw_of_the_original_is_caught(executor: Executor) -> None:
-    """The clone of a random op is one of its own."""
-    error = caught(executor, dice(), spoilt(DICE_EDITS["clone"], reads("u/sum", 1, "t/draw")))
-    assert error.exit_code == 5
+    assert caught(executor, sampled, spoilt(edit, exchanged(rate))).exit_code == 5
 
 
 @pytest.mark.parametrize("seed", [0, 5], ids=["unseeded", "seeded"])
@@ -508,48 +462,66 @@ def test_tables_and_variables_are_the_same_for_both_graphs(name: str, executor: 
         assert any("variable" in warning for warning in proof.warnings)
 
 
+VALUES = value("values", [3.5, 4.5])
+
+
+"""Other values of the table."""
+
+
 @pytest.mark.parametrize(
-    ("name", "spoil"),
+    ("make", "name", "spoil"),
     [
-        ("clone", exchanged("u/result")),
-        ("remove --bypass", value("values", [3.5, 4.5])),
-        ("extract", exchanged("t/result")),
-        ("extract", value("values", [3.5, 4.5])),
-        ("import", value("p/values", [3.5, 4.5])),
-        ("import", reads("p/t/result", 1, "t/v")),
-        ("insert", exchanged("t/result")),
-        ("freeze-input", value("values", [3.5, 4.5])),
-        *((name, value("values", [3.5, 4.5])) for name in ("rename", "fuse-ops", "control-edges")),
-        *((name, exchanged("t/result")) for name in ("rename", "fuse-ops", "control-edges")),
+        *(
+            (dice, name, spoil)
+            for name, spoil in [
+                ("clone", exchanged("u/result")),
+                ("clone", reads("u/sum", 1, "noise")),
+                ("clone", reads("u/sum", 1, "t/draw")),  # the clone of a random op is one of its own
+                ("bypass the sum", reads("t/result", 0, "t/draw")),
+                ("import", exchanged("p/t/result")),
+                ("insert", reads("t/sum", 0, "noisy")),
+                ("rename", exchanged("r")),
+                *(
+                    (name, exchanged("t/result"))
+                    for name in ("remove a draw", "extract", "freeze-input", "fuse-ops next to a draw", "control-edges")
+                ),
+            ]
+        ),
+        *(
+            (stateful, name, spoil)
+            for name, spoil in [
+                ("clone", exchanged("u/result")),
+                ("clone", value("u/values", [3.5, 4.5])),  # the table of a clone has its own content
+                ("import", value("p/values", [3.5, 4.5])),
+                ("import", reads("p/t/result", 1, "t/v")),
+                *((name, VALUES) for name in ("remove --bypass", "freeze-input")),
+                ("insert", exchanged("t/result")),
+                *(
+                    (name, spoil)
+                    for name in ("extract", "rename", "fuse-ops", "control-edges")
+                    for spoil in (VALUES, exchanged("t/result"))
+                ),
+            ]
+        ),
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )
-def test_wrong_edits_of_tables_and_variables_are_caught(name: str, spoil: Spoil, executor: Executor) -> None:
-    error = caught(executor, stateful(), spoilt(STATEFUL_EDITS[name], spoil))
+def test_wrong_edits_of_random_graphs_tables_and_variables_are_caught(
+    make: Callable[[], Builder], name: str, spoil: Spoil, executor: Executor
+) -> None:
+    edit = (DICE_EDITS if make is dice else STATEFUL_EDITS)[name]
+    error = caught(executor, make(), spoilt(edit, spoil))
     assert error.exit_code == 5, error.message
-
-
-def test_a_table_of_a_clone_has_its_own_content(executor: Executor) -> None:
-    error = caught(executor, stateful(), spoilt(STATEFUL_EDITS["clone"], value("u/values", [3.5, 4.5])))
-    assert error.exit_code == 5
 
 
 @pytest.mark.parametrize("kind", ["placeholder", "variable"])
 def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executor: Executor) -> None:
     """The part reads its own, which is called otherwise in the result, and not the model's of the same name."""
-
-    def both() -> Builder:
-        b = Builder()
-        if kind == "placeholder":
-            b.placeholder("x", "float32", (2,))
-        else:
-            b.node("x", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="")
-        b.typed("Neg", "y", "x")
-        return b
-
-    edit: Edit = lambda g: import_graph(g, both().graph("part.pb"), scope="p")  # noqa: E731
-    assert len(proven(executor, both(), edit).compared) == 2
-    assert caught(executor, both(), spoilt(edit, reads("p/y", 0, "x"))).exit_code == 5
+    variable = node("x", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="")
+    both = Builder(placeholder("x", "float32", (2,)) if kind == "placeholder" else variable, neg("y", "x"))
+    edit: Edit = lambda g: import_graph(g, both.graph("part.pb"), scope="p")  # noqa: E731
+    assert len(proven(executor, both, edit).compared) == 2
+    assert caught(executor, both, spoilt(edit, reads("p/y", 0, "x"))).exit_code == 5
 
 
 # -- branches --------------------------------------------------------------------------------------------------
