@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,17 @@ def caught(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     with pytest.raises(GdsurgeonError) as error:
         proven(executor, m, edit, overrides)
     return error.value
+
+
+def claiming(edit: Edit, kind: type[Any], **changes: Any) -> Edit:
+    """EDIT, with CHANGES of its claims of this KIND."""
+
+    def claimed(graph: Graph) -> EditResult:
+        result = edit(graph)
+        result.claims = tuple(replace(c, **changes) if isinstance(c, kind) else c for c in result.claims)
+        return result
+
+    return claimed
 
 
 def spoilt(edit: Edit, *spoils: Spoil) -> Edit:

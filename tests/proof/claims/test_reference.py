@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.graphs import Builder, const, doubling_loop, neg, node, placeholder, typed
 from support.operating import refused
-from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value, without_controls
+from support.spoiling import Edit, Spoil, caught, claiming, exchanged, proven, reads, spoilt, value, without_controls
 from support.substituting import (
     DIFFERS,
     EDITS,
@@ -20,6 +20,7 @@ from support.substituting import (
     negative,
     without_comparable_outputs,
 )
+from support.v1_control_flow import cond
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -92,19 +93,18 @@ def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None
     assert any(lost in text for text in (str(error.facts), *error.details))
 
 
-def claiming(edit: Edit, change: Callable[[SameGiven], SameGiven]) -> Edit:
-    def claimed(graph: Graph) -> EditResult:
-        result = edit(graph)
-        result.claims = tuple(change(c) if isinstance(c, SameGiven) else c for c in result.claims)
-        return result
-
-    return claimed
-
-
 @pytest.mark.parametrize("name", ["clone", "remove --bypass", "remove --dangling", "insert", "freeze-input"])
 def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executor: Executor) -> None:
     """Every claim includes that an output which the edit does not reach is bit-identical."""
-    listing_less = claiming(EDITS[name], lambda c: replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)))
+
+    def listing_less(graph: Graph) -> EditResult:
+        result = EDITS[name](graph)
+        result.claims = tuple(
+            replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)) if isinstance(c, SameGiven) else c
+            for c in result.claims
+        )
+        return result
+
     assert proven(executor, model(), listing_less).compared
     assert caught(executor, model(), spoilt(listing_less, value("k", 5.00001))).exit_code == 5
 
@@ -122,7 +122,7 @@ def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executo
 def test_a_claim_of_another_tensor_or_without_the_substitution_is_caught(
     name: str, change: dict[str, Any], executor: Executor
 ) -> None:
-    assert caught(executor, model(), claiming(EDITS[name], lambda c: replace(c, **change))).exit_code == 5
+    assert caught(executor, model(), claiming(EDITS[name], SameGiven, **change)).exit_code == 5
 
 
 # -- nothing to compare ----------------------------------------------------------------------------------------
@@ -246,36 +246,24 @@ def test_a_part_that_does_not_run_on_its_own_is_told_from_one_that_was_spoilt(ex
 
 def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> None:
     p = Builder(
-        placeholder("in", "int64", (1,)), const("nothing", "?", "string"),
+        placeholder("in", "int64", (1,)), const("nothing", "?", "string"), const("file", "/nowhere/gone.txt", "string"),
         node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels"),
-        const("file", "/nowhere/gone.txt", "string"),
         node("init", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-1, value_index=-2, vocab_size=-1,
              delimiter="\t"),
         node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string"),
     )  # fmt: skip
     error = caught(executor, model(), lambda g: import_graph(g, p.graph("part.pb")))
-    assert error.exit_code == 7
-    assert hint_of(error) is not None
+    assert error.exit_code == 7 and hint_of(error) is not None
 
 
 def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> None:
-    def wrong(graph: Graph) -> EditResult:
-        result = EDITS["import"](graph)
-        (claim,) = [c for c in result.claims if isinstance(c, SamePart)]
-        result.claims = (SamePart(claim.part, claim.inputs, (("out", "twice"),), claim.copies),)
-        return result
-
+    wrong = claiming(EDITS["import"], SamePart, outputs=(("out", "twice"),))
     assert caught(executor, model(), wrong).exit_code == 5
 
 
 def test_a_journal_that_knows_no_copies_is_no_fault_of_the_graph(executor: Executor) -> None:
     """The placeholder `in` has its own name in the result: without a intent it is found by that."""
-
-    def silent(graph: Graph) -> EditResult:
-        result = EDITS["import"](graph)
-        result.intent = Intent(added=result.intent.added)
-        return result
-
+    silent = spoilt(EDITS["import"], lambda _, result: setattr(result, "intent", Intent(added=result.intent.added)))
     assert proven(executor, model(), silent).compared
 
 
@@ -527,26 +515,14 @@ def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executo
 # -- branches --------------------------------------------------------------------------------------------------
 
 
-def conditional() -> Builder:
-    """x + 10 where p, else x - 1."""
-    return Builder(
-        placeholder("p", "bool", ()), placeholder("x", "float32", (2,)), typed("Switch", "t/switch", "x", "p"),
-        typed("Switch", "t/pivot", "p", "p", kind="bool"), typed("Identity", "t/pivot_t", "t/pivot:1", kind="bool"),
-        typed("Identity", "t/pivot_f", "t/pivot", kind="bool"), const("t/ten", 10.0, controls=["^t/pivot_t"]),
-        const("t/one", 1.0, controls=["^t/pivot_f"]), typed("AddV2", "t/more", "t/switch:1", "t/ten"),
-        typed("Sub", "t/less", "t/switch", "t/one"), typed("Merge", "t/merge", "t/less", "t/more", N=2),
-        typed("Neg", "y", "t/merge"),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("constant", ["ten", "one"])
+@pytest.mark.parametrize("constant", ["two", "ten"])
 def test_both_sides_of_a_conditional_are_proven(constant: str, executor: Executor) -> None:
     """Two samples, and a predicate that is not fed by the user: one sample for each side."""
-    for edit, name in ((lambda g: clone_scope(g, "t", "u"), f"u/{constant}"),
-                       (lambda g: import_graph(g, negative().graph("part.pb")), f"t/{constant}")):  # fmt: skip
-        wrong = spoilt(edit, value(name, 7.0))
-        assert proven(executor, conditional(), edit).compared
-        assert caught(executor, conditional(), wrong).exit_code == 5
+    m = Builder(*cond())
+    for edit, name in ((lambda g: clone_scope(g, "c", "u"), f"u/{constant}"),
+                       (lambda g: import_graph(g, negative().graph("part.pb")), f"c/{constant}")):  # fmt: skip
+        assert proven(executor, m, edit).compared
+        assert caught(executor, m, spoilt(edit, value(name, 7.0))).exit_code == 5
 
 
 # -- values that are no numbers ------------------------------------------------------------------------------------

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.every_edit import EDITS, model
-from support.graphs import Builder, const, placeholder, tensor, typed
-from support.spoiling import (
-    Edit,
-    Spoil,
-    caught,
-    proven,
-    said,
-    spoilt,
-    value,
-)
+from support.failing import renaming as renamed
+from support.graphs import Builder, const, node, placeholder, tensor, typed
+from support.spoiling import Edit, Spoil, caught, claiming, proven, said, spoilt, value
 
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -34,18 +26,8 @@ from gdsurgeon.values import Tolerance
 pytestmark = pytest.mark.tensorflow
 
 
-def claiming(edit: Edit, **changes: Any) -> Edit:
-    """Returns the edit with changed claims."""
-    tolerance = Tolerance(changes.pop("rtol", 0.0), changes.pop("atol", 0.0))
-
-    def claimed(graph: Graph) -> EditResult:
-        result = edit(graph)
-        result.claims = tuple(
-            replace(c, tolerance=tolerance, **changes) if isinstance(c, SameOutputs) else c for c in result.claims
-        )
-        return result
-
-    return claimed
+def tolerant(edit: Edit, rtol: float = 0.0, atol: float = 0.0) -> Edit:
+    return claiming(edit, SameOutputs, tolerance=Tolerance(rtol, atol))
 
 
 def in_function(change: Callable[[Any], None]) -> Spoil:
@@ -103,7 +85,7 @@ def relu() -> Builder:
 @pytest.mark.parametrize("op", ["Identity", "Abs"])
 def test_what_differs_below_zero_is_caught(op: str, executor: Executor) -> None:
     """A lost or exchanged activation is the most frequent mistake: numbers between 0 and 1 do not show it."""
-    wrong = spoilt(lambda g: rename(g, [("y", "z")]), lambda g, _: g.set_op(g["t/positive"], op))
+    wrong = spoilt(renamed, lambda g, _: g.set_op(g["t/positive"], op))
     assert caught(executor, relu(), wrong).exit_code == 5
 
 
@@ -111,7 +93,7 @@ def test_what_differs_below_zero_is_caught(op: str, executor: Executor) -> None:
 def test_scalars_differ_from_sample_to_sample(dtype: str, executor: Executor) -> None:
     """A value that is baked in shows with the second feed."""
     m = Builder(placeholder("setting", dtype, ()), typed("Identity", "y", "setting", kind=dtype))
-    first = proven(executor, m, lambda g: rename(g, [("y", "z")])).outputs[0].value
+    first = proven(executor, m, renamed).outputs[0].value
     number = first == "True" if dtype == "bool" else float(first)
 
     def bake(graph: Graph, _: EditResult) -> None:
@@ -119,7 +101,7 @@ def test_scalars_differ_from_sample_to_sample(dtype: str, executor: Executor) ->
         baked = graph.add("baked", "Const", attrs=attrs)  # type: ignore[arg-type]
         graph.set_inputs(graph["z"], [baked.output])
 
-    error = caught(executor, m, spoilt(lambda g: rename(g, [("y", "z")]), bake))
+    error = caught(executor, m, spoilt(renamed, bake))
     assert error.exit_code == 5
     assert error.facts["sample"] == 2 or dtype == "float32"
 
@@ -161,16 +143,16 @@ def test_what_is_named_besides_is_compared_too(executor: Executor) -> None:
     """Nothing that is served tells: only the shape of `z` is looked at."""
     wrong = spoilt(renaming, value("k", [3.0, 4.0]), said("k"))
     assert proven(executor, numbers(), wrong).compared
-    error = caught(executor, numbers(), claiming(wrong, also=("z",)))
+    error = caught(executor, numbers(), claiming(wrong, SameOutputs, also=("z",)))
     assert error.exit_code == 5
     assert [detail.split(":")[0] for detail in error.details] == ["inner"]
-    proof = proven(executor, numbers(), claiming(renaming, also=("z", "hidden", "x", "z")))
+    proof = proven(executor, numbers(), claiming(renaming, SameOutputs, also=("z", "hidden", "x", "z")))
     assert [o.after for o in proof.compared].count("inner") == 1
 
 
 def test_what_is_named_besides_and_is_gone_is_left_out(executor: Executor) -> None:
     m = model()
-    proof = proven(executor, m, claiming(EDITS["fuse-ops"], also=("t/scale", "t/difference", "sum")))
+    proof = proven(executor, m, claiming(EDITS["fuse-ops"], SameOutputs, also=("t/scale", "t/difference", "sum")))
     names = {o.before for o in proof.compared}
     assert "sum" in names and "t/scale" not in names
 
@@ -192,13 +174,13 @@ def test_what_a_fusion_gives_inside_is_compared(executor: Executor) -> None:
 def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
     wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))  # 2.5 instead of 2
     for passes in ({"atol": 0.5}, {"rtol": 0.2}, {"atol": 0.25, "rtol": 0.1}, {"rtol": 0.15, "atol": 0.15}):
-        proof = proven(executor, numbers(), claiming(wrong, **passes), ONES)
+        proof = proven(executor, numbers(), tolerant(wrong, **passes), ONES)
         assert proof.tolerance[:2] == (passes.get("rtol", 0), passes.get("atol", 0))
         assert proof.largest_difference == 0.5
         (output,) = [o for o in proof.compared if o.after == "served"]
         assert output.comparison is not None and output.comparison.close and not output.comparison.equal
     for fails in ({"atol": 0.49}, {"rtol": 0.19}, {"atol": 0.24, "rtol": 0.1}, {}):
-        error = caught(executor, numbers(), claiming(wrong, **fails), ONES)
+        error = caught(executor, numbers(), tolerant(wrong, **fails), ONES)
         assert error.exit_code == 5
         assert error.details == ("served: 1 of 2 elements differs, by up to 0.5 (would pass with rtol and atol 0.143)",)
 
@@ -208,45 +190,43 @@ def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: 
     m = Builder(
         placeholder("x", "int32", (2,)), const("k", [1, 2], "int32"), typed("AddV2", "y", "x", "k", kind="int32"),
     )  # fmt: skip
-    edit: Edit = lambda g: rename(g, [("y", "z")])  # noqa: E731
-    error = caught(executor, m, claiming(spoilt(edit, value("k", [1, 3], "int32")), **loose))
+    error = caught(executor, m, tolerant(spoilt(renamed, value("k", [1, 3], "int32")), **loose))
     assert error.exit_code == 5 and "tolerance" not in error.details[0]
-    m = Builder()
-    m.placeholder("x", "string", (2,))
-    m.const("k", ["a", "b"], "string")
-    m.node("y", "StringJoin", ["x", "k"], N=2, separator="")
-    error = caught(executor, m, claiming(spoilt(edit, value("k", ["a", "c"], "string")), **loose))
+    joined = node("y", "StringJoin", ["x", "k"], N=2, separator="")
+    m = Builder(placeholder("x", "string", (2,)), const("k", ["a", "b"], "string"), joined)
+    error = caught(executor, m, tolerant(spoilt(renamed, value("k", ["a", "c"], "string")), **loose))
     assert error.exit_code == 5 and error.details == ("z: 1 of 2 elements differs",)
     m = numbers()
-    error = caught(executor, m, claiming(spoilt(renaming, value("one", [1.0, float("nan")])), **loose))
+    error = caught(executor, m, tolerant(spoilt(renaming, value("one", [1.0, float("nan")])), **loose))
     assert error.exit_code == 5 and "inf" in error.details[0] and "tolerance" not in error.details[0]
-    error = caught(executor, m, claiming(spoilt(renaming, value("one", [1.0, float("inf")])), **loose))
+    error = caught(executor, m, tolerant(spoilt(renaming, value("one", [1.0, float("inf")])), **loose))
     assert error.exit_code == 5
 
 
 def test_other_shapes_and_dtypes_are_never_equal(executor: Executor) -> None:
     loose = {"rtol": 1e9, "atol": 1e9}
-    error = caught(executor, numbers(), claiming(spoilt(renaming, value("one", [[1.0, 1.0]])), **loose))
+    error = caught(executor, numbers(), tolerant(spoilt(renaming, value("one", [[1.0, 1.0]])), **loose))
     assert (error.exit_code, error.details) == (5, ("served: shapes [2] and [1,2]",))
 
 
 def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
     """Without a tolerance the summary says that the outputs are bit-identical."""
     m = Builder(placeholder("x", "float32", (2,)), const("k", [0.0, 0.0]), typed("Mul", "y", "x", "k"))
-    wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]), said("k"))
+    wrong = spoilt(renamed, value("k", [-0.0, -0.0]), said("k"))
     assert caught(executor, m, wrong).exit_code == 5
-    assert proven(executor, m, claiming(wrong, atol=1e-9)).compared
+    assert proven(executor, m, tolerant(wrong, atol=1e-9)).compared
 
 
 def test_an_output_that_is_excepted_is_run_and_not_compared(executor: Executor) -> None:
-    wrong = claiming(spoilt(renaming, value("one", [1.0, 1.5]), said("one")), except_for={"y": "it is meant to differ"})
+    wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))
+    wrong = claiming(wrong, SameOutputs, except_for={"y": "it is meant to differ"})
     proof = proven(executor, numbers(), wrong)
     assert [(o.after, o.reason) for o in proof.outputs if o.comparison is None] == [("served", "it is meant to differ")]
     assert [o.after for o in proof.compared] == ["size"]
 
 
 def test_where_all_outputs_are_excepted_nothing_is_passed(executor: Executor) -> None:
-    edit = claiming(renaming, except_for={"y": "it is meant to differ", "size": "so is this"})
+    edit = claiming(renaming, SameOutputs, except_for={"y": "it is meant to differ", "size": "so is this"})
     error = caught(executor, numbers(), edit)
     assert error.exit_code == 7
     assert error.code == "nothing-comparable"
@@ -255,9 +235,6 @@ def test_where_all_outputs_are_excepted_nothing_is_passed(executor: Executor) ->
 def test_a_claim_that_is_not_of_this_journal_is_not_passed(executor: Executor) -> None:
     """The intent speaks of a node that is not there."""
 
-    def wrong(graph: Graph) -> EditResult:
-        result = renaming(graph)
-        result.intent = Intent(renamed={"y": "nowhere", "z": "inner"})
-        return result
-
+    intent = Intent(renamed={"y": "nowhere", "z": "inner"})
+    wrong = spoilt(renaming, lambda _, result: setattr(result, "intent", intent))
     assert caught(executor, numbers(), wrong).exit_code == 5
