@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.desk import check_error
 from support.graphs import Builder, const, node, placeholder, typed
 from support.operating import operated, refused
-from support.spoiling import Edit, Spoil, caught, proven, spoilt, without_controls
+from support.spoiling import Edit, caught, proven, spoilt, without_controls
 from support.validating import scaled
 
 import gdsurgeon as gds
@@ -57,11 +58,6 @@ def test_a_graph_is_held_against_itself(executor: Executor) -> None:
     assert set(own) == {"y"} and 0 < own["y"] < 1
 
 
-def output(name: str, gap: float | None) -> OutputProof:
-    comparison = Comparison(False, False, None, gap, 1, 2, None)
-    return OutputProof(name, name, 1, (2,), comparison=comparison)
-
-
 @pytest.mark.parametrize(
     ("gap", "own", "is_excused"),
     [
@@ -75,7 +71,7 @@ def output(name: str, gap: float | None) -> OutputProof:
 def test_a_difference_is_laid_to_chance_only_where_the_graph_differs_as_much_from_itself(
     gap: float | None, own: float, is_excused: bool
 ) -> None:
-    found = output("y", gap)
+    found = OutputProof("y", "y", 1, (2,), comparison=Comparison(False, False, None, gap, 1, 2, None))
     reasons = accepted([found], {"y": own} if own else {}, "m.pb")
     assert (found.comparison is None) == is_excused
     assert ("is not deterministic here" in found.reason) == is_excused
@@ -140,52 +136,45 @@ def test_what_draws_inside_of_a_function_is_given_one_seed(executor: Executor, n
     assert error.exit_code == 7 and error.code == "nothing-comparable"
 
 
-def counter(m: Builder, scope: str, table: str) -> str:
-    """Adds a node that gives how often the graph was called before, kept in the TABLE."""
-    m.node(f"{scope}table", "MutableHashTableV2", key_dtype="int64", value_dtype="int64", shared_name=table)
-    m.const(f"{scope}key", [1], "int64")
-    m.const(f"{scope}none", 0, "int64")
-    m.const(f"{scope}one", [1], "int64")
+def counting(*more: bytes) -> Builder:
+    """`y` is how often the graph was called before, kept in a table."""
+    attrs: dict[str, Any] = {"key_dtype": "int64", "value_dtype": "int64", "shared_name": "calls"}
     types = {"Tin": "int64", "Tout": "int64"}
-    m.node(f"{scope}count", "LookupTableFindV2", [f"{scope}table", f"{scope}key", f"{scope}none"], **types)
-    m.typed("AddV2", f"{scope}more", f"{scope}count", f"{scope}one", kind="int64")
-    m.node(f"{scope}keep", "LookupTableInsertV2", [f"{scope}table", f"{scope}key", f"{scope}more"], **types)
-    m.typed("Identity", f"{scope}calls", f"{scope}count", f"^{scope}keep", kind="int64")
-    return f"{scope}calls"
+    return Builder(
+        node("net/table", "MutableHashTableV2", **attrs), const("net/key", [1], "int64"),
+        const("net/none", 0, "int64"), const("net/one", [1], "int64"),
+        node("net/count", "LookupTableFindV2", ["net/table", "net/key", "net/none"], **types),
+        typed("AddV2", "net/more", "net/count", "net/one", kind="int64"),
+        node("net/keep", "LookupTableInsertV2", ["net/table", "net/key", "net/more"], **types),
+        typed("Identity", "net/calls", "net/count", "^net/keep", kind="int64"),
+        typed("Identity", "y", "net/calls", kind="int64"), *more,
+    )  # fmt: skip
 
 
-def counting(inputs: bool = False) -> Builder:
-    m = Builder()
-    name = counter(m, "net/", "calls")
-    if inputs:
-        m.placeholder("x", "float32", (1, 3))
-        m.typed("Neg", "z", "x")
-    m.typed("Identity", "y", name, kind="int64")
-    return m
+WITH_INPUT = [placeholder("x", "float32", (1, 3)), typed("Neg", "z", "x")]
+
+
+inputs = pytest.mark.parametrize("more", [WITH_INPUT, []], ids=["input", "no input"])
 
 
 RENAMED: Edit = lambda g: gds.rename(g, [("y", "z2")])  # noqa: E731
 CLONED: Edit = lambda g: gds.clone_scope(g, "net", "net2")  # noqa: E731
 
 
-@pytest.mark.parametrize("inputs", [True, False])
+@inputs
 @pytest.mark.parametrize("samples", [1, 2])
-def test_a_right_edit_of_a_graph_that_counts_is_proven_by_two_calls(inputs: bool, samples: int, tmp_path: Path) -> None:
-    outcome = operated(tmp_path, counting(inputs), RENAMED, samples=samples)
+def test_a_right_edit_of_a_graph_that_counts_is_proven_by_two_calls(
+    more: list[bytes], samples: int, tmp_path: Path
+) -> None:
+    outcome = operated(tmp_path, counting(*more), RENAMED, samples=samples)
     assert outcome.proof.samples == 2 and outcome.proof.compared
 
 
-@pytest.mark.parametrize("inputs", [True, False])
-def test_a_control_edge_that_is_lost_shows_in_the_second_call(inputs: bool, tmp_path: Path) -> None:
-    error = refused(tmp_path, counting(inputs), spoilt(RENAMED, without_controls("net/calls")), samples=1)
+@inputs
+def test_a_control_edge_that_is_lost_shows_in_the_second_call(more: list[bytes], tmp_path: Path) -> None:
+    error = refused(tmp_path, counting(*more), spoilt(RENAMED, without_controls("net/calls")), samples=1)
     assert error.exit_code == 5
     check_error(error, "differs", {"sample": 2})
-
-
-def shared(graph: Graph, result: EditResult) -> None:
-    """The clone counts in the table of the original, and after it: which of them is first would be left to chance."""
-    graph.set_attr(graph["net2/table"], "shared_name", string_value("calls").SerializeToString())
-    graph.set_controls(graph["net2/count"], [graph["net/keep"]])
 
 
 def test_the_clone_of_a_counter_counts_on_its_own(tmp_path: Path) -> None:
@@ -193,14 +182,18 @@ def test_the_clone_of_a_counter_counts_on_its_own(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_is_shared_with_its_clone_shows(tmp_path: Path) -> None:
-    spoil: Spoil = shared
-    error = refused(tmp_path, counting(), spoilt(CLONED, spoil), samples=1)
-    assert error.exit_code == 5
-    assert error.code == "differs"
+    """The clone counts in the table of the original, and after it: which of them is first would be left to chance."""
+
+    def shared(graph: Graph, result: EditResult) -> None:
+        graph.set_attr(graph["net2/table"], "shared_name", string_value("calls").SerializeToString())
+        graph.set_controls(graph["net2/count"], [graph["net/keep"]])
+
+    error = refused(tmp_path, counting(), spoilt(CLONED, shared), samples=1)
+    assert (error.exit_code, error.code) == (5, "differs")
 
 
 def test_two_models_of_which_one_forgets(tmp_path: Path) -> None:
-    m = counting(inputs=True)
+    m = counting(*WITH_INPUT)
     path = m.write(tmp_path / "model.pb")
     graph = m.graph("model.pb")
     graph.set_controls(graph["net/calls"], [])
