@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,10 @@ from support.graphs import (
 from support.meta_graphs import put, serving
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.edits.claims import SameGiven
+from gdsurgeon.compare.intent import Rewired
+from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.parts import Mapped, add_postprocessing, add_preprocessing
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
@@ -59,30 +59,28 @@ def sound(found: Graph) -> None:
     assert (findings.faults, findings.reordered, findings.dangling_colocations) == ([], [], [])
 
 
+def added(found: Graph, part: Graph, *mapped: Mapped) -> EditResult:
+    """POST added to FOUND, which stays sound."""
+    result = add_postprocessing(found, part, mapped=mapped)
+    sound(found)
+    return result
+
+
 def test_what_read_the_placeholder_reads_the_result(tmp_path: Path) -> None:
     found, part = model(identity("z", "image")), pre()
     part.save(str(tmp_path / "pre.pb"))
-    result = expect(
-        found,
-        lambda g: add_preprocessing(g, part),
-        [
-            placeholder("image", UINT8, (-1, 3)),
-            node("image_preprocessed", "Cast", ["image"], SrcT=UINT8, DstT=FLOAT),
-            const("w", [1, 2, 3]),
-            add("y", "image_preprocessed", "w"),
-            identity("z", "image_preprocessed"),
-        ],
-        command=f"add-preprocessing {tmp_path / 'pre.pb'}",
-    )
-    assert result.intent.added == ["image_preprocessed"]
-    assert {(r.node, r.slot, r.old, r.new) for r in result.intent.rewired} == {
-        ("y", 0, "image", "image_preprocessed"), ("z", 0, "image", "image_preprocessed"),
-    }  # fmt: skip
+    after = [
+        placeholder("image", UINT8, (-1, 3)), node("image_preprocessed", "Cast", ["image"], SrcT=UINT8, DstT=FLOAT),
+        const("w", [1, 2, 3]), add("y", "image_preprocessed", "w"), identity("z", "image_preprocessed"),
+    ]  # fmt: skip
+    rewired = [Rewired(name, 0, "image", "image_preprocessed") for name in "yz"]
+    result = expect(found, lambda g: add_preprocessing(g, part), after, added=["image_preprocessed"], rewired=rewired,
+                    command=f"add-preprocessing {tmp_path / 'pre.pb'}")  # fmt: skip
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.given == {"image": "image_preprocessed"}
-    (added,) = claim.parts
-    assert added.part is part and added.inputs == {"image": "image"}
-    assert added.outputs == (("image_preprocessed", "image_preprocessed"),)
+    (there,) = claim.parts
+    assert there.part is part and there.inputs == {"image": "image"}
+    assert there.outputs == (("image_preprocessed", "image_preprocessed"),)
     assert not part.is_changed
 
 
@@ -128,35 +126,6 @@ TO_INT = node("image_preprocessed", "Cast", ["image"], SrcT=UINT8, DstT=INT32)
 
 def part(*records: bytes) -> Graph:
     return graph(*records, name="pre.pb")
-
-
-@pytest.mark.parametrize(
-    ("found", "part", "mapped", "code", "facts"),
-    [
-        (model(), part(placeholder("imag")), [], "no-such-node",
-         {"placeholder": "imag", "node": "imag", "near": "image"}),
-        (model(), part(IMAGE), [], "no-result", {"placeholder": "image", "node": "image_preprocessed"}),
-        (model(), pre(), [Mapped("imagee", "image", "image_preprocessed")], "no-such-node", {"node": "imagee"}),
-        (model(), pre(), [Mapped("image", "image", "image_preprocessed:1")], "no-such-tensor",
-         {"tensor": "image_preprocessed:1", "count": 1}),
-        (model(), pre(), [Mapped("image", "image_preprocessed", "image")], "not-a-placeholder",
-         {"node": "image_preprocessed", "op": "Cast", "file": "pre.pb"}),
-        (model(), pre(), [M, M], "given-twice", {"placeholder": "image"}),
-        (model(), part(IMAGE_8, TO_INT), [], "dtype-mismatch",
-         {"tensor": "image_preprocessed", "found": "int32", "input": "image", "expected": "float32 [?,3]"}),
-        (model(), part(IMAGE, const("image_preprocessed", [0] * 4, FLOAT, (2, 2))), [], "shape-mismatch",
-         {"tensor": "image_preprocessed", "found": "float32 [2,2]", "input": "image", "expected": "float32 [?,3]"}),
-        (graph(IMAGE, const("c", [1, 2, 3, 4]), add("y", "image", "c")), pre(), [], "shape-mismatch",
-         {"tensor": "image_preprocessed", "found": "float32 [?,3]", "node": "y"}),
-        (graph(const("image", [1]), identity("y", "image")), pre(), [], "not-a-placeholder",
-         {"node": "image", "op": "Const", "file": "model.pb"}),
-        (graph(IMAGE), pre(), [], "no-consumers", {"tensor": "image"}),
-        (model(), pre(placeholder("two", UINT8)), [M, Mapped("image", "two", "image_preprocessed")], "given-twice",
-         {"node": "image"}),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit(found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]) -> None:
-    refused(found, code, partial(add_preprocessing, pre=part, mapped=mapped), part, **facts)
 
 
 def test_a_part_is_not_blamed_for_what_was_wrong_before() -> None:
@@ -243,58 +212,46 @@ def post(*more: bytes, trailer: bytes = graphs.versions(27)) -> Graph:
 def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
     found, part = scoring(identity("inside", "logits"), node("n", "NoOp", ["^logits"])), post()
     part.save(str(tmp_path / "post.pb"))
-    result = expect(
-        found,
-        lambda g: add_postprocessing(g, part),
-        [
-            placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("logits_raw", "x", "w"),
-            identity("inside", "logits_raw"), node("n", "NoOp", ["^logits_raw"]),
-            typed("Softmax", "logits", "logits_raw"),
-        ],
-        command=f"add-postprocessing {tmp_path / 'post.pb'}",
-    )  # fmt: skip
-    assert result.intent.renamed == {"logits": "logits_raw"}
-    assert result.intent.added == ["logits"]
-    assert [note.as_json() for note in result.notes] == [{"code": "renamed", "name": "logits", "found": "logits_raw"}]
+    after = [
+        placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("logits_raw", "x", "w"),
+        identity("inside", "logits_raw"), node("n", "NoOp", ["^logits_raw"]), typed("Softmax", "logits", "logits_raw"),
+    ]  # fmt: skip
+    result = expect(found, lambda g: add_postprocessing(g, part), after, renamed={"logits": "logits_raw"},
+                    added=["logits"], notes=[("renamed", {"name": "logits", "found": "logits_raw"})],
+                    command=f"add-postprocessing {tmp_path / 'post.pb'}")  # fmt: skip
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.outputs == (("logits", "logits_raw"),)
-    (added,) = claim.parts
-    assert added.inputs == {"logits": "logits_raw"} and added.outputs == (("logits_postprocessed", "logits"),)
+    (there,) = claim.parts
+    assert there.inputs == {"logits": "logits_raw"} and there.outputs == (("logits_postprocessed", "logits"),)
     assert not part.is_changed
 
 
 def test_a_raw_name_that_is_taken_is_made_unique() -> None:
     found = scoring(const("logits_raw", [1]))
-    result = add_postprocessing(found, post(const("logits_raw_1", [1])))
-    assert result.intent.renamed == {"logits": "logits_raw_1"}
-    assert inputs(found)["logits"] == ["logits_raw_1"]
+    result = added(found, post(const("logits_raw_1", [1])))
+    assert result.intent.renamed == {"logits": "logits_raw_1"} and inputs(found)["logits"] == ["logits_raw_1"]
     assert len(set(graphs.names(found))) == len(graphs.names(found))
-    sound(found)
 
 
 def test_colocations_follow() -> None:
     found = scoring(const("k", [1], _class=["loc:@logits"]))
-    add_postprocessing(found, post(const("p", [1], _class=["loc:@logits", "loc:@logits_postprocessed"])))
+    added(found, post(const("p", [1], _class=["loc:@logits", "loc:@logits_postprocessed"])))
     assert graphs.colocations(found) == {"k": [b"loc:@logits_raw"], "p": [b"loc:@logits_raw", b"loc:@logits"]}
-    sound(found)
 
 
 def test_several_outputs_and_one_that_reads_another() -> None:
     found = graph(placeholder("x", FLOAT), identity("a", "x"), identity("b", "a"))
     part = graph(placeholder("a"), placeholder("b"), add("a_postprocessed", "a", "b"), identity("b_postprocessed", "a"))
-    add_postprocessing(found, part)
+    added(found, part)
     assert inputs(found) == {"x": [], "a_raw": ["x"], "b_raw": ["a_raw"], "a": ["a_raw", "b_raw"], "b": ["a_raw"]}
-    sound(found)
 
 
 def test_a_result_that_serves_two_outputs_is_served_by_identities() -> None:
     found = graph(placeholder("x", FLOAT), identity("a", "x"), identity("b", "x"))
     part = graph(placeholder("a"), placeholder("b"), add("sum", "a", "b"), name="post.pb")
-    add_postprocessing(found, part, mapped=[Mapped("a", "a", "sum"), Mapped("b", "b", "sum")])
-    assert (inputs(found)["a"], inputs(found)["b"]) == (["sum"], ["sum"])
-    assert graphs.ops(found)["a"] == graphs.ops(found)["b"] == "Identity"
-    assert graphs.attrs(found, "a")["T"].type == 1
-    sound(found)
+    added(found, part, Mapped("a", "a", "sum"), Mapped("b", "b", "sum"))
+    served = graphs.proto(identity("a", "sum"), identity("b", "sum")).node
+    assert [each for each in graphs.parsed(found).node if each.name in ("a", "b")] == [*served]
 
 
 SCALAR = graphs.scalar("logits", 1, INT32)
@@ -312,17 +269,12 @@ SCALAR = graphs.scalar("logits", 1, INT32)
 )
 def test_mapped_names(records: list[bytes], result: str, after: list[str]) -> None:
     found, part = scoring(), graph(*records, name="post.pb")
-    add_postprocessing(found, part, mapped=[Mapped("logits", graphs.names(part)[0], result)])
-    assert inputs(found)["logits"] == after
-    assert "done" not in found
-    sound(found)
+    added(found, part, Mapped("logits", graphs.names(part)[0], result))
+    assert inputs(found)["logits"] == after and "done" not in found
 
 
 def test_a_result_of_an_unknown_op_is_still_a_graph_that_loads() -> None:
-    found = scoring()
-    part = graph(placeholder("logits"), node("logits_postprocessed", "MyOp", ["logits"]), name="post.pb")
-    add_postprocessing(found, part)
-    sound(found)
+    added(scoring(), graph(placeholder("logits"), node("logits_postprocessed", "MyOp", ["logits"]), name="post.pb"))
 
 
 SPLIT = [
@@ -352,6 +304,26 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
 @pytest.mark.parametrize(
     ("found", "part", "mapped", "code", "facts"),
     [
+        (model(), part(placeholder("imag")), [], "no-such-node",
+         {"placeholder": "imag", "node": "imag", "near": "image"}),
+        (model(), part(IMAGE), [], "no-result", {"placeholder": "image", "node": "image_preprocessed"}),
+        (model(), pre(), [Mapped("imagee", "image", "image_preprocessed")], "no-such-node", {"node": "imagee"}),
+        (model(), pre(), [Mapped("image", "image", "image_preprocessed:1")], "no-such-tensor",
+         {"tensor": "image_preprocessed:1", "count": 1}),
+        (model(), pre(), [Mapped("image", "image_preprocessed", "image")], "not-a-placeholder",
+         {"node": "image_preprocessed", "op": "Cast", "file": "pre.pb"}),
+        (model(), pre(), [M, M], "given-twice", {"placeholder": "image"}),
+        (model(), part(IMAGE_8, TO_INT), [], "dtype-mismatch",
+         {"tensor": "image_preprocessed", "found": "int32", "input": "image", "expected": "float32 [?,3]"}),
+        (model(), part(IMAGE, const("image_preprocessed", [0] * 4, FLOAT, (2, 2))), [], "shape-mismatch",
+         {"tensor": "image_preprocessed", "found": "float32 [2,2]", "input": "image", "expected": "float32 [?,3]"}),
+        (graph(IMAGE, const("c", [1, 2, 3, 4]), add("y", "image", "c")), pre(), [], "shape-mismatch",
+         {"tensor": "image_preprocessed", "found": "float32 [?,3]", "node": "y"}),
+        (graph(const("image", [1]), identity("y", "image")), pre(), [], "not-a-placeholder",
+         {"node": "image", "op": "Const", "file": "model.pb"}),
+        (graph(IMAGE), pre(), [], "no-consumers", {"tensor": "image"}),
+        (model(), pre(placeholder("two", UINT8)), [M, Mapped("image", "two", "image_preprocessed")], "given-twice",
+         {"node": "image"}),
         (scoring(), graph(placeholder("logit")), [], "no-such-node", {"placeholder": "logit", "near": "logits"}),
         (scoring(), graph(placeholder("logits")), [], "no-result", {"node": "logits_postprocessed"}),
         (graph(node("logits", "NoOp")), post(), [], "wrong-count", {"node": "logits", "found": 0}),
@@ -364,11 +336,11 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
         (scoring(), post(trailer=graphs.encode_len(2, b"\x0a\x05ab")), [], "corrupt", {}),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_a_result(
-    found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]
-) -> None:
-    edit = partial(add_postprocessing, post=part, mapped=mapped)
-    refused(found, code, edit, part, error=GdsurgeonError, **facts)
+def test_what_does_not_fit(found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]) -> None:
+    """As what comes before the model, and as what comes after it."""
+    edit: Any = add_postprocessing if "logits" in found else add_preprocessing
+    error = GdsurgeonError if code in ("bad-tensor-name", "corrupt") else EditError
+    refused(found, code, lambda g: edit(g, part, mapped=mapped), part, error=error, **facts)
 
 
 def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:
