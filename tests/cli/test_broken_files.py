@@ -13,7 +13,7 @@ from support import hostile
 from support.desk import Desk, check_said
 from support.graphs import FLOAT, dtypes, func, function, graph_bytes, identity, library, node, placeholder
 from support.hostile import HEAVY, PLAIN, VERSIONS, X
-from support.renaming import EARLIER, QUICK, RENAME, RULE, TO_OUT
+from support.renaming import EARLIER, QUICK, RULE, TO_OUT
 
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len, encode_varint
@@ -166,29 +166,18 @@ def test_ops_are_data_too(desk: Desk, op: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "name"),
+    ("read", "written", "name"),
     [
-        (("-i", "--backup", ".map"), "model.pb.map"),
-        (("-o", "names"), "names"),
-        (("-o", "out.pb", "--report", "names"), "names"),
+        ("--map-file model.pb.map", "-i --backup .map", "model.pb.map"),
+        ("--map-file names", "-o names", "names"),
+        ("--map-file names", "-o out.pb --report names", "names"),
+        ("y=q --feed x=@x.npy", "-o x.npy", "x.npy"),
+        ("y=q --feeds x.npy", "-o x.npy", "x.npy"),
     ],
-    ids=["backup", "output", "report"],
 )
-def test_a_file_of_names_is_not_overwritten(plain: Desk, written: tuple[str, ...], name: str) -> None:
+def test_a_file_of_names_or_a_feed_is_not_overwritten(plain: Desk, read: str, written: str, name: str) -> None:
     plain.put(name, b"y=q\n")
-    plain.refused(2, "would-replace", "rename", "model.pb", "--map-file", name, *QUICK, *written, other=name)
-
-
-def test_a_feed_is_not_overwritten(plain: Desk) -> None:
-    plain.put("x.npy", b"1")
-    for feed in (("--feed", "x=@x.npy"), ("--feeds", "x.npy")):
-        plain.refused(2, "would-replace", "rename", "model.pb", "y=q", *feed, *QUICK, "-o", "x.npy", other="x.npy")
-
-
-def test_a_backup_that_fails_leaves_the_report_alone(plain: Desk) -> None:
-    plain.put("report.json", b"earlier")
-    (plain.folder / "model.pb.d").mkdir()
-    plain.refused(6, "unwritable", *RENAME, "-i", "--backup", ".d", "--report", "report.json", reason="EISDIR")
+    plain.refused(2, "would-replace", "rename", "model.pb", *read.split(), *QUICK, *written.split(), other=name)
 
 
 @pytest.mark.parametrize(

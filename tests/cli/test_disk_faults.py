@@ -422,17 +422,15 @@ class Validation:
 
 
 @pytest.mark.tensorflow
-def test_signal_while_validating(desk: Desk) -> None:
-    validation = Validation(desk)
-    validation.process.send_signal(signal.SIGTERM)
-    check_interrupted(desk, validation.finished(), 143)
-
-
-@pytest.mark.tensorflow
-def test_interrupt_from_the_keyboard_reaches_both_processes(desk: Desk) -> None:
-    validation = Validation(desk, start_new_session=True)
-    os.killpg(validation.process.pid, signal.SIGINT)
-    check_interrupted(desk, validation.finished(), 130)
+@pytest.mark.parametrize("keyboard", [False, True])
+def test_signal_while_validating(desk: Desk, keyboard: bool) -> None:
+    """An interrupt from the keyboard reaches both processes."""
+    validation = Validation(desk, start_new_session=keyboard)
+    if keyboard:
+        os.killpg(validation.process.pid, signal.SIGINT)
+    else:
+        validation.process.send_signal(signal.SIGTERM)
+    check_interrupted(desk, validation.finished(), 130 if keyboard else 143)
 
 
 @pytest.mark.tensorflow
@@ -453,37 +451,36 @@ def test_kill_while_validating_ends_the_child(desk: Desk) -> None:
         (signal.SIGSEGV, ("TensorFlow crashed (SIGSEGV) while",)),
         (signal.SIGKILL, ("TensorFlow was killed (SIGKILL", "out of memory", " while")),
     ],
-    ids=["SIGSEGV", "SIGKILL"],
 )
 def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ...]) -> None:
     validation = Validation(desk)
     os.kill(validation.child, number)
-    ran = validation.finished()
-    check_said(ran, *words, code=5)
+    check_said(validation.finished(), *words, code=5)
     assert desk.temporary_files() == []
+
+
+PROVEN = ("rename", "model.pb", "y=q", "-o", "out.pb")
 
 
 @pytest.mark.tensorflow
 def test_validator_hangs(desk: Desk) -> None:
     desk.restore({"plain.pb": PLAIN, "model.pb": counting_loop(endless=True).bytes(), "out.pb": EARLIER})
     desk.done("rename", "plain.pb", "y=q", "-n")  # TensorFlow is loaded
-    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout")
-    desk.refused(5, "timed-out", *arguments, "2", doing=["running original"])
+    desk.refused(5, "timed-out", *PROVEN, "--timeout", "2", doing=["running original"])
 
 
 @pytest.mark.tensorflow
-def test_validator_hangs_before_it_has_a_graph(desk: Desk, own_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validator_hangs_before_it_has_a_graph(plain: Desk, own_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A TensorFlow that does not start says nothing about the graph."""
     monkeypatch.setattr("gdsurgeon.runtime.client._BOOT", "import time; time.sleep(1000)")
-    desk.restore({"model.pb": PLAIN, "out.pb": EARLIER})
-    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout")
-    desk.refused(7, "timed-out", *arguments, "0.5", doing=["starting"])
+    plain.put("out.pb", EARLIER)
+    plain.refused(7, "timed-out", *PROVEN, "--timeout", "0.5", doing=["starting"])
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("seconds", ["inf", "1e300"])
 def test_patience_without_end(plain: Desk, seconds: str) -> None:
-    ran = plain.run("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout", seconds)
+    ran = plain.run(*PROVEN, "--timeout", seconds)
     assert ran.code in (0, 2), ran
     assert "internal error" not in ran.err
 
@@ -494,8 +491,7 @@ def test_patience_without_end(plain: Desk, seconds: str) -> None:
 )
 def test_op_library_that_is_none(plain: Desk, library: str, code: str) -> None:
     (plain.folder / "folder").mkdir()
-    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", library)
-    plain.refused(2, code, *arguments, file=library)
+    plain.refused(2, code, *PROVEN, "--op-lib", library, file=library)
 
 
 @pytest.mark.tensorflow
@@ -508,8 +504,7 @@ def test_op_library_crashes(plain: Desk, tmp_path: Path) -> None:
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("there is no C compiler")
     plain.put("out.pb", EARLIER)
-    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", str(library))
-    plain.refused(5, "crashed", *arguments, signal="SIGABRT")
+    plain.refused(5, "crashed", *PROVEN, "--op-lib", str(library), signal="SIGABRT")
 
 
 # -- signals while modules are loaded, and signals that something else hides ----------------------------------
@@ -580,8 +575,7 @@ run()
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_after_the_output_has_appeared_comes_too_late(plain: Desk, name: str) -> None:
-    line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    ran = finished(plain.fork_python("-c", PUBLISHED, *line, name))
+    ran = finished(plain.fork_python("-c", PUBLISHED, *TO_OUT, name))
     assert (ran.code, "Interrupted" in ran.err, "out.pb" in plain.files()) == (0, False, True), ran
 
 
@@ -616,6 +610,5 @@ run()
 def test_a_signal_where_python_lets_no_exception_out(
     plain: Desk, number: signal.Signals, code: int, where: str
 ) -> None:
-    line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    check_interrupted(plain, finished(plain.fork_python("-c", UNNOTICED, *line, where, str(number.value))), code)
+    check_interrupted(plain, finished(plain.fork_python("-c", UNNOTICED, *TO_OUT, where, str(number.value))), code)
     assert [*plain.files()] == ["model.pb"]

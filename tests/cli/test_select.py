@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import pytest
 from support import graphs
+from support.desk import Desk, Ran
 from support.graphs import FLOAT, add, const, g8, identity, node, placeholder
 from support.selecting import short, split
 
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.terminal import terminal
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
+from gdsurgeon.cli import select
 
 HOSTILE = "s/a\x1b[31m\u202eb"
 
@@ -30,36 +19,29 @@ HOSTILE = "s/a\x1b[31m\u202eb"
 class Select:
     """`gdsurgeon select` in a folder that holds model.pb."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self.folder, self.capsys, self.patch = folder, capsys, patch
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
         self.put(*g8())
 
     def put(self, *records: bytes) -> None:
-        (self.folder / "model.pb").write_bytes(graphs.graph_bytes(*records))
+        self.desk.put("model.pb", graphs.graph_bytes(*records))
 
     def __call__(self, *options: str, stdin: bytes | None = None, model: str = "model.pb") -> Ran:
-        if stdin is not None:
-            self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
-        self.capsys.readouterr()
-        code = exit_code(["select", model, *options])
-        out, err = self.capsys.readouterr()
-        assert "Traceback" not in err and "internal error" not in err
-        assert (code == 0) == (not err), err
-        return Ran(code, out, err)
+        ran = self.desk.run("select", model, *options, data=stdin)
+        assert "Traceback" not in ran.err and "internal error" not in ran.err
+        assert (ran.code == 0) == (not ran.err), ran.err
+        return ran
 
-    def lines(self, *options: str, stdin: bytes | None = None) -> list[str]:
-        ran = self(*options, stdin=stdin)
+    def lines(self, *options: str) -> list[str]:
+        ran = self(*options)
         assert ran.code == 0, ran.err
-        assert ran.out == "" or ran.out.endswith("\n")
-        return ran.out.splitlines()
+        assert ran.out == b"" or ran.out.endswith(b"\n")
+        return ran.out.decode().splitlines()
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Select]:
-    monkeypatch.chdir(tmp_path)
-    terminal.__init__()  # type: ignore[misc]
-    yield Select(tmp_path, capsys, monkeypatch)
-    terminal.__init__()  # type: ignore[misc]
+def command(desk: Desk) -> Select:
+    return Select(desk)
 
 
 def test_names_one_a_line(command: Select) -> None:
@@ -88,9 +70,9 @@ def test_tensors(command: Select) -> None:
 def test_nothing_to_print_is_no_line(command: Select) -> None:
     """A program that reads lines must not get an empty name."""
     command.put(*split())
-    assert command("--node", "w", "--tensors").out == ""
+    assert command("--node", "w", "--tensors").out == b""
     command.put()
-    assert command().out == ""
+    assert command().out == b""
 
 
 def test_levels_one_a_line(command: Select) -> None:
@@ -126,17 +108,17 @@ def test_json_of_levels_is_a_list_of_lists(command: Select) -> None:
         assert [[n["name"] for n in level] for level in found] == [*map(short, levels)]
 
 
-def test_names_from_a_file(command: Select, tmp_path: Path) -> None:
-    (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbffoo/d\r\n\n  foo/bar/h:0  \na:1\n")
+def test_names_from_a_file(command: Select, desk: Desk) -> None:
+    desk.put("names.txt", b"\xef\xbb\xbffoo/d\r\n\n  foo/bar/h:0  \na:1\n")
     assert command.lines("--nodes", "names.txt") == short("adh")
     assert command.lines("--nodes", "names.txt", "--op", "Const", "--exclude", "^a$") == short("bdh")
 
 
-def test_what_it_prints_it_reads(command: Select, tmp_path: Path) -> None:
+def test_what_it_prints_it_reads(command: Select) -> None:
     command.put(*split())
     for options in (["--op", "Split"], ["--op", "Split", "--tensors"], ["--exclude", "s"]):
         printed = command(*options).out
-        assert command(*options[:2]).out == command("--nodes", "-", stdin=printed.encode()).out
+        assert command(*options[:2]).out == command("--nodes", "-", stdin=printed).out
 
 
 def test_the_model_and_the_names_cannot_both_come_from_standard_input(command: Select) -> None:
@@ -144,16 +126,16 @@ def test_the_model_and_the_names_cannot_both_come_from_standard_input(command: S
     assert ran.code == 2 and "only one of MODEL and --nodes can be read from standard input" in ran.err
 
 
-def test_an_empty_list_of_names_selects_nothing(command: Select, tmp_path: Path) -> None:
+def test_an_empty_list_of_names_selects_nothing(command: Select) -> None:
     """Where a pipe has found nothing to select, everything is not what is meant."""
     for options in ([], ["--exclude", "foo"]):
         assert command("--nodes", "-", *options, stdin=b"\n").code in (2, 4)
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00a"])
-def test_a_list_of_names_that_cannot_be_read(command: Select, tmp_path: Path, content: bytes | None) -> None:
+def test_a_list_of_names_that_cannot_be_read(command: Select, desk: Desk, content: bytes | None) -> None:
     if content is not None:
-        (tmp_path / "names.txt").write_bytes(content)
+        desk.put("names.txt", content)
     ran = command("--nodes", "names.txt")
     assert ran.code == 2 and "--nodes names.txt" in ran.err
 
@@ -177,7 +159,7 @@ def test_a_list_of_names_that_cannot_be_read(command: Select, tmp_path: Path, co
 )
 def test_errors(command: Select, code: int, options: list[str], words: str) -> None:
     ran = command(*options)
-    assert ran.code == code and words in ran.err and ran.out == ""
+    assert ran.code == code and words in ran.err and ran.out == b""
     assert ran.err.startswith("Error: ") and ran.err.count("Error:") == 1
 
 
@@ -193,7 +175,7 @@ def test_a_cycle_has_no_levels(command: Select) -> None:
     """A graph with nodes without an order is not printed without these nodes."""
     command.put(const("a", [1]), identity("p", "q"), identity("q", "p"))
     ran = command("--toposort")
-    assert ran.code != 0 or {"p", "q"} <= set(ran.out.split())
+    assert ran.code != 0 or {"p", "q"} <= set(ran.out.decode().split())
 
 
 def test_several_nodes_of_one_name(command: Select) -> None:
@@ -208,7 +190,8 @@ def test_names_are_exact_for_programs_and_escaped_for_terminals(
     command: Select, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, options: tuple[str, ...]
 ) -> None:
     command.put(placeholder(HOSTILE))
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    stdout = SimpleNamespace(isatty=lambda: is_terminal)
+    monkeypatch.setattr(select, "sys", SimpleNamespace(stdout=stdout))
     assert command.lines(*options) == ["s/a\\x1b[31m\\u202eb" if is_terminal else HOSTILE]
 
 

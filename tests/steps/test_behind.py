@@ -14,7 +14,7 @@ from support.graphs import Builder
 from support.stepping import Array, check_as_said, ops
 
 import gdsurgeon as gds
-from gdsurgeon.errors import EditError, InputError
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.releases import release
@@ -449,13 +449,6 @@ def test_files_that_hold_no_names(tmp_path: Path, data: bytes, said: str) -> Non
     path.write_bytes(data)
     message = refusal(f"argmax | labels(file='{path}')")
     assert message.startswith("labels: ") and f"{path}" in message and message.endswith(said)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^labels: .*no.txt cannot be opened: no such file or directory$"):
-        read_steps(f"labels(file='{tmp_path}/no.txt')")
-    with pytest.raises(InputError, match=f"^labels: {tmp_path} is a directory, not a text file$"):
-        read_steps(f"labels(file='{tmp_path}')")
 
 
 def test_the_ops_of_each_way_to_choose_boxes() -> None:
