@@ -11,6 +11,7 @@ from support.engines import does, engine_in
 from support.graphs import FLOAT, add, const, graph_bytes, node, placeholder
 from support.paths import ROOT
 
+OPENCV = ("check-ops", "m.pb", "--for", "opencv")
 X = placeholder("x", shape=(-1, 3))
 TWICE = graph_bytes(X, add("y", "x", "x"))
 
@@ -36,7 +37,7 @@ def test_an_engine_that_has_all(desk: Desk) -> None:
 
 def test_what_is_lacking_is_told_with_what_helps(desk: Desk) -> None:
     desk.put("m.pb", lacking())
-    ran = desk.run("check-ops", "m.pb", "--for", "opencv")
+    ran = desk.run(*OPENCV)
     assert ran.code == 4 and " lacks 5 ops of m.pb" in ran.errors[0] and "--run loads MODEL in the engine" in ran.err
     lines = [line.strip().removeprefix("lacks").strip() for line in ran.out.decode().splitlines()[2:]]
     assert sorted(lines) == [
@@ -51,17 +52,19 @@ def test_what_is_lacking_is_told_with_what_helps(desk: Desk) -> None:
 def test_lines_are_short_unless_all_is_asked_for(desk: Desk) -> None:
     names = [f"{'deep/' * 30}n{number}" for number in range(5)]
     desk.put("m.pb", graph_bytes(X, *(node(name, "StopGradient", ["x"], T=FLOAT) for name in names)))
-    shown, whole = (desk.run("check-ops", "m.pb", "--for", "opencv", *v).out.decode() for v in ((), ("-v",)))
+    shown, whole = (desk.run(*OPENCV, *v).out.decode() for v in ((), ("-v",)))
     assert max(map(len, shown.splitlines())) < 160 and "5 nodes" in shown and "and 4 more" in shown
     assert all(name in whole for name in names[:3])
-    first = json.loads(desk.run("check-ops", "m.pb", "--for", "opencv", "--json").out)["lacking"][0]["first"]
+    first = json.loads(desk.run(*OPENCV, "--json").out)["lacking"][0]["first"]
     assert [place["node"] for place in first] == names
 
 
 def test_older_forms_and_linked_ops(desk: Desk) -> None:
     desk.put("m.pb", graph_bytes(X, node("y", "BatchMatMulV2", ["x", "x"], T=FLOAT)))
-    said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()
+    said = desk.run(*OPENCV).out.decode()
     assert "BatchMatMulV2: 1 node, 'y'; gdsurgeon compat --for 1.13 replaces it by BatchMatMul if possible" in said
+    desk.put("m.pb", graph_bytes(X, *STAYING["an output"]))  # an output keeps its name: simplify does not remove it
+    assert "StopGradient: 1 node, 'y'\n" in desk.run(*OPENCV).out.decode()
     desk.put("m.pb", graph_bytes(X, node("y", "Erf", ["x"], T=FLOAT)))
     assert "OpsSet.SELECT_TF_OPS" in desk.run("check-ops", "m.pb", "--for", "tflite").out.decode()
 
@@ -84,10 +87,10 @@ def test_any_form_of_a_graph(desk: Desk) -> None:
     desk.done("check-ops", str(ROOT / "fixtures" / "tiny.pbtxt"), "--for", "opencv")
     assert desk.run("check-ops", "-", "--for", "opencv", data=TWICE).code == 0
     desk.put("m.pb", graph_bytes(add("y", "gone", "gone")))
-    desk.done("check-ops", "m.pb", "--for", "opencv")
+    desk.done(*OPENCV)
     desk.refused(3, "unsound-graph", "check-ops", "m.pb", "--for", "tflite", "--run", file="m.pb", count=2)
     desk.put("m.pb", b"no graph at all")
-    desk.refused(3, "wrong-format", "check-ops", "m.pb", "--for", "opencv", file="m.pb")
+    desk.refused(3, "wrong-format", *OPENCV, file="m.pb")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.tensorflow
 def test_a_run_says_what_an_engine_gives(desk: Desk, engine: str) -> None:
     desk.put("m.pb", TWICE)
-    call = ("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    call = (*OPENCV, "--run", "--run-in", engine)
     ran = desk.done(*call)
     assert ran.err == ""
     assert "OpenCV 9.8.7 returns the same as TensorFlow: 1 output, 2 input sets, bit-identical" in ran.out.decode()
@@ -137,7 +140,7 @@ def test_a_run_says_what_an_engine_gives(desk: Desk, engine: str) -> None:
 def test_what_is_not_taken_is_told_with_what_may_help(desk: Desk, engine: str) -> None:
     stopped = node("s", "StopGradient", ["x"], T=FLOAT)
     desk.put("m.pb", graph_bytes(X, stopped, add("y", "s", "s"), does(load="fail('no')")))
-    call = ("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in")
+    call = (*OPENCV, "--run", "--run-in")
     ran = desk.run(*call, engine)
     assert ran.code == 4 and ran.errors == ["Error: OpenCV 9.8.7 does not load m.pb: no"]
     assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb --for opencv -o OUT" in ran.err
@@ -167,22 +170,16 @@ GOING = {
 @pytest.mark.parametrize("records", [*STAYING.values(), *GOING.values()], ids=[*STAYING, *GOING])
 def test_simplify_is_named_where_it_may_help(desk: Desk, engine: str, records: list[bytes]) -> None:
     desk.put("m.pb", graph_bytes(X, *records, does(load="fail('no')")))
-    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    ran = desk.run(*OPENCV, "--run", "--run-in", engine)
     assert ran.code == 4 and ("simplify m.pb" in ran.err) == (records in GOING.values()), ran.err
-
-
-def test_an_output_keeps_its_name_so_simplify_does_not_take_it_away(desk: Desk) -> None:
-    desk.put("m.pb", graph_bytes(X, *STAYING["an output"]))
-    said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()
-    assert "StopGradient: 1 node, 'y'\n" in said
 
 
 @pytest.mark.tensorflow
 def test_what_tensorflow_does_not_run_cannot_be_compared(desk: Desk, engine: str) -> None:
     """No hint names an option that check-ops has not."""
     desk.put("m.pb", graph_bytes(X, node("y", "NoSuchOp", ["x"], T=FLOAT)))
-    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    ran = desk.run(*OPENCV, "--run", "--run-in", engine)
     assert ran.code == 7 and "Op type not registered 'NoSuchOp'" in ran.err and "--op-lib" in ran.err
     desk.put("m.pb", graph_bytes(X, node("y", "ReadFile", ["name"]), placeholder("name", graphs.STRING, ())))
-    again = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    again = desk.run(*OPENCV, "--run", "--run-in", engine)
     assert again.code == 7 and "Hint: --allow-ops" in again.err and "--validate" not in ran.err + again.err

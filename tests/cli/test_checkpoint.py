@@ -5,11 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
-import re
 import signal
 import struct
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from support.bundles import SMALL, Drawn, files_of, values
 from support.desk import Desk, Ran, check_said, finished
+from support.failing import killed
 from support.system import faults
 
 from gdsurgeon.cli.main import main
@@ -412,18 +410,8 @@ def test_all_or_nothing_whichever_call_fails(
 @pytest.mark.parametrize("edit", EDITS)
 def test_killed_at_any_instant(desk: Desk, edit: str) -> None:
     """The checkpoint is the earlier one or the new one, and can be read; other files have temporary names."""
-    draw = random.Random(7)
-    laid_out(desk)
-    started = time.monotonic()
-    assert desk.forked("checkpoint", "m", *EDITS[edit]).code == 0
-    took = time.monotonic() - started
-    for number in range(KILLS):
-        before = laid_out(desk)
-        process = desk.fork("checkpoint", "m", *EDITS[edit])
-        time.sleep(draw.uniform(took / 2, took * 1.1))
-        process.send_signal(signal.SIGKILL if number % 3 == 0 else draw.choice((signal.SIGTERM, signal.SIGINT)))
-        ran = finished(process)
-        after = {name: data for name, data in desk.files().items() if not re.search(r"\.gdsurgeon-\w+\.tmp$", name)}
+    before = laid_out(desk)
+    for ran, after in killed(desk, ("checkpoint", "m", *EDITS[edit]), KILLS, lambda: laid_out(desk), 0.5, 1.1):
         with open_checkpoint("m") as checkpoint:
             assert len(values(checkpoint)) == 4
         if ran.code == 0 or "n.index" in after:

@@ -6,20 +6,18 @@ import errno
 import fcntl
 import json
 import os
-import random
 import re
 import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.desk import Desk, Ran, check_said, finished
-from support.failing import children
+from support.failing import children, killed
 from support.graphs import counting_loop, node
 from support.hostile import HEAVY, PLAIN
 from support.patience import gone, is_alive, until
@@ -255,21 +253,9 @@ def test_all_or_nothing_whichever_system_call_fails(desk: Desk, tmp_path: Path, 
 
 def test_killed_at_any_instant(desk: Desk) -> None:
     """The files are the earlier ones or the new ones; other files have temporary names."""
-    draw = random.Random(7)
-    desk.restore(BEFORE)
-    started = time.monotonic()
-    assert desk.forked(*RENAME_TWO, *PLACES["all"]).code == 0
-    took = time.monotonic() - started
-    wanted = desk.files()
-    for number in range(KILLS):
-        desk.restore(BEFORE)
-        process = desk.fork(*RENAME_TWO, *PLACES["all"])
-        time.sleep(draw.uniform(0, took))
-        process.send_signal(
-            signal.SIGKILL if number % 3 == 0 else draw.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-        )
-        ran = finished(process)
-        after = {name: data for name, data in desk.files().items() if not re.search(r"\.gdsurgeon-\w+\.tmp$", name)}
+    wanted: dict[str, Any] = {}
+    for ran, after in killed(desk, (*RENAME_TWO, *PLACES["all"]), KILLS, lambda: desk.restore(BEFORE)):
+        wanted = wanted or after.copy()
         assert after["out.pb"] == EARLIER
         if ran.code != -signal.SIGKILL:
             del after["report.json"]  # which tells the time

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from typing import Any
 
 import gdsurgeon as gds
 from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
+from support.desk import Desk, Ran, finished
 from support.graphs import Builder, body_node
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
@@ -30,6 +35,28 @@ def telling(edit: Callable[[Graph], EditResult]) -> Callable[[Graph], EditResult
         return result
 
     return told
+
+
+def killed(
+    desk: Desk, command: Sequence[str], kills: int, put: Callable[[], object], least: float = 0.0, most: float = 1.0
+) -> Iterator[tuple[Ran, dict[str, Any]]]:
+    """Runs COMMAND once, and KILLS times with a signal after LEAST to MOST of the time it takes; PUT puts its files.
+
+    Yields each result, and the files without those that have temporary names.
+    """
+    draw, took = random.Random(7), 0.0
+    for number in range(-1, kills):
+        put()
+        started = time.monotonic()
+        process = desk.fork(*command)
+        if number >= 0:
+            time.sleep(draw.uniform(took * least, took * most))
+            process.send_signal(SIGKILL if number % 3 == 0 else draw.choice((SIGTERM, SIGINT, SIGHUP)))
+        ran = finished(process)
+        if number < 0:
+            took = time.monotonic() - started
+        assert number >= 0 or ran.code == 0, ran
+        yield ran, {name: data for name, data in desk.files().items() if not re.search(r"\.gdsurgeon-\w+\.tmp$", name)}
 
 
 def children(pid: int | str = "self") -> list[int]:
