@@ -23,20 +23,7 @@ from gdsurgeon.proof.served import Loader
 from gdsurgeon.wire.protos import message
 from gdsurgeon.wire.write import read_chunks
 
-OTHERS = (
-    "x",
-    "w",
-    "w/initial",
-    "w/Assign",
-    "w/read",
-    "y",
-    "unused",
-    "asset",
-    "init",
-    "save/file",
-    "save/all",
-    "save/saved",
-)
+OTHERS = "x w w/initial w/Assign w/read y unused asset init save/file save/all save/saved".split()
 
 
 def plainly(model: Any) -> Any:
@@ -59,9 +46,8 @@ def test_whatever_names_a_node_follows_it(desk: Desk, old: str, objects: bool) -
     wanted = saved_model(meta_graph(lambda name: "pixels" if name == old else name, objects=objects))
     assert plainly(read("out")) == wanted
     assert desk.run("rename", "out", f"pixels={old}", *QUICK, "-o", "back").code == 0
-    assert (desk.folder / "back" / "saved_model.pb").read_bytes() == (
-        desk.folder / "model" / "saved_model.pb"
-    ).read_bytes()
+    back, model = ((desk.folder / name / "saved_model.pb").read_bytes() for name in ("back", "model"))
+    assert back == model
 
 
 def test_all_names_follow_at_once(desk: Desk) -> None:
@@ -286,9 +272,7 @@ def no_loader(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def renamed(desk: Desk, saved_models: Shipped, name: str, code: int) -> None:
     """Renames all signatures of the model NAME, and the inputs of one: their order is reversed."""
-    definitions = message("tensorflow.SavedModel").FromString(
-        (desk.folder / saved_models.path(name) / "saved_model.pb").read_bytes()
-    ).meta_graphs[0].signature_def  # type: ignore[attr-defined]  # fmt: skip
+    definitions = read(saved_models.path(name)).meta_graphs[0].signature_def
     keys = [key for key in definitions if not key.startswith("__")]
     inputs = sorted(definitions[keys[0]].inputs)
     words = [word for at, one in enumerate(inputs) for word in ("--rename", f"{keys[0]}/{one}=new{9 - at}")]

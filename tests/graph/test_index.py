@@ -26,7 +26,7 @@ from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.records import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.graph.store import Search
-from gdsurgeon.wire.fields import Field, encode_len, encode_varint
+from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.source import BytesSource
 
@@ -84,9 +84,7 @@ def answers(graph: Graph, name: str) -> tuple[object, ...]:
 def test_search_and_table_say_what_protobuf_says(drawn: graphs.Drawn, wanted: list[str]) -> None:
     search, table = by_search(drawn.data, wanted), by_table(drawn.data)
     for name in wanted:
-        expected = expected_answers(drawn.message, name)
-        assert answers(search, name) == expected
-        assert answers(table, name) == expected
+        assert answers(search, name) == answers(table, name) == expected_answers(drawn.message, name)
     assert not search.store.has_table
     assert list(table.names()) == [n.name for n in drawn.message.node]
 
@@ -287,10 +285,8 @@ def test_places_are_those_of_whole_numbers(kind: str) -> None:
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The limits as they are, and so small that each graph takes all the ways."""
     if request.param == "tiny":
-        monkeypatch.setattr(scan_module, "SMALLEST_CHUNK", 8)
-        monkeypatch.setattr(scan_module, "LARGEST_CHUNK", 64)
-        monkeypatch.setattr(scan_module, "LARGE", 40)
-        monkeypatch.setattr(scan_module, "AT_ONCE", 8)
+        for limit, size in (("SMALLEST_CHUNK", 8), ("LARGEST_CHUNK", 64), ("LARGE", 40), ("AT_ONCE", 8)):
+            monkeypatch.setattr(scan_module, limit, size)
     yield request.param
 
 
@@ -313,13 +309,12 @@ def pieces(data: bytes, *, cut: bool) -> tuple[list[bytes], list[bytes]]:
     at = 0
     for item in scan(BytesSource(data), cut=cut):
         if isinstance(item, Run):
-            assert item.base == at
-            assert item.bodies() == [bodies(item.buf[a:b])[0] for a, b in pairwise(item.bounds)]
-            assert item.bounds[0] == 0
-            for start, end in pairwise(item.bounds):
-                assert item.buf[start:end] == data[item.base + start : item.base + end]
-                (body,) = bodies(item.buf[start:end])
-                nodes.append(body)
+            assert (item.base, item.bounds[0]) == (at, 0)
+            cuts = [data[item.base + start : item.base + end] for start, end in pairwise(item.bounds)]
+            assert cuts == [item.buf[start:end] for start, end in pairwise(item.bounds)]
+            found = [body for record in cuts for body in bodies(record)]
+            assert item.bodies() == found and len(found) == len(cuts)
+            nodes += found
             at = item.base + item.size
         else:
             assert item.start == at
@@ -341,9 +336,8 @@ def test_the_constants_are_in_the_order_that_the_scanner_counts_on() -> None:
 )
 def test_what_is_strange_among_very_many_nodes_is_found(strange: bytes) -> None:
     """Where protobuf cuts many nodes at once, it takes note of nothing else."""
-    nodes_before = [node(f"before_{i}", "NoOp") for i in range(8000)]
-    nodes_behind = [node(f"behind_{i}", "NoOp") for i in range(8000)]
-    nodes, others = scanned(b"".join([*nodes_before, strange, *nodes_behind]))
+    before, behind = ([node(f"{part}_{i}", "NoOp") for i in range(8000)] for part in ("before", "behind"))
+    nodes, others = scanned(b"".join([*before, strange, *behind]))
     assert len(nodes) + len(others) == 16_001
     assert strange in others or nodes[8000] == b"\x0a\x03odd"
 
@@ -517,9 +511,3 @@ def test_the_offset_of_an_error_lies_in_the_field_at_fault(tail: bytes, reason: 
     with pytest.raises(InputError, match=reason) as caught:
         scanned(sound + tail)
     assert len(sound) <= offset_of(caught.value) <= len(sound + tail)
-
-
-def test_a_field_one_of_another_wire_type_is_no_node() -> None:
-    items = list(scan(BytesSource(node("n", "NoOp") + b"\x08\x05" + node("m", "NoOp"))))
-    assert [isinstance(item, Run) or is_node(item) for item in items] == [True, False, True]
-    assert isinstance(items[1], Field)

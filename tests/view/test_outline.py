@@ -6,12 +6,28 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 import pytest
 from support import graphs
 from support.browsing import outlines
 from support.desk import check_error
-from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder, relu
+from support.graphs import (
+    FLOAT,
+    INT32,
+    Value,
+    add,
+    attr,
+    const,
+    func,
+    function,
+    identity,
+    library,
+    node,
+    placeholder,
+    relu,
+    typed,
+)
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -169,13 +185,7 @@ def bottleneck(name: str, source: str, stride: int, *, projected: bool) -> list[
         begin, strides = f"{name}_{part}", [1, stride, stride, 1]
         records = [
             const(f"{begin}_conv/w", [0.5]),
-            node(
-                f"{begin}_conv/Conv2D",
-                "Conv2D",
-                [source, f"{begin}_conv/w"],
-                T=FLOAT,
-                strides=strides,
-            ),
+            typed("Conv2D", f"{begin}_conv/Conv2D", source, f"{begin}_conv/w", strides=strides),
             const(f"{begin}_bn/scale", [0.5]),
             node(f"{begin}_bn/Mul", "Mul", [f"{begin}_conv/Conv2D", f"{begin}_bn/scale"], T=FLOAT),
         ]
@@ -211,7 +221,7 @@ def kinds_of(*parts: list[bytes]) -> list[int]:
 
 
 def test_a_kind_is_the_structure_without_names_weights_and_shapes() -> None:
-    a, b = kinds_of(layer("s0", "x"), layer("s1", "s0/act", size=4))
+    a, b = kinds_of(layer("s0", "x"), layer("s1", "s0/act"))
     assert a == b >= 0
 
 
@@ -347,12 +357,9 @@ def flops_of(*records: bytes) -> int:
 
 
 def convolved(op: str, image: tuple[int, ...], weights: list[int]) -> int:
-    size = 1
-    for dim in weights:
-        size *= dim
     return flops_of(
         placeholder("x", shape=image),
-        const("w", [0.0] * size, shape=weights),
+        const("w", [0.0] * prod(weights), shape=weights),
         node("y", op, ["x", "w"], T=FLOAT, strides=[1, 2, 2, 1], padding="SAME"),
     )
 
@@ -364,17 +371,12 @@ def test_a_multiply_add_is_two_operations() -> None:
 
 
 def test_products_count_the_dim_that_is_summed() -> None:
-    a, b = placeholder("a", shape=(5, 7)), placeholder("b", shape=(7, 3))
-    assert flops_of(a, b, node("y", "MatMul", ["a", "b"], T=FLOAT)) == 2 * 5 * 3 * 7
-    turned = placeholder("a", shape=(7, 5))
-    assert flops_of(turned, b, node("y", "MatMul", ["a", "b"], T=FLOAT, transpose_a=True)) == 2 * 5 * 3 * 7
-    a, b = placeholder("a", shape=(2, 5, 7)), placeholder("b", shape=(7, 3, 4))
-    equation = node("y", "Einsum", ["a", "b"], T=FLOAT, N=2, equation="abc,cde->abde")
-    assert flops_of(a, b, equation) == 2 * 2 * 5 * 7 * 3 * 4
+    def product(a: tuple[int, ...] | None, b: tuple[int, ...] | None, op: str = "MatMul", **attrs: Value) -> int:
+        return flops_of(placeholder("a", shape=a), placeholder("b", shape=b), typed(op, "y", "a", "b", **attrs))
 
-
-def test_what_is_not_known_is_not_counted() -> None:
-    assert flops_of(placeholder("a"), placeholder("b"), node("y", "MatMul", ["a", "b"], T=FLOAT)) == 0
+    assert product((5, 7), (7, 3)) == product((7, 5), (7, 3), transpose_a=True) == 2 * 5 * 3 * 7
+    assert product((2, 5, 7), (7, 3, 4), "Einsum", N=2, equation="abc,cde->abde") == 2 * 2 * 5 * 7 * 3 * 4
+    assert product(None, None) == 0  # what is not known is not counted
 
 
 # -- what is broken -----------------------------------------------------------------------------------------
@@ -400,9 +402,8 @@ def test_functions_are_not_counted_for_every_node(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("counted")
 
     monkeypatch.setattr(FunctionLibrary, "__len__", counted)
-    body = function("F", node("y", "Neg", ["x"], T=FLOAT))
-    call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
-    assert outlines(IMAGE, call, trailer=library(body) + graphs.VERSIONS).main.content.calls[1] == ("F",)
+    found = outlines(IMAGE, call("c", "x"), trailer=library(DENSE) + graphs.VERSIONS)
+    assert found.main.content.calls[1] == ("dense",)
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "^c"])
