@@ -28,8 +28,6 @@ from gdsurgeon.wire.fields import (
     Field,
     WireError,
     encode_len,
-    encode_varint,
-    fields,
     read_field,
     read_varint,
 )
@@ -118,49 +116,6 @@ def test_groups_nest_without_recursion() -> None:
     assert read_field(data, 0, len(data)) == Field(1, GROUP, 0, 1, len(data))
     with pytest.raises(WireError, match="never closed"):
         read_field(data, 0, len(data) - 1)
-
-
-MESSAGES = st.recursive(
-    st.one_of(
-        st.builds(lambda n, v: encode_varint(n << 3) + encode_varint(v), st.integers(1, 40), st.integers(0, 1 << 63)),
-        st.builds(lambda n, v: encode_len(n, v), st.integers(1, 40), st.binary(max_size=8)),
-        st.builds(lambda n, v: encode_varint(n << 3 | 5) + v, st.integers(1, 40), st.binary(min_size=4, max_size=4)),
-        st.builds(lambda n, v: encode_varint(n << 3 | 1) + v, st.integers(1, 40), st.binary(min_size=8, max_size=8)),
-    ),
-    lambda inner: st.builds(
-        lambda n, parts: encode_varint(n << 3 | 3) + b"".join(parts) + encode_varint(n << 3 | 4),
-        st.integers(1, 40),
-        st.lists(inner, max_size=3),
-    ),
-    max_leaves=6,
-)
-
-
-@given(st.lists(MESSAGES, min_size=1, max_size=4), st.data())
-def test_agrees_with_protobuf_on_what_is_a_message(parts: list[bytes], data: st.DataObject) -> None:
-    mutated = bytearray(b"".join(parts))
-    for _ in range(data.draw(st.integers(0, 2))):
-        mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
-    mutated = mutated[: data.draw(st.integers(0, len(mutated)))]
-    buf = bytes(mutated)
-    try:
-        found = list(fields(buf, 0, len(buf)))
-    except WireError as error:
-        # Inside a group that it does not know protobuf lets a field number 0 pass.
-        assert not is_message(buf) or error.reason == "field number 0"
-        return
-    # protobuf wants tags and lengths in five bytes; the one thing in which it is stricter.
-    assert is_message(buf) or any(f.value - f.start > 6 for f in found) or has_long_tag(buf)
-
-
-def has_long_tag(buf: bytes) -> bool:
-    """Whether some varint here is of more than five bytes: nested in a group it may be a tag or a length."""
-    run = 0
-    for byte in buf:
-        run = run + 1 if byte > 127 else 0
-        if run >= 5:
-            return True
-    return False
 
 
 ROOTS = (

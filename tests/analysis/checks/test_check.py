@@ -29,6 +29,7 @@ from support.graphs import (
     placeholder,
     random_graphs,
     tensor,
+    typed,
 )
 from support.paths import MODELS, ROOT
 
@@ -65,6 +66,14 @@ def with_functions(*functions: object, records: tuple[bytes, ...] = (C,)) -> lis
     return [*records, library(*functions)]
 
 
+VALUE: dict[str, object] = {"node": "k", "attr": "value"}
+
+
+def valued(value: bytes, kind: bytes = FLOAT) -> bytes:
+    """A constant `k`."""
+    return node("k", "Const", dtype=kind, value=value)
+
+
 FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
     "no nodes": ([b""], "no-nodes", {}),
     "no name": ([C, encode_len(1, encode_len(2, b"NoOp"))], "bad-name", {"node": "", "row": 1}),
@@ -87,8 +96,7 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
     "caret alone": ([C, node("n", "NoOp", ["^"])], "bad-tensor-name", {"node": "n", "tensor": "^"}),
     "too many inputs": ([C, node("y", "Identity", ["c", "c"], T=FLOAT)],
         "wrong-count", {"node": "y", "expected": 1, "found": 2}),
-    "too few inputs": ([C, node("y", "AddV2", ["c"], T=FLOAT)],
-        "wrong-count", {"node": "y", "expected": 2, "found": 1}),
+    "too few inputs": ([C, typed("AddV2", "y", "c")], "wrong-count", {"node": "y", "expected": 2, "found": 1}),
     "too few inputs of many": ([C, node("y", "AddN", ["c"], T=FLOAT, N=2)],
         "wrong-count", {"node": "y", "expected": 2, "found": 1}),
     "cycle": ([add("a", "b", "b"), identity("b", "d"), identity("d", "a")], "cycle", {"nodes": ["d", "b", "a"]}),
@@ -98,15 +106,14 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
         "cycle", {"nodes": ["i", "m"]}),
     "missing attr": ([C, node("y", "Identity", ["c"])], "no-such-attr", {"node": "y", "attr": "T"}),
     "const without a value": ([node("k", "Const", dtype=FLOAT)], "no-such-attr", {"node": "k", "attr": "value"}),
-    "attr of a wrong kind": ([C, node("y", "Identity", ["c"], T=5)],
+    "attr of a wrong kind": ([C, identity("y", "c", kind=5)],
         "bad-value", {"node": "y", "attr": "T", "expected": "type", "found": ["int"]}),
-    "attr without a value": ([C, node("y", "Identity", ["c"], T=b"")],
+    "attr without a value": ([C, identity("y", "c", kind=b"")],
         "bad-value", {"node": "y", "attr": "T", "expected": "type", "found": []}),
-    "attr that is a tensor": ([C, node("y", "Identity", ["c"], T=tensor([1]))],
+    "attr that is a tensor": ([C, identity("y", "c", kind=tensor([1]))],
         "bad-value", {"node": "y", "attr": "T", "expected": "type", "found": "tensor"}),
-    "no DataType": ([C, node("y", "Identity", ["c"], T=dtype(999))],
-        "bad-value", {"node": "y", "attr": "T", "found": 999}),
-    "DT_INVALID": ([C, node("y", "Identity", ["c"], T=dtype(0))], "bad-value", {"node": "y", "attr": "T", "found": 0}),
+    "no DataType": ([C, identity("y", "c", kind=dtype(999))], "bad-value", {"node": "y", "attr": "T", "found": 999}),
+    "DT_INVALID": ([C, identity("y", "c", kind=dtype(0))], "bad-value", {"node": "y", "attr": "T", "found": 0}),
     "no DataType in a list": ([node("y", "IdentityN", ["c"], T=dtypes(dtype(77))), C],
         "bad-value", {"node": "y", "attr": "T", "found": 77}),
     "negative dimension": ([placeholder("p", FLOAT, (-2,))], "bad-value", {"node": "p", "attr": "shape"}),
@@ -114,31 +121,22 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
     "dtype unlike the tensor": ([node("k", "Const", dtype=INT32, value=tensor([1], FLOAT))],
                                 "dtype-mismatch",
                                 {"node": "k", "attr": "value", "expected": "int32", "found": "float32"}),
-    "tensor without a dtype": ([node("k", "MyOp", value=raw(dtype(0), ()))],
-        "bad-value", {"node": "k", "attr": "value"}),
-    "short content": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (2,), b"1234"))],
-                      "wrong-count", {"node": "k", "attr": "value"}),
-    "long content": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (), b"12345678"))],
-        "wrong-count", {"node": "k", "attr": "value"}),
-    "too many values": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (), rest=encode_len(5, bytes(8))))],
-                        "wrong-count", {"node": "k", "attr": "value"}),
-    "tensor of a negative dimension": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (-1,)))],
-        "bad-value", {"node": "k", "attr": "value"}),
-    "tensor of many dimensions": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (1,) * 255))],
-        "bad-value", {"node": "k", "attr": "value"}),
-    "tensor of too many elements": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (1 << 40, 1 << 40)))],
-        "bad-value", {"node": "k", "attr": "value"}),
-    "tensor of unknown rank": ([node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x12\x02\x18\x01"))],
-                               "bad-value", {"node": "k", "attr": "value"}),
+    "tensor without a dtype": ([node("k", "MyOp", value=raw(dtype(0), ()))], "bad-value", VALUE),
+    "short content": ([valued(raw(FLOAT, (2,), b"1234"))], "wrong-count", VALUE),
+    "long content": ([valued(raw(FLOAT, (), b"12345678"))], "wrong-count", VALUE),
+    "too many values": ([valued(raw(FLOAT, (), rest=encode_len(5, bytes(8))))], "wrong-count", VALUE),
+    "tensor of a negative dimension": ([valued(raw(FLOAT, (-1,)))], "bad-value", VALUE),
+    "tensor of many dimensions": ([valued(raw(FLOAT, (1,) * 255))], "bad-value", VALUE),
+    "tensor of too many elements": ([valued(raw(FLOAT, (1 << 40, 1 << 40)))], "bad-value", VALUE),
+    "tensor of unknown rank": ([valued(encode_len(8, b"\x08\x01\x12\x02\x18\x01"))], "bad-value", VALUE),
     "tensor behind a number in one attr": (
         [node("k", "Const", dtype=INT32, value=b"\x18\x05" + tensor([1], FLOAT))],
         "dtype-mismatch", {"node": "k", "attr": "value", "expected": "int32", "found": "float32"}),
     "number behind a tensor in one attr": (
-        [node("k", "Const", dtype=FLOAT, value=tensor([1], FLOAT) + b"\x18\x05")],
+        [valued(tensor([1], FLOAT) + b"\x18\x05")],
         "bad-value", {"node": "k", "attr": "value", "expected": "tensor", "found": ["int"]}),
     "corrupt attr": ([node("k", "MyOp", k=b"\x52\x05ab")], "corrupt", {"node": "k", "attr": "k"}),
-    "corrupt tensor": ([node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x12\x05a"))],
-        "corrupt", {"node": "k", "attr": "value"}),
+    "corrupt tensor": ([valued(encode_len(8, b"\x12\x05a"))], "corrupt", VALUE),
     "missing function": ([C, call("F")], "no-such-function", {"node": "call", "name": "F"}),
     "function calls a missing one": (with_functions(calls("F", "G")),
         "no-such-function", {"function": "F", "name": "G"}),
@@ -201,14 +199,13 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
                           {"node": "y", "attr": "T", "expected": "list(type)", "found": ["list(int)", "list(type)"]}),
     "list of another kind": ([C, node("y", "IdentityN", ["c"], T=["a"])],
         "bad-value", {"node": "y", "attr": "T", "expected": "list(type)", "found": ["list(string)"]}),
-    "reference as a dtype": ([C, node("y", "Identity", ["c"], T=dtype(101))],
+    "reference as a dtype": ([C, identity("y", "c", kind=dtype(101))],
         "bad-value", {"node": "y", "attr": "T", "dtype": "float32_ref"}),
-    "attr of no function": ([C, node("y", "Identity", ["c"], T=encode_len(9, b"T"))],
+    "attr of no function": ([C, identity("y", "c", kind=encode_len(9, b"T"))],
         "no-such-function", {"node": "y", "attr": "T"}),
     "shape of too many elements": ([placeholder("p", FLOAT, (1 << 32, 1 << 32))],
         "bad-value", {"node": "p", "attr": "shape"}),
-    "wrong texts": ([node("k", "Const", dtype=STRING, value=raw(STRING, (2,), b"\x01\x01a"))],
-                            "corrupt", {"node": "k", "attr": "value"}),
+    "wrong texts": ([valued(raw(STRING, (2,), b"\x01\x01a"), STRING)], "corrupt", VALUE),
     "removed op": ([node("p", "PlaceholderV2", dtype=FLOAT, shape=(1,))],
                         "missing-op", {"node": "p", "op": "PlaceholderV2"}),
     "ret of no output": (with_functions(function("F", BODY, ret="y:out:0")),

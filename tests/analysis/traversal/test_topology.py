@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some
-from support.graphs import BOOL, FLOAT, INT32, Builder, add, g8, graph, identity, node, placeholder, random_graphs
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    STRING,
+    add,
+    const,
+    g8,
+    graph,
+    identity,
+    neg,
+    node,
+    placeholder,
+    random_graphs,
+    scalar,
+    typed,
+)
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries.deciding import MOST_SCORES, deciding_nodes
@@ -233,68 +250,47 @@ def test_fixtures_without_control_flow_run_once() -> None:
         assert set(flow_of(load(str(FIXTURES / name))).values()) == {(0, 0)}
 
 
-def names(m: Builder, *outputs: str) -> list[str]:
-    graph = m.graph()
-    return [node.name for node in deciding_nodes([graph[name] for name in outputs])]
+SCORES = [
+    placeholder("x", FLOAT, (2, 4)), neg("logits", "x"), typed("Softmax", "scores", "logits"), scalar("axis", 1, INT32),
+    typed("ArgMax", "class", "scores", "axis", Tidx=INT32, output_type="int64"),
+]  # fmt: skip
+LABELS = [
+    node("wide", "Cast", ["class"], SrcT="int64", DstT=INT32), const("labels", [b"a", b"b", b"c", b"d"], STRING),
+    scalar("zero", 0, INT32),
+    node("label", "GatherV2", ["labels", "wide", "zero"], Tparams=STRING, Tindices=INT32, Taxis=INT32),
+]  # fmt: skip
+THRESHOLDS = [
+    typed("Greater", "a", "scores", "logits"), typed("Less", "b", "logits", "scores"),
+    node("both", "LogicalAnd", ["a", "b"]),
+]  # fmt: skip
 
 
-def scores() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2, 4))
-    m.typed("Neg", "logits", "x")
-    m.typed("Softmax", "scores", "logits")
-    m.const("axis", 1, "int32")
-    m.typed("ArgMax", "class", "scores", "axis", Tidx="int32", output_type="int64")
-    return m
+def deciding(records: list[bytes], *outputs: str) -> list[str]:
+    found = graph(*records)
+    return [each.name for each in deciding_nodes([found[name] for name in outputs])]
 
 
-def test_a_class_was_decided_by_its_scores() -> None:
-    assert names(scores(), "class") == ["scores"]
-
-
-def test_the_nearest_floats_count_and_not_those_above_them() -> None:
-    m = scores()
-    m.node("wide", "Cast", ["class"], SrcT="int64", DstT="int32")
-    m.const("labels", [b"a", b"b", b"c", b"d"], "string")
-    m.const("zero", 0, "int32")
-    m.node("label", "GatherV2", ["labels", "wide", "zero"], Tparams="string", Tindices="int32", Taxis="int32")
-    assert names(m, "label") == ["scores"]
-
-
-def test_an_output_of_floats_speaks_for_itself() -> None:
-    assert names(scores(), "scores") == []
-
-
-def test_a_shape_was_decided_by_no_values() -> None:
-    m = scores()
-    m.typed("Shape", "size", "scores", out_type="int32")
-    assert names(m, "size") == []
-
-
-def test_placeholders_and_constants_decide_nothing_that_could_differ() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("limit", [0.5, 0.5], "float32")
-    m.typed("Greater", "above", "x", "limit")
-    assert names(m, "above") == []
-
-
-def test_two_thresholds_have_two_sources_each_once() -> None:
-    m = scores()
-    m.typed("Greater", "a", "scores", "logits")
-    m.typed("Less", "b", "logits", "scores")
-    m.node("both", "LogicalAnd", ["a", "b"])
-    assert names(m, "both", "a") == ["scores", "logits"]
+@pytest.mark.parametrize(
+    ("more", "outputs", "expected"),
+    [
+        ([], ["class"], ["scores"]),
+        (LABELS, ["label"], ["scores"]),
+        ([], ["scores"], []),
+        ([typed("Shape", "size", "scores", out_type=INT32)], ["size"], []),
+        ([const("limit", [0.5] * 4), typed("Greater", "above", "x", "limit")], ["above"], []),
+        (THRESHOLDS, ["both", "a"], ["scores", "logits"]),
+    ],
+    ids=["class", "nearest floats", "output of floats", "shape", "placeholder and constant", "two, each once"],
+)
+def test_the_floats_that_decided_an_output(more: list[bytes], outputs: list[str], expected: list[str]) -> None:
+    assert deciding([*SCORES, *more], *outputs) == expected
 
 
 def test_there_is_an_end_to_it() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    last = ""
+    records, last = [placeholder("x", FLOAT, (2,))], ""
     for i in range(3 * MOST_SCORES):
-        m.typed("Neg", f"f{i}", "x")
-        m.typed("Greater", f"g{i}", f"f{i}", "x")
+        records += [neg(f"f{i}", "x"), typed("Greater", f"g{i}", f"f{i}", "x")]
         if last:
-            m.node(f"h{i}", "LogicalAnd", [last, f"g{i}"])
+            records.append(node(f"h{i}", "LogicalAnd", [last, f"g{i}"]))
         last = f"h{i}" if last else f"g{i}"
-    assert len(names(m, last)) == MOST_SCORES
+    assert len(deciding(records, last)) == MOST_SCORES
