@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.graphs import Builder
+from support.graphs import Builder, neg, node, placeholder, typed
 from support.running import run
 from support.simplifying import simplified, stays
 
@@ -115,49 +115,52 @@ def test_a_rule_keeps_all_bits_and_is_applied(name: str, rule: ExactRule, ops: t
 
 
 def test_one_tensor_is_found_behind_equal_nodes() -> None:
-    m = Builder()
-    m.placeholder("x", "int32", (-1, 4))
-    for name in ("a", "b"):
-        m.node(name, "Cast", ["x"], SrcT="int32", DstT="float32")
-    m.typed("Minimum", "least", "a", "b")
-    m.typed("Neg", "last", "least")
-    found, _ = simplified(m.graph())
+    casts = [node(name, "Cast", ["x"], SrcT="int32", DstT="float32") for name in ("a", "b")]
+    least = typed("Minimum", "least", "a", "b")
+    found, _ = simplified(placeholder("x", "int32", (-1, 4)), *casts, least, neg("last", "least"))
     assert graphs.inputs(found)["last"] == ["a"]
 
 
-FLOATS: dict[str, Any] = {"T": "float32"}
-STAYS: dict[str, tuple[str, list[tuple[str, list[tuple[Any, str]], dict[str, Any]]]]] = {
-    "another order": ("float32", [("Transpose", [([1, 0], "int32")], {"T": "float32", "Tperm": "int32"})]),
-    "an order that is not restored": ("float32", [
-        ("Transpose", [([1, 2, 0], "int32")], {"T": "float32", "Tperm": "int32"}),
-        ("Transpose", [([1, 2, 0], "int32")], {"T": "float32", "Tperm": "int32"})]),
-    "an order of more dims": ("float32", [
-        ("Transpose", [([1, 0], "int32")], {"T": "float32", "Tperm": "int32"}),
-        ("Transpose", [([1, 0, 2], "int32")], {"T": "float32", "Tperm": "int32"})]),
-    "a dtype that holds less": ("float32", [
-        ("Cast", [], {"SrcT": "float32", "DstT": "float16"}), ("Cast", [], {"SrcT": "float16", "DstT": "float32"})]),
-    "integers that a float does not hold": ("int64", [
-        ("Cast", [], {"SrcT": "int64", "DstT": "float32"}), ("Cast", [], {"SrcT": "float32", "DstT": "int64"})]),
-    "integers that a smaller type does not hold": ("int32", [
-        ("Cast", [], {"SrcT": "int32", "DstT": "uint32"}), ("Cast", [], {"SrcT": "uint32", "DstT": "int32"})]),
-    "floats and half precision": ("bfloat16", [
-        ("Cast", [], {"SrcT": "bfloat16", "DstT": "float16"}), ("Cast", [], {"SrcT": "float16", "DstT": "bfloat16"})]),
-    "another axis": ("float32", [
-        ("ExpandDims", [(0, "int32")], {"T": "float32", "Tdim": "int32"}),
-        ("Squeeze", [], {"T": "float32", "squeeze_dims": [1]})]),
-    "a floor of a float": ("float32", [("FloorDiv", [(1.0, "float32")], FLOATS)]),
-    "a quotient that is broadcast": ("int32", [("FloorDiv", [([1, 1, 1], "int32")], {"T": "int32"})]),
-    "the other zero": ("float32", [("AddV2", [(0.0, "float32")], FLOATS)]),
-    "a product that is broadcast": ("float32", [("Mul", [([1.0, 1.0], "float32")], FLOATS)]),
-    "a bound in the other order": ("float32", [("Relu", [], FLOATS), ("Relu6", [], FLOATS)]),
-    "a number that is not a bool": ("float32", [("Maximum", [(1.0, "float32")], FLOATS)]),
-    "axes that differ": ("float32", [
-        ("ReverseV2", [([0], "int32")], {"T": "float32", "Tidx": "int32"}),
-        ("ReverseV2", [([1], "int32")], {"T": "float32", "Tidx": "int32"})]),
-}  # fmt: skip
+Step = tuple[str, list[tuple[Any, str]], dict[str, Any]]
 
 
-def chain_of(dtype: str, steps: list[tuple[str, list[tuple[Any, str]], dict[str, Any]]]) -> Builder:
+def step(op: str, *constants: Any, kind: str = "float32", of: str = "float32", **attrs: Any) -> Step:
+    """A node that reads the one before it and CONSTANTS of dtype OF."""
+    return op, [(value, of) for value in constants], {"T": kind, **attrs}
+
+
+def turned(*order: int) -> Step:
+    return step("Transpose", [*order], of="int32", Tperm="int32")
+
+
+def reversed_at(axis: int) -> Step:
+    return step("ReverseV2", [axis], of="int32", Tidx="int32")
+
+
+def there_and_back(given: str, wide: str) -> list[Step]:
+    return [("Cast", [], {"SrcT": a, "DstT": b}) for a, b in ((given, wide), (wide, given))]
+
+
+STAYS: dict[str, tuple[str, list[Step]]] = {
+    "another order": ("float32", [turned(1, 0)]),
+    "an order that is not restored": ("float32", [turned(1, 2, 0), turned(1, 2, 0)]),
+    "an order of more dims": ("float32", [turned(1, 0), turned(1, 0, 2)]),
+    "a dtype that holds less": ("float32", there_and_back("float32", "float16")),
+    "integers that a float does not hold": ("int64", there_and_back("int64", "float32")),
+    "integers that a smaller type does not hold": ("int32", there_and_back("int32", "uint32")),
+    "floats and half precision": ("bfloat16", there_and_back("bfloat16", "float16")),
+    "another axis": ("float32", [step("ExpandDims", 0, of="int32", Tdim="int32"), step("Squeeze", squeeze_dims=[1])]),
+    "a floor of a float": ("float32", [step("FloorDiv", 1.0)]),
+    "a quotient that is broadcast": ("int32", [step("FloorDiv", [1, 1, 1], kind="int32", of="int32")]),
+    "the other zero": ("float32", [step("AddV2", 0.0)]),
+    "a product that is broadcast": ("float32", [step("Mul", [1.0, 1.0])]),
+    "a bound in the other order": ("float32", [step("Relu"), step("Relu6")]),
+    "a number that is not a bool": ("float32", [step("Maximum", 1.0)]),
+    "axes that differ": ("float32", [reversed_at(0), reversed_at(1)]),
+}
+
+
+def chain_of(dtype: str, steps: list[Step]) -> Builder:
     m = Builder()
     name = m.placeholder("x", dtype)
     for number, (op, constants, attrs) in enumerate(steps):
@@ -180,6 +183,5 @@ WIDER = {
 
 @pytest.mark.parametrize(("given", "wide"), [(given, wide) for given in WIDER for wide in WIDER[given].split()])
 def test_a_dtype_that_holds_all_values_and_back(given: str, wide: str) -> None:
-    casts = [("Cast", [], {"SrcT": given, "DstT": wide}), ("Cast", [], {"SrcT": wide, "DstT": given})]
-    found, _ = simplified(chain_of(given, casts).graph(), passes=["pairs", "unread"])
+    found, _ = simplified(chain_of(given, there_and_back(given, wide)).graph(), passes=["pairs", "unread"])
     assert graphs.inputs(found)["last"] == ["x"]

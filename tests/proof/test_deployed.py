@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support import graphs
 from support.folding import ints
 from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar, typed
 from support.workers import lent_worker
@@ -15,6 +14,7 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof import executor as executor_module
 from gdsurgeon.proof import prove as prove_module
 from gdsurgeon.proof.change import edited
@@ -75,7 +75,7 @@ def loading(monkeypatch: pytest.MonkeyPatch, instead: dict[str, bytes]) -> list[
 
 
 def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
-    proof = proven(graph(*_records(model())), model(simple=True))
+    proof = proven(from_bytes(model()), model(simple=True))
     assert asked == [True]
     assert proof.deployed is not None and proof.deployed.difference == 0.0 and proof.deployed.compared == 1
     lines = {entry.label: entry.text for entry in proof_entries(proof)}
@@ -86,17 +86,13 @@ def test_what_there_is_to_do_besides_is_done_while_tensorflow_optimises(monkeypa
     done: list[str] = []
     wait = Executor.wait
     monkeypatch.setattr(Executor, "wait", lambda self, pending: done.append(pending.stage.key) or wait(self, pending))
-    proven(graph(*_records(model())), model(simple=True), lambda: done.append("besides"))
+    proven(from_bytes(model()), model(simple=True), lambda: done.append("besides"))
     done = [key for key in done if key]  # loads and runs
     assert done.count("besides") == 1 and done.index("besides") == len(done) - 2, done
 
 
-def _records(data: bytes) -> list[bytes]:
-    return [graphs.encode_len(1, body) for body in graphs.bodies(data)]
-
-
 def test_what_rounds_otherwise_is_compared_without_onednn(asked: list[bool]) -> None:
-    proof = proven(graph(*_records(model())), model(NEAR, simple=True))
+    proof = proven(from_bytes(model()), model(NEAR, simple=True))
     assert asked == [True, False]
     assert 0 < proof.onednn_difference < 1e-4
     assert "bit-identical without oneDNN, " in equality(proof)
@@ -106,20 +102,20 @@ def test_what_rounds_otherwise_is_compared_without_onednn(asked: list[bool]) -> 
 def test_what_differs_without_onednn_is_wrong(asked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     loading(monkeypatch, dict.fromkeys((EDITED, KEYS[EDITED]), model(NEAR, simple=True)))
     with pytest.raises(DiffersError):
-        proven(graph(*_records(model())), model(NEAR, simple=True))
+        proven(from_bytes(model()), model(NEAR, simple=True))
     assert asked == [True, False]
 
 
 def test_what_differs_by_more_than_rounding_is_wrong_at_once(asked: list[bool]) -> None:
     with pytest.raises(DiffersError):
-        proven(graph(*_records(model())), model(FAR, simple=True))
+        proven(from_bytes(model()), model(FAR, simple=True))
     assert asked == [True]
 
 
 def test_what_differs_as_it_is_deployed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     loading(monkeypatch, {KEYS[EDITED]: model(FAR, simple=True)})
     with pytest.raises(ValidationError) as error:
-        proven(graph(*_records(model())), model(simple=True))
+        proven(from_bytes(model()), model(simple=True))
     assert error.value.code == "optimizer-differs"
 
 
@@ -134,14 +130,14 @@ def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> 
 
 def test_a_large_original_is_not_optimised_where_nothing_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loads(monkeypatch, model(NEAR, simple=True), model(FAR))
-    proof = proven(graph(*_records(model())), model(simple=True))
+    proof = proven(from_bytes(model()), model(simple=True))
     assert found == [KEYS[EDITED]]
     assert proof.deployed is not None and not proof.deployed.is_both and 0 < proof.deployed.difference < 1e-4
 
 
 def test_what_the_optimiser_makes_of_both_is_right_where_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loads(monkeypatch, model(FAR, simple=True), model(FAR))
-    proof = proven(graph(*_records(model())), model(simple=True))
+    proof = proven(from_bytes(model()), model(simple=True))
     assert found == [KEYS[EDITED], KEYS[ORIGINAL]]
     assert proof.deployed is not None and proof.deployed.is_both and not proof.deployed.difference
 
@@ -174,7 +170,7 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
             typed("Reshape", "r", "b", "flat"), typed("Sigmoid", "s", "r"), typed("TopKV2", "t", "s", "k"),
         )  # fmt: skip
 
-    found = graph(*_records(detector(1.0)))
+    found = from_bytes(detector(1.0))
     change = edited(found, simplify(found, fold_bn=True))
     written = read_chunks(found.chunks())
 

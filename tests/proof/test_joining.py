@@ -33,9 +33,10 @@ SMALL = every_edit.built(proving.model)
 LARGE = every_edit.built(every_edit.model)
 
 
-def body(factor: float = 2.0, size: int = 2, *, name: str = "in_", result: str = "out_") -> Graph:
+def body(factor: float = 2.0, *shape: int, name: str = "in_", result: str = "out_") -> Graph:
     """A graph that multiplies."""
-    b = Builder(placeholder(name, "float32", (1, size)), const("factor", factor), typed("Mul", result, name, "factor"))
+    x = placeholder(name, "float32", shape or (1, 2))
+    b = Builder(x, const("factor", factor), typed("Mul", result, name, "factor"))
     return b.graph("body.pb")
 
 
@@ -43,8 +44,8 @@ def named(*pairs: tuple[str, str]) -> Edit:
     return lambda g: gds.rename(g, pairs)
 
 
-def inserted(tensor: str, factor: float = 2.0) -> Edit:
-    return lambda g: gds.insert(g, tensor, body(factor))
+def inserted(tensor: str, factor: float = 2.0, *shape: int) -> Edit:
+    return lambda g: gds.insert(g, tensor, body(factor, *shape))
 
 
 def frozen(name: str, value: str) -> Edit:
@@ -100,12 +101,10 @@ ROWS = {
     "a body behind what is frozen": Row(SMALL, [frozen("scale", "[5,6]"), inserted("scaled")], [2]),
     "what is before a body is frozen": Row(SMALL, [inserted("scaled"), frozen("scale", "[5,6]")], [2]),
     "a body at what was frozen": Row(LARGE, [frozen("t/weights", "[[1,2,3],[4,5,6]]"), inserted("z")], [2]),
-    "a body at a constant that was frozen": Row(LARGE, [frozen("t/scale", "[5,6]"), lambda g: gds.insert(
-        g, "t/scale", vector_body())], [2]),
-    "two bodies at a constant that was frozen": Row(LARGE, [frozen("t/scale", "[5,6]"), lambda g: gds.insert(
-        g, "t/scale", vector_body()), lambda g: gds.insert(g, "t/scale", vector_body(5.0))], [3]),
-    "a constant under a body is frozen": Row(LARGE, [lambda g: gds.insert(g, "t/scale", vector_body()),
-        frozen("t/scale", "[5,6]")], [2]),
+    "a body at a constant that was frozen": Row(LARGE, [frozen("t/scale", "[5,6]"), inserted("t/scale", 2.0, 2)], [2]),
+    "two bodies at a constant that was frozen": Row(LARGE, [
+        frozen("t/scale", "[5,6]"), inserted("t/scale", 2.0, 2), inserted("t/scale", 5.0, 2)], [3]),
+    "a constant under a body is frozen": Row(LARGE, [inserted("t/scale", 2.0, 2), frozen("t/scale", "[5,6]")], [2]),
     "frozen twice": Row(SMALL, [frozen("scale", "[5,6]"), frozen("scale", "[7,6]")], [2]),
     "frozen and renamed": Row(SMALL, [frozen("scale", "[5,6]"), named(("scale", "factor"))], [2]),
     "an input with a graph in front is frozen": Row(SMALL, [preprocessing, frozen("x", "[[1,2,3,4]]")], [2]),
@@ -150,7 +149,7 @@ ROWS = {
         LARGE, [lambda g: gds.import_graph(g, beside(), connect=[("z", "in")]), inserted("z"), named(("out", "o"))], [3]
     ),
     "a graph that reads what is in another": Row(
-        LARGE, [imported("z", "in", "p", beside()), imported("p/twice", "in_", "q", body(size=1))], [2]
+        LARGE, [imported("z", "in", "p", beside()), imported("p/twice", "in_", "q", body(2.0, 1, 1))], [2]
     ),
     "a graph that reads what another gives": Row(
         LARGE, [imported("z", "in", "p", beside()), imported("p/out", "in_", "q", body())], [2]
@@ -160,11 +159,6 @@ ROWS = {
                 named(("res", "y"))], [1, 1, 1]
     ),
 }  # fmt: skip
-
-
-def vector_body(factor: float = 2.0) -> Graph:
-    b = Builder(placeholder("v", "float32", (2,)), const("factor", factor), typed("Mul", "w", "v", "factor"))
-    return b.graph("vector.pb")
 
 
 def prove_row(executor: Executor, name: str) -> None:
@@ -263,7 +257,7 @@ WRONG = {
     ),
     "what a graph reads that is in another": Wrong(
         LARGE,
-        [imported("z", "in", "p", beside()), imported("p/twice", "in_", "q", body(size=1))],
+        [imported("z", "in", "p", beside()), imported("p/twice", "in_", "q", body(2.0, 1, 1))],
         1,
         another_read("p/twice", "q/out_"),
     ),
@@ -331,14 +325,10 @@ def operated(folder: Path, *edits: Edit) -> Outcome:
     return gds.operate(str(path), edits, out=str(folder / "out.pb"))
 
 
-def with_shape(*dims: int) -> Edit:
-    return lambda g: gds.set_shape(g, [("x", dims)], batch_check=False)
-
-
 @pytest.mark.tensorflow
 def test_what_the_first_graph_does_not_take_is_proven_of_each(tmp_path: Path) -> None:
     """The first graph takes one row alone, the last one two: only what is between takes both."""
-    outcome = operated(tmp_path, with_shape(-1, 4), with_shape(2, 4))
+    outcome = operated(tmp_path, shaped("x", -1, 4), shaped("x", 2, 4))
     assert pieces_of(outcome.steps) == [2]
     assert outcome.proof.statement == "edit 1: edited(x) == original(x); edit 2: edited(x) == original(x)"
     assert (tmp_path / "out.pb").exists()
