@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -24,7 +25,7 @@ from support.patience import LONG_ENOUGH, impatient_with
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
+from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun, agreement, run_in_engine, told
@@ -85,6 +86,13 @@ def test_what_is_near_enough_where_nobody_says(here: Executor, engine: str) -> N
     assert ran(here, engine, does(run="(x + x) * np.float32(1.01)")).wrong
 
 
+def fault(kind: type[GdsurgeonError], *arguments: Any, **options: Any) -> GdsurgeonError:
+    """The error of `ran`, or of `run_in_engine` for a graph."""
+    with pytest.raises(kind) as caught:
+        (run_in_engine if isinstance(arguments[1], Graph) else ran)(*arguments, **options)
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("way", "why"),
     [
@@ -97,9 +105,8 @@ def test_what_is_near_enough_where_nobody_says(here: Executor, engine: str) -> N
     ],
 )
 def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[str, str], why: str) -> None:
-    with pytest.raises(EditError) as caught:
-        ran(here, engine, does(**way))
-    assert caught.value.code == "not-loadable" and why in caught.value.facts["why"]
+    error = fault(EditError, here, engine, does(**way))
+    assert error.code == "not-loadable" and why in error.facts["why"]
 
 
 def test_an_engine_that_hangs(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,55 +131,41 @@ def test_one_sample_that_differs_is_enough(here: Executor, engine: str) -> None:
 
 def test_images_are_given_channels_first(here: Executor, engine: str) -> None:
     """If a node states that they are not, they arrive in this form as well."""
-    image, bias = placeholder("x", shape=(1, 2, 3, 4)), const("bias", [1, 2, 3, 4])
-    request = EngineRequest("opencv", engine)
-    last = typed("BiasAdd", "y", "x", "bias", data_format="NHWC")
-    turned = does(run="x + np.arange(1, 5, dtype='f4').reshape(1, 4, 1, 1)")
-    (output,) = run_in_engine(here, graph(image, bias, last, turned), Overrides(), request).outputs.values()
-    assert output.agrees and (output.form, output.given_shape) == (CHANNELS_FIRST, (1, 4, 2, 3))
-    plain = does(run="x + np.arange(1, 5, dtype='f4')")
-    (output,) = run_in_engine(
-        here, graph(image, bias, add("y", "x", "bias"), plain), Overrides(), request
-    ).outputs.values()
-    assert output.agrees and output.form == ""
+    records = [placeholder("x", shape=(1, 2, 3, 4)), const("bias", [1, 2, 3, 4])]
+    stated = typed("BiasAdd", "y", "x", "bias", data_format="NHWC")
+    for last, reshaped, form in ((stated, ".reshape(1, 4, 1, 1)", CHANNELS_FIRST), (add("y", "x", "bias"), "", "")):
+        found = graph(*records, last, does(run=f"x + np.arange(1, 5, dtype='f4'){reshaped}"))
+        (output,) = run_in_engine(here, found, Overrides(), EngineRequest("opencv", engine)).outputs.values()
+        assert output.agrees and output.form == form
+        assert not form or output.given_shape == (1, 4, 2, 3)
 
 
 def test_what_an_engine_cannot_be_given(here: Executor, engine: str) -> None:
     """Strings, and tensors that only TensorFlow can be fed: a variable with an unknown value."""
-    request = EngineRequest("opencv", engine)
     texts = graph(placeholder("x", STRING, (2,)), node("y", "StringJoin", ["x", "x"], N=2))
-    for node_name, give in (
-        ("x", lambda: run_in_engine(here, texts, Overrides(), request)),
-        ("v", lambda: ran(here, engine, node("v", "VariableV2", dtype=FLOAT, shape=(3,)), add("y", "x", "v"))),
+    variable = node("v", "VariableV2", dtype=FLOAT, shape=(3,)), add("y", "x", "v")
+    for name, error in (
+        ("x", fault(EditError, here, texts, Overrides(), EngineRequest("opencv", engine))),
+        ("v", fault(EditError, here, engine, *variable)),
     ):
-        with pytest.raises(EditError) as caught:
-            give()
-        assert caught.value.code == "not-loadable" and repr(node_name) in caught.value.facts["why"]
+        assert error.code == "not-loadable" and repr(name) in error.facts["why"]
 
 
 def test_what_shows_nothing(here: Executor, engine: str) -> None:
-    with pytest.raises(NotValidatedError) as caught:
-        ran(here, engine, scalar("nan", float("nan")), add("y", "x", "nan"), does(run="x * np.nan"))
-    assert caught.value.code == "nothing-comparable"
-    with pytest.raises(NotValidatedError) as caught:
-        ran(here, engine, node("y", "NoSuchOp", ["x"]), does())
-    assert caught.value.code == "does-not-load"
+    odd = scalar("nan", float("nan")), add("y", "x", "nan"), does(run="x * np.nan")
+    assert fault(NotValidatedError, here, engine, *odd).code == "nothing-comparable"
+    assert fault(NotValidatedError, here, engine, node("y", "NoSuchOp", ["x"]), does()).code == "does-not-load"
 
 
 def test_an_engine_that_is_not_there(here: Executor, tmp_path: Path) -> None:
     wheel = tmp_path / "some.whl"
     wheel.write_bytes(b"no zip")
     for place in (str(tmp_path), str(wheel)):
-        with pytest.raises(UsageError) as refused:
-            ran(here, place)
-        check_error(refused.value, "wrong-format", {"path": place})
-    with pytest.raises(NotValidatedError) as caught:
-        ran(here, engine_in(tmp_path, "raise OSError('out of order')"))
-    check_error(caught.value, "no-engine", {"package": "opencv-python-headless"})
-    assert caught.value.advice == ("get-engine",)
-    with pytest.raises(NotValidatedError) as caught:
-        run_in_engine(here, graph(X, TWICE), Overrides(), EngineRequest("tfjs"))
-    assert caught.value.code == "no-engine"
+        check_error(fault(UsageError, here, place), "wrong-format", {"path": place})
+    error = fault(NotValidatedError, here, engine_in(tmp_path, "raise OSError('out of order')"))
+    check_error(error, "no-engine", {"package": "opencv-python-headless"})
+    assert error.advice == ("get-engine",)
+    assert fault(NotValidatedError, here, graph(X, TWICE), Overrides(), EngineRequest("tfjs")).code == "no-engine"
 
 
 def test_an_engine_in_a_wheel(tmp_path: Path) -> None:
@@ -195,9 +188,8 @@ def test_tflite_runs_and_agrees_or_says_what_it_lacks(here: Executor) -> None:
     scaled = graph(fixed, placeholder("by", shape=()), typed("Mul", "y", "x", "by"), identity("z", "x"))
     found = run_in_engine(here, scaled, Overrides(), request)
     assert found.called.startswith("TFLite 2.") and found.wrong == [] and set(found.outputs) == {"y", "z"}
-    with pytest.raises(EditError) as caught:
-        run_in_engine(here, graph(fixed, typed("Erf", "y", "x")), Overrides(), request)
-    assert caught.value.code == "not-loadable" and "Erf" in caught.value.facts["why"]
+    error = fault(EditError, here, graph(fixed, typed("Erf", "y", "x")), Overrides(), request)
+    assert error.code == "not-loadable" and "Erf" in error.facts["why"]
 
 
 @pytest.mark.parametrize("engine", ["opencv", "openvino"])

@@ -7,9 +7,7 @@ from support.graphs import Builder, const, define, func, library, node, placehol
 from support.spoiling import Edit, caught, proven, spoilt
 
 import gdsurgeon as gds
-from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.parts import add_postprocessing, add_preprocessing
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 
 pytestmark = pytest.mark.tensorflow
@@ -56,12 +54,9 @@ def test_another_result_that_is_random_is_left_out(executor: Executor, where: st
 def test_a_part_that_states_no_shape_is_fed_what_the_model_takes(
     executor: Executor, shape: tuple[int, ...] | None
 ) -> None:
-    b, pre = Builder(), Builder()
-    b.placeholder("x", "float32", shape)
-    b.typed("Neg" if shape else "SpaceToDepth", "y", "x", **{} if shape else {"block_size": 2})
-    pre.placeholder("x", "float32", None)
-    pre.typed("Exp", "x_preprocessed", "x")
-    proof = proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb")))
+    y = typed("Neg", "y", "x") if shape else typed("SpaceToDepth", "y", "x", block_size=2)
+    pre = Builder(placeholder("x"), typed("Exp", "x_preprocessed", "x"))
+    proof = proven(executor, Builder(placeholder("x", shape=shape), y), lambda g: add_preprocessing(g, pre.graph()))
     assert proof.feeds["x"].startswith("float32 [1,4]" if shape else "float32 [1,64,64,3]")
 
 
@@ -81,14 +76,16 @@ def test_a_part_that_hands_texts_on_is_fed_what_is_read_behind_it(executor: Exec
     assert proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb"))).compared
 
 
+PART = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
+
+
 def test_a_batch_that_the_edited_graph_does_not_take_is_not_counted(executor: Executor) -> None:
     m = Builder(
         placeholder("x", "float32", (-1, 4)), const("one", [1, 4], "int32"),
         typed("Reshape", "rows", "x", "one", Tshape="int32"), typed("Neg", "n", "rows"), typed("Exp", "y", "n"),
         typed("Relu", "side", "x"),
     )  # fmt: skip
-    part = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
-    proof = proven(executor, m, lambda g: gds.insert(g, "n", part.graph()))
+    proof = proven(executor, m, lambda g: gds.insert(g, "n", PART.graph()))
     assert proof.samples == 2 and proof.batches == [1]
 
 
@@ -103,11 +100,7 @@ def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorf
         node("noisy", "StatefulPartitionedCall", ["x"], f=func("noise"), Tin=["float32"], Tout=["float32"]),
         typed("Neg", "y", "noisy"), typed("Exp", "beside", "x"),
     )  # fmt: skip
-    part = Builder(node("in", "Placeholder", dtype="float32"), typed("Abs", "out", "in"))
-
-    def edit(g: Graph) -> EditResult:
-        return gds.insert(g, "noisy", part.graph())
-
+    edit: Edit = lambda g: gds.insert(g, "noisy", PART.graph())  # noqa: E731
     assert {"out", "beside"} <= {output.after for output in proven(executor, m, edit).compared}
     assert caught(executor, m, spoilt(edit, lambda g, _: g.set_op(g["out"], "Neg"))).exit_code == 5
 
