@@ -177,6 +177,7 @@ class ExactRule(NamedTuple):
         kept: the name of the variable, or the label of the node, that replaces it.
         condition: a further condition on a match, or None.
         needed: ops; a node without an input with such an op does not match. Empty if this rules out nothing.
+        literal: the number that one of the inputs must be, or None.
         depth: the number of edges between the result and the lowest op.
         is_forward: whether the op has one input, which replaces its result in any case.
     """
@@ -186,6 +187,7 @@ class ExactRule(NamedTuple):
     kept: str
     condition: Callable[[Bound], bool] | None
     needed: frozenset[str]
+    literal: Value | None
     depth: int
     is_forward: bool
 
@@ -212,10 +214,11 @@ def _rules(name: str) -> Iterator[ExactRule]:
         label = kept.name if isinstance(kept, Variable) else getattr(kept, "label", "")
         inner = [term for term in root.inputs or () if isinstance(term, Op)]
         ops = frozenset(op for term in inner for op in term.ops)
-        if not ops and any(isinstance(t, Value) or (isinstance(t, Variable) and t.kind) for t in root.inputs or ()):
+        literal = next((term for term in root.inputs or () if isinstance(term, Value)), None)
+        if not ops and (literal or any(isinstance(term, Variable) and term.kind for term in root.inputs or ())):
             ops = frozenset(("Const",))
         is_forward = len(root.inputs or ()) == 1 and not (inner or ops or root.attrs)
-        yield ExactRule(name, root, label, _CONDITIONS.get(rule.name), ops, 1 + bool(inner), is_forward)
+        yield ExactRule(name, root, label, _CONDITIONS.get(rule.name), ops, literal, 1 + bool(inner), is_forward)
 
 
 def is_literal(value: Constant | None, term: Value) -> bool:

@@ -83,7 +83,6 @@ class Equivalence:
         self._stands: dict[int, int] = {}
         self._taken: dict[int, int] = {}
         self._constants: dict[int, Constant | None] = {}
-        self._scalars: dict[int, bool] = {}
         self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
         self._exact = rules_by_op(name for name in RULES if name in self.rules)
         self._shaped = rules_by_op(name for name in SHAPED if name in self.rules)
@@ -335,6 +334,8 @@ class Equivalence:
                 if len(reads) == 1:
                     self._hand_on(row, 0, reads[0])
                 continue
+            if (wanted := rule.literal) and not any(self._is_literal(code, wanted) for code in reads):
+                continue
             names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
             if names is not None and self._satisfies(rule, names):
                 self._hand_on(row, 0, names[rule.kept])
@@ -406,7 +407,7 @@ class Equivalence:
         if not (is_kept or self._is_free(code)):
             return None
         if isinstance(term, Value):
-            return names if self._is_scalar(code) and is_literal(self._value(code), term) else None
+            return names if self._is_literal(code, term) else None
         assert isinstance(term, Variable)
         value = self._value(code) if term.kind else None
         known = names.get(term.name, code)
@@ -490,15 +491,14 @@ class Equivalence:
         found = self._constants[row]
         return found if found is not None and (found.values or 0 in found.shape) else None
 
-    def _is_scalar(self, code: int) -> bool:
-        """Returns whether a tensor is a scalar constant; other constants are not decoded."""
+    def _is_literal(self, code: int, term: Value) -> bool:
+        """Returns whether a tensor is a constant with the value of a literal; other shapes than () are not decoded."""
         row = self.normal(code) >> BITS
-        if row in self.folded:
-            return True
-        if row not in self._scalars:
-            node = node_of(self.table.record(row)) if self.table.op(row) == "Const" else None
-            self._scalars[row] = node is not None and not node.attr["value"].tensor.tensor_shape.dim
-        return self._scalars[row]
+        if self.table.op(row) == "Const" and row not in self._constants:
+            node = node_of(self.table.record(row))
+            if node is not None and node.attr["value"].tensor.tensor_shape.dim:
+                return False
+        return is_literal(self._value(code), term)
 
     def _setting(self, row: int, key: str) -> object:
         return self.graph[self.table.names[row]].setting(key)

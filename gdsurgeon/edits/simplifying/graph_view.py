@@ -235,7 +235,10 @@ class GraphView:
         self._changes.extend(numbers)
 
     def mark_dirty_self(self, numbers: Iterable[int]) -> None:
-        """Marks nodes that have different consumers or colocations: passes look again at these nodes only."""
+        """Marks nodes that have different consumers or colocations: passes look again at these nodes only.
+
+        Passes look at the consumers of a node only to find control dependencies.
+        """
         self._changes.extend([~number for number in numbers])
 
     def changed_since(self, what: str) -> list[int] | None:
@@ -246,6 +249,11 @@ class GraphView:
         start = self._seen.get(what)
         self._seen[what] = len(self._changes)
         return None if start is None else self._changes[start:]
+
+    def skip_own_changes(self, what: str) -> None:
+        """Ends a pass that has looked at all nodes near its own changes; those of `mark_dirty_self` are kept."""
+        own = self.changed_since(what) or ()
+        self.mark_dirty_self([~number for number in own if number < 0])
 
     def dirty_nodes(
         self, what: str, ops: Container[str], reach: int = 1, through: Container[str] = ()
@@ -405,7 +413,8 @@ class GraphView:
         for producer in found:
             self._later_readers.setdefault(producer, []).append(number)
         self._changes.append(number)
-        self.mark_dirty_self(lost)
+        if self.waiting:
+            self.mark_dirty_self(lost)
 
     def commit(self, what: str) -> None:
         """Ends a pass: applies its replacements and removes the replaced nodes.
@@ -442,7 +451,8 @@ class GraphView:
         going = [number for number in numbers if not self.removed[number]]
         for number in going:
             self.removed[number] = 1
-            self.mark_dirty_self(self.topology.producers(number))
+            if self.waiting:
+                self.mark_dirty_self(self.topology.producers(number))
             self._part(number)
         if going:
             self.topology.leave_out(going)

@@ -127,6 +127,10 @@ def by_rules(names: Sequence[str]) -> Pass:
                     source, others = reads[0] if len(reads) == 1 else None, []
                 elif rule.needed and not any(view.ops[code >> BITS] in rule.needed for code in reads):
                     continue
+                elif (wanted := rule.literal) and not any(
+                    is_literal(view.constant(code, only_scalar=True), wanted) for code in reads
+                ):
+                    continue
                 else:
                     match = Match(view, rule)
                     source, others = match.kept(number), match.others
@@ -134,6 +138,7 @@ def by_rules(names: Sequence[str]) -> Pass:
                     replaced[number] = rule.of
                     break
         view.commit("")
+        view.skip_own_changes("rules")
         view.counts.update(name for number, name in replaced.items() if view.removed[number])
         view.counts.pop("", None)
 

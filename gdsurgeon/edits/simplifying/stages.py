@@ -119,7 +119,8 @@ def simplify_nodes(
         _carry_out(view, how.before_change)
         view.renew()
         is_done = not _fold(view, how, room - step.growth, refused, step)
-        view.renew()
+        if not is_done:
+            view.renew()
         view.roots = [*kept, *effects(view)]
         before = len(view.moved)
         for each in of_shapes:
