@@ -22,7 +22,7 @@ from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fold_sites import Sites
 from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, fold, with_folds
-from gdsurgeon.edits.simplifying.functions import inlined, written, written_size
+from gdsurgeon.edits.simplifying.functions import inlined, written
 from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
 from gdsurgeon.edits.simplifying.passes import (
     conditions,
@@ -57,6 +57,7 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.patterns.exact import RULES
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
+from gdsurgeon.wire.write import size_of
 
 FUNCTIONS = "functions"
 """The last pass: removes unused functions."""
@@ -467,7 +468,7 @@ def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> 
     """Returns the number of nodes in functions, and of a standalone graph the bytes."""
     told = [Entry("nodes", f"in functions {inside:,}  ->  {_nodes_inside(graph):,}")] if inside else []
     if not graph.is_body and graph.serving is None:
-        told.append(Entry("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
+        told.append(Entry("bytes", f"{graph.source.size:,}  ->  {size_of(graph.chunks()):,}"))
     return told
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
@@ -129,7 +130,6 @@ class Folding:
     def __init__(self, view: GraphView, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
         self.view, self.graph, self.top = view, view.graph, view.topology
         self.refused = refused
-        self.users = self.top.consumers()
         self.known: dict[int, Tensor] = {}
         self.computed = bytearray(self.top.size)
         self.shaped = bytearray(self.top.size)
@@ -139,6 +139,11 @@ class Folding:
         self._sizes: dict[int, int] = {}
         self._shapes = shapes
         self._classify()
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """The consumers of each node."""
+        return self.top.consumers()
 
     def _classify(self) -> None:
         """Finds the nodes that depend only on constants, and the values that known shapes determine."""

@@ -19,7 +19,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import IFS
 from gdsurgeon.wire.protos import AttrValue
-from gdsurgeon.wire.write import ChunkSource, resolved
+from gdsurgeon.wire.write import ChunkSource, resolved, size_of
 
 DECIDABLE = {
     "Case": "StatefulPartitionedCall",
@@ -173,17 +173,12 @@ def _pays(graph: Graph, names: list[str], passes: Passes) -> bool:
     """Returns whether inlining does not make the file larger, at once or after the other passes."""
     tried = written(graph)
     inline(tried, names, keep_names=True)
-    if written_size(tried) <= written_size(graph):
+    if size_of(tried.chunks()) <= size_of(graph.chunks()):
         return True
     tried, other = written(tried), written(graph)
     passes(tried)
     passes(other)
-    return written_size(tried) <= written_size(other)
-
-
-def written_size(graph: Graph) -> int:
-    """Returns the size in bytes of the serialized graph."""
-    return ChunkSource(resolved(graph.chunks()), "").size
+    return size_of(tried.chunks()) <= size_of(other.chunks())
 
 
 def _grows(graph: Graph, calls: list[Node]) -> bool:

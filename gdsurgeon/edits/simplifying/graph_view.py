@@ -118,8 +118,8 @@ class GraphView:
         before, self._written = self._written, self._may_be_written()
         if self._written != before:
             self.mark_dirty(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
-        if self._is_placed < len(self._changes):
-            self.refresh()
+        if self._is_placed < len(self._changes) and (self._doing or self._written != before):
+            self.refresh()  # otherwise nothing has an effect, before and after
 
     def _only_computes(self, number: int) -> bool:
         return self.is_pure(number) or (self.ops[number] in CHECKS and not self.keeps_checks)

@@ -125,15 +125,11 @@ def by_rules(names: Sequence[str]) -> Pass:
             for rule in rules[view.ops[number]]:
                 if rule.is_forward:
                     source, others = reads[0] if len(reads) == 1 else None, []
-                elif rule.needed and not any(view.ops[code >> BITS] in rule.needed for code in reads):
-                    continue
-                elif (wanted := rule.literal) and not any(
-                    is_literal(view.constant(code, only_scalar=True), wanted) for code in reads
-                ):
-                    continue
-                else:
+                elif _may_match(view, rule, reads):
                     match = Match(view, rule)
                     source, others = match.kept(number), match.others
+                else:
+                    continue
                 if source is not None and view.replace_all_uses(number, source, others):
                     replaced[number] = rule.of
                     break
@@ -143,3 +139,10 @@ def by_rules(names: Sequence[str]) -> Pass:
         view.counts.pop("", None)
 
     return run
+
+
+def _may_match(view: GraphView, rule: ExactRule, reads: Sequence[int]) -> bool:
+    """Returns whether one of the inputs of a node is the number, or has an op, without which a rule does not match."""
+    if rule.literal is not None:
+        return any(is_literal(view.constant(code, only_scalar=True), rule.literal) for code in reads)
+    return not rule.needed or any(view.ops[code >> BITS] in rule.needed for code in reads)
