@@ -304,8 +304,7 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
 @pytest.mark.parametrize(
     ("found", "part", "mapped", "code", "facts"),
     [
-        (model(), part(placeholder("imag")), [], "no-such-node",
-         {"placeholder": "imag", "node": "imag", "near": "image"}),
+        (model(), part(placeholder("imag")), [], "no-such-node", {"placeholder": "imag", "near": "image"}),
         (model(), part(IMAGE), [], "no-result", {"placeholder": "image", "node": "image_preprocessed"}),
         (model(), pre(), [Mapped("imagee", "image", "image_preprocessed")], "no-such-node", {"node": "imagee"}),
         (model(), pre(), [Mapped("image", "image", "image_preprocessed:1")], "no-such-tensor",
@@ -324,7 +323,6 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
         (graph(IMAGE), pre(), [], "no-consumers", {"tensor": "image"}),
         (model(), pre(placeholder("two", UINT8)), [M, Mapped("image", "two", "image_preprocessed")], "given-twice",
          {"node": "image"}),
-        (scoring(), graph(placeholder("logit")), [], "no-such-node", {"placeholder": "logit", "near": "logits"}),
         (scoring(), graph(placeholder("logits")), [], "no-result", {"node": "logits_postprocessed"}),
         (graph(node("logits", "NoOp")), post(), [], "wrong-count", {"node": "logits", "found": 0}),
         (graph(*SPLIT), post(), [Mapped("logits:2", "logits", "logits_postprocessed")], "no-such-tensor", {}),

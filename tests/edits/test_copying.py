@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support import graphs
+from support.cloning import table
 from support.expecting import account, refused, sound
 from support.graphs import (
     FLOAT,
@@ -48,32 +49,16 @@ def copied(found: Graph, names: Sequence[str], **options: Any) -> NodeCopy:
     return out
 
 
-def t8(scope: str = "") -> list[bytes]:
-    """Input plus three constants, one after the other."""
-    ones = [1.0] * 10
-    return [
-        const(f"{scope}Const", ones, _foo="foo"),
-        const(f"{scope}Const_1", ones),
-        const(f"{scope}Const_2", ones),
-        placeholder(f"{scope}Input", FLOAT, (10,)),
-        add(f"{scope}Add", f"{scope}Const", f"{scope}Input"),
-        add(f"{scope}Add_1", f"{scope}Const_1", f"{scope}Add"),
-        add(f"{scope}Add_2", f"{scope}Const_2", f"{scope}Add_1"),
-        identity(f"{scope}o", f"{scope}Add_2"),
-    ]
-
-
+SHORT = [X, neg("n", "x"), identity("o", "n")]
 IN_LOOP = [n.name for n in graphs.parsed(graphs.graph_bytes(*LOOP)).node if n.name.startswith("w/")]
 
 
 @pytest.mark.parametrize(
     ("records", "names", "name", "code", "facts"),
     [
-        (t8(), ["Add_2", "o"], "o", "name-taken", {"node": "Add_2", "name": "o"}),
-        (t8(), ["Add_2", "o"], "same", "name-taken", {"node": "o", "name": "same"}),
-        (t8(), ["Add_2", "o"], "_{}", "bad-name", {"name": "_Add_2"}),
-        (t8(), ["Add_2", "o"], "", "bad-name", {"name": ""}),
-        (t8(), ["Add_2", "o"], "{}:0", "bad-name", {"name": "Add_2:0"}),
+        (SHORT, ["n", "o"], "o", "name-taken", {"node": "n", "name": "o"}),
+        (SHORT, ["n", "o"], "same", "name-taken", {"node": "o", "name": "same"}),
+        *((SHORT, ["n", "o"], name, "bad-name", {"name": name.format("n")}) for name in ("_{}", "", "{}:0")),
         ([X, add("y", "x", "gone")], ["y"], "{}_copy", "unsound-graph", {"node": "y", "input": "gone"}),
         ([X, identity("y", "x", "^gone")], ["y"], "{}_copy", "unsound-graph", {"node": "y", "input": "gone"}),
         *((LOOP, [n for n in IN_LOOP if n != name], "{}_copy", "crosses-loop", {"loop": "w"}) for name in
@@ -89,8 +74,8 @@ def test_what_is_not_copied(
 
 
 def test_nodes_of_another_graph() -> None:
-    found, other = graph(*t8()), graph(*t8())
-    edit = lambda g: copy_nodes(g, [other["o"], other["Add_2"]], "{}_copy".format)  # noqa: E731
+    found, other = graph(*SHORT), graph(*SHORT)
+    edit = lambda g: copy_nodes(g, [other["o"], other["n"]], "{}_copy".format)  # noqa: E731
     refused(found, "other-graph", edit, other, node="o")
 
 
@@ -115,33 +100,6 @@ def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
         "Neg", ["m2", "^x"], "/cpu:0"
     )  # fmt: skip
     assert sound(found)
-
-
-SPLIT = [X, const("axis", [0], INT32, ()), typed("Split", "s", "axis", "x", num_split=2),
-         add("y", "s", "s:1"), node("w", "NoOp", ["^s"])]  # fmt: skip
-CONTROLS = [X, neg("a", "x"), neg("b", "x", "^a"), neg("c", "b", "^a", "^x"), node("d", "NoOp", ["^c", "^b"])]
-
-
-@pytest.mark.parametrize(
-    ("records", "names", "replace", "inputs"),
-    [
-        (CONTROLS, ["b", "c", "d"], {},
-         {"b_copy": ["x", "^a"], "c_copy": ["b_copy", "^a", "^x"], "d_copy": ["^c_copy", "^b_copy"]}),
-        (SPLIT, ["y", "w"], {"s:1": "x"}, {"y_copy": ["s", "x"], "w_copy": ["^s"]}),
-        ([*t8(), const("Ten", [10.0] * 10)], ["Add", "Add_1", "Add_2"], {"Add": "Ten"},
-         {"Add_copy": ["Const", "Input"], "Add_1_copy": ["Const_1", "Ten"], "Add_2_copy": ["Const_2", "Add_1_copy"]}),
-        *((records, ["Add_2", "Const_2", "o", "Add_1"], {},
-           {"Const_2_copy": [], "Add_1_copy": ["Const_1", "Add"], "Add_2_copy": ["Const_2_copy", "Add_1_copy"],
-            "o_copy": ["Add_2_copy"]}) for records in (t8(), t8()[::-1])),
-    ],
-    ids=["control edges", "one output of several is replaced", "what is copied is replaced", "in order", "backwards"],
-)  # fmt: skip
-def test_what_copies_read(
-    records: list[bytes], names: list[str], replace: dict[str, str], inputs: dict[str, list[str]]
-) -> None:
-    found = graph(*records)
-    copied(found, names, replace={found.tensor(old): found.tensor(new) for old, new in replace.items()})
-    assert {name: read for name, read in graphs.inputs(found).items() if name.endswith("_copy")} == inputs
 
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -182,40 +140,28 @@ def test_a_loop_in_another() -> None:
 # -- state -------------------------------------------------------------------------------------------------
 
 
-def table(name: str, shared_name: str) -> bytes:
+def handle(name: str, shared_name: str) -> bytes:
     return node(name, "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name=shared_name, container="")
 
 
 def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -> None:
     """A table that is filled by a node and looked up by a function, by its name alone."""
     made = define(
-        "look",
-        {"k": INT32, "d": FLOAT},
-        {"o": (FLOAT, "found:values:0")},
-        table("t", "the_table"),
-        node("found", "LookupTableFindV2", ["t:table_handle:0", "k", "d"], Tin=INT32, Tout=FLOAT),
-        effects=["found"],
+        "look", {"k": INT32, "d": FLOAT}, {"o": (FLOAT, "found:values:0")}, handle("t", "the_table"),
+        node("found", "LookupTableFindV2", ["t:table_handle:0", "k", "d"], Tin=INT32, Tout=FLOAT), effects=["found"],
         stateful=True,
-    )
-    records = [
-        const("k", [1, 2], INT32),
-        const("d", [0], FLOAT, ()),
-        table("s/t", "the_table"),
-        table("other", "the_table_1"),
-        const("s/keys", [1, 2], INT32),
-        const("s/values", [5.0, 6.0]),
-        node("s/fill", "LookupTableImportV2", ["s/t", "s/keys", "s/values"], Tin=INT32, Tout=FLOAT),
-        call("s/y", "look", ["k", "d", "^s/fill"], [INT32, FLOAT], [FLOAT], stateful=True),
-        library(made),
-    ]
-    found = graph(*records)
+    )  # fmt: skip
+    found = graph(
+        const("k", [1, 2], INT32), const("d", 0), *table("s", "the_table", "s"), handle("other", "the_table_1"),
+        call("s/y", "look", ["k", "d", "^s/fill"], [INT32, FLOAT], [FLOAT], stateful=True), library(made),
+    )  # fmt: skip
     copied(found, [n for n in found.names() if n.startswith("s/")])
-    assert outcome(found, "s/y") == [[5.0, 6.0]]
-    assert outcome(found, "s/y_copy") == [[5.0, 6.0]]
+    for name in ("s/y", "s/y_copy"):
+        assert outcome(found, name) == [[5.0, 6.0]]
 
 
 def test_a_node_without_definition_still_shares_with_the_copy_of_its_table() -> None:
-    found = graph(table("t", "the_table"), node("u", "MyTableReader", shared_name="the_table"))
+    found = graph(handle("t", "the_table"), node("u", "MyTableReader", shared_name="the_table"))
     copied(found, ["t", "u"])
     first, second = (graphs.attrs(found, name)["shared_name"].s for name in ("t_copy", "u_copy"))
     assert first == second != b"the_table"

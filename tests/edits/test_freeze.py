@@ -83,20 +83,10 @@ def test_a_meta_graph_and_its_checkpoint(desk: Desk) -> None:
     assert (desk.folder / "m-1.pb").read_bytes() == (desk.folder / "out.pb").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("values", "restored", "options", "exit_code", "code", "facts"),
-    [
-        (False, True, (), 4, "no-checkpoint", {"file": "model", "count": 1}),
-        (False, True, ("--checkpoint", "nothing"), 3, "no-such-file", {"file": "nothing"}),
-        (True, False, (), 4, "not-restored", {"variable": "w"}),
-        (True, False, ("--outputs", "z"), 4, "no-such-node", {"node": "z"}),
-    ],
-)
-def test_what_cannot_be_frozen(
-    desk: Desk, values: bool, restored: bool, options: tuple[str, ...], exit_code: int, code: str, facts: dict[str, Any]
-) -> None:
-    put(desk.folder / "model", meta_graph(restored=restored), values=values)
-    desk.refused(exit_code, code, *FREEZE, *options, *OUT, **facts)
+def test_no_checkpoint(desk: Desk) -> None:
+    put(desk.folder / "model", values=False)
+    desk.refused(4, "no-checkpoint", *FREEZE, *OUT, file="model", count=1)
+    desk.refused(3, "no-such-file", *FREEZE, "--checkpoint", "nothing", *OUT, file="nothing")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +118,10 @@ def test_signatures(desk: Desk) -> None:
     desk.refused(4, "ambiguous-signature", "freeze", "two", *QUICK, *OUT, signatures=["another", "by_name"])
 
 
-def test_a_graph_has_no_variables_to_freeze(desk: Desk) -> None:
+def test_what_cannot_be_frozen(desk: Desk) -> None:
+    put(desk.folder / "model", meta_graph(restored=False))
+    desk.refused(4, "not-restored", *FREEZE, *OUT, variable="w")
+    desk.refused(4, "no-such-node", *FREEZE, "--outputs", "z", *OUT, node="z")
     desk.put("model.pb", graph())
     desk.refused(4, "wrong-format", "freeze", "model.pb", "--outputs", "y", *QUICK, *OUT, file="model.pb")
 

@@ -205,7 +205,6 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
         (WAITING, ["a", "b"], {}, "path-outside", {"nodes": ["a", "w", "b"]}),
         (chain(), "neg", {"keep": ["y"]}, "not-selected", {"node": "y"}),
         (chain(), "neg", {"keep": ["nge"]}, "no-such-node", {"node": "nge"}),
-        (chain(), "neg|mul", {"name": "x"}, "name-taken", {"name": "x", "op": "Placeholder"}),
         (chain(), "neg|mul", {"name": "_call"}, "bad-name", {"name": "_call"}),
         (chain(), "neg|mul", {"name": ""}, "bad-name", {"name": ""}),
         (ENDS, "^[ayz]$", {"name": "z"}, "name-taken", {"name": "z"}),
