@@ -54,16 +54,24 @@ def refused(path: str = "m", key: str | None = None) -> str:
     return caught.value.message
 
 
-def alter(key: bytes, **changes: int) -> None:
-    """Has the entry KEY of the index say something else."""
+def alter_index(change: Callable[[dict[bytes, bytes]], object]) -> None:
     with open_checkpoint("m") as checkpoint:
         assert isinstance(checkpoint, Bundle)
         records = dict(checkpoint.records)
-    entry = ENTRY.FromString(records[key])
-    for name, value in changes.items():
-        setattr(entry, name, value)
-    records[key] = entry.SerializeToString()
+    change(records)
     Path("m.index").write_bytes(build_table(sorted(records.items())))
+
+
+def alter(key: bytes, **changes: int) -> None:
+    """Changes fields of the entry KEY of the index."""
+
+    def change(records: dict[bytes, bytes]) -> None:
+        entry = ENTRY.FromString(records[key])
+        for name, value in changes.items():
+            setattr(entry, name, value)
+        records[key] = entry.SerializeToString()
+
+    alter_index(change)
 
 
 def test_what_is_in_it(small: Path) -> None:
@@ -109,32 +117,33 @@ def test_no_such_tensor(small: Path) -> None:
     assert refused(key="") == "m has no tensor '' (4 tensors)."
 
 
-def test_a_cut_index(small: Path) -> None:
+def header(*, endianness: int = 0, min_consumer: int = 0) -> bytes:
+    found = BundleHeaderProto(num_shards=1, endianness=endianness)
+    found.version.min_consumer = min_consumer
+    return build_table([(HEADER_KEY, found.SerializeToString())])
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"
+A_POINTER = "a Git LFS pointer, not the file itself: run 'git lfs pull'"
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (None, "m.index is corrupt: it does not end like a table of tensors; was it cut short?"),
+        (b"", "m.index is empty (0 bytes)"),
+        (header(endianness=1), "m was written on a big-endian machine and cannot be read here"),
+        (header(min_consumer=2), "m has format version 2; the newest supported version is 1"),
+        (build_table([(b"w", b"")]), "m.index is corrupt: it has no checkpoint header"),
+        (build_table([(b"", b"\xff")]), "m.index is corrupt: it has no checkpoint header"),
+        (POINTER, f"m.index is {A_POINTER}"),
+    ],
+    ids=["cut", "empty", "big-endian", "newer", "no header", "corrupt header", "pointer"],
+)
+def test_an_index_that_is_refused(small: Path, index: bytes | None, said: str) -> None:
     path = Path("m.index")
-    path.write_bytes(path.read_bytes()[:-20])
-    assert refused() == "m.index is corrupt: it does not end like a table of tensors; was it cut short?"
-    path.write_bytes(b"")
-    assert refused() == "m.index is empty (0 bytes)"
-
-
-def header(**changes: int) -> None:
-    records = {HEADER_KEY: b""}
-    said = BundleHeaderProto(num_shards=1)
-    for name, value in changes.items():
-        setattr(said.version if name == "min_consumer" else said, name, value)
-    records[HEADER_KEY] = said.SerializeToString()
-    Path("m.index").write_bytes(build_table(records.items()))
-
-
-def test_headers(small: Path) -> None:
-    header(endianness=1)
-    assert refused() == "m was written on a big-endian machine and cannot be read here"
-    header(min_consumer=2)
-    assert refused() == "m has format version 2; the newest supported version is 1"
-    Path("m.index").write_bytes(build_table([(b"w", b"")]))
-    assert refused() == "m.index is corrupt: it has no checkpoint header"
-    Path("m.index").write_bytes(build_table([(b"", b"\xff")]))
-    assert refused() == "m.index is corrupt: it has no checkpoint header"
+    path.write_bytes(path.read_bytes()[:-20] if index is None else index)
+    assert refused() == said
 
 
 def test_a_missing_shard(small: Path) -> None:
@@ -153,13 +162,9 @@ def test_a_cut_shard(small: Path) -> None:
     )
 
 
-def test_pointers_to_files_elsewhere(small: Path) -> None:
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"
-    what = "a Git LFS pointer, not the file itself: run 'git lfs pull'"
-    Path("m.data-00001-of-00002").write_bytes(pointer[:30])
-    assert refused(key="step").startswith(f"m.data-00001-of-00002 is {what}; 'step' ends at byte ")
-    Path("m.index").write_bytes(pointer)
-    assert refused() == f"m.index is {what}"
+def test_a_shard_that_is_a_pointer(small: Path) -> None:
+    Path("m.data-00001-of-00002").write_bytes(POINTER[:30])
+    assert refused(key="step").startswith(f"m.data-00001-of-00002 is {A_POINTER}; 'step' ends at byte ")
 
 
 @pytest.mark.parametrize(
@@ -180,21 +185,17 @@ def test_entries_of_slices(small: Path) -> None:
     key = slice_key(b"kernel", ((0, 2), (0, None)))
     alter(key, dtype=2)
     assert refused(key="kernel") == ("m.index has a bad entry: the slice 0,2:- of 'kernel' does not fit float32 [4, 3]")
-    with open_checkpoint("m") as checkpoint:
-        assert isinstance(checkpoint, Bundle)
-        records = {name: value for name, value in checkpoint.records.items() if name != key}
-    Path("m.index").write_bytes(build_table(sorted(records.items())))
+    alter_index(lambda records: records.pop(key))
     assert refused(key="kernel") == "m.index has a bad entry: the slice 0,2:- of 'kernel' has no entry"
 
 
 def test_slices_that_leave_some_out(small: Path) -> None:
-    with open_checkpoint("m") as checkpoint:
-        assert isinstance(checkpoint, Bundle)
-        records = dict(checkpoint.records)
-    entry = ENTRY.FromString(records[b"kernel"])
-    del entry.slices[0]
-    records[b"kernel"] = entry.SerializeToString()
-    Path("m.index").write_bytes(build_table(sorted(records.items())))
+    def change(records: dict[bytes, bytes]) -> None:
+        entry = ENTRY.FromString(records[b"kernel"])
+        del entry.slices[0]
+        records[b"kernel"] = entry.SerializeToString()
+
+    alter_index(change)
     with open_checkpoint("m") as checkpoint, pytest.raises(InputError, match="do not cover all of it"):
         checkpoint.stretch("kernel")
 

@@ -241,6 +241,8 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
         {"name": "swapped", "dtype": "float32", "shape": None, "op": "Identity"},
     ]
     placeholder = {"dtype": "float32", "shape": [None, 4], "op": "Placeholder"}
+    proven = {"dtype": "float32", "compared": True, "inner": False, "equal": True, "max_abs_difference": 0.0,
+              "tolerance_needed": 0.0, "differing": 0}  # fmt: skip
     assert report == {
         "command": "rename",
         "passed": True,
@@ -277,34 +279,9 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "feed_origins": {"v": "given"},
             "random": [],
             "outputs": [
-                {
-                    "original": "total",
-                    "edited": "total",
-                    "dtype": "float32",
-                    "shape": [],
-                    "value": "7",
-                    "compared": True,
-                    "inner": False,
-                    "equal": True,
-                    "max_abs_difference": 0.0,
-                    "tolerance_needed": 0.0,
-                    "differing": 0,
-                    "elements": 1,
-                },
-                {
-                    "original": "swapped",
-                    "edited": "swapped",
-                    "dtype": "float32",
-                    "shape": [1, 4],
-                    "value": "[3, 4, 1, 2]",
-                    "compared": True,
-                    "inner": False,
-                    "equal": True,
-                    "max_abs_difference": 0.0,
-                    "tolerance_needed": 0.0,
-                    "differing": 0,
-                    "elements": 4,
-                },
+                {"original": "total", "edited": "total", "shape": [], "value": "7", "elements": 1, **proven},
+                {"original": "swapped", "edited": "swapped", "shape": [1, 4], "value": "[3, 4, 1, 2]", "elements": 4}
+                | proven,
             ],
             "compared": 2,
             "largest_difference": 0.0,
