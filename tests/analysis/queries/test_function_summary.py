@@ -17,10 +17,11 @@ from support.graphs import (
     function,
     graph,
     identity,
-    library,
+    neg,
     node,
     placeholder,
     tensor,
+    typed,
 )
 from support.paths import FIXTURES
 
@@ -46,7 +47,7 @@ def by_name(found: Graph) -> dict[str, FunctionSummary]:
     return {summary.name: summary for summary in function_summaries(found)}
 
 
-PLAIN = node("y", "Identity", ["x"], T=FLOAT)
+PLAIN = identity("y", "x")
 
 
 def test_callers_and_callees() -> None:
@@ -156,11 +157,9 @@ def test_what_is_lacking_comes_with_its_nodes_the_most_frequent_first() -> None:
 
 def test_functions_count_where_they_are_used() -> None:
     """Functions that other functions use, and functions that are called by name; unused functions are left out."""
-    inner = function("Inner", node("y", "Neg", ["x"], T=FLOAT))
-    outer = function("Outer", node("y", "Inner", ["x"]), node("w", "Abs", ["x"], T=FLOAT))
-    idle = function("Idle", node("y", "Tanh", ["x"], T=FLOAT))
-    call = node("call", "PartitionedCall", ["x"], f=func("Outer"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
-    found = lacking_ops(graph(X, call, trailer=library(inner, outer, idle)), ENGINE)
+    inner, idle = function("Inner", neg("y", "x")), function("Idle", typed("Tanh", "y", "x"))
+    outer = function("Outer", node("y", "Inner", ["x"]), typed("Abs", "w", "x"))
+    found = lacking_ops(with_library(inner, outer, idle, nodes=[call("call", "Outer")]), ENGINE)
     assert {each.op: each.first for each in found.lacking} == {
         "Neg": [Place("Inner", "y")], "Abs": [Place("Outer", "w")],
     }  # fmt: skip
@@ -178,10 +177,8 @@ def test_of_many_nodes_some_are_named() -> None:
 
 
 def test_ops_of_the_graph_and_of_its_functions() -> None:
-    body = [node("y", "Identity", ["x"], T=FLOAT), node("z", "Odd", ["x"])]
-    call = node("call", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("f"))
-    found = graph(placeholder("x"), call, node("direct", "f", ["x"]), identity("y", "x"), node("u", "My\nOp"),
-                  trailer=graphs.library(function("f", *body)) + graphs.VERSIONS)  # fmt: skip
+    nodes = [call("call", "f"), node("direct", "f", ["x"]), identity("y", "x"), node("u", "My\nOp")]
+    found = with_library(function("f", PLAIN, node("z", "Odd", ["x"])), nodes=nodes)
     assert op_usage(found) == [
         OpUsage("Identity", 1, 1, True, False),
         OpUsage("My\nOp", 1, 0, False, False),
@@ -227,9 +224,8 @@ def test_one_value_that_stands_for_many() -> None:
 
 
 def test_functions_count_in() -> None:
-    body = [node("k", "Const", dtype=FLOAT, value=tensor([1.0] * 50)), node("y", "Identity", ["k:output:0"], T=FLOAT)]
-    library = graphs.library(function("f", *body, ret="y:output:0"))
-    found = constant_sizes(graph(const("c", [1.0]), trailer=library + graphs.VERSIONS))
+    body = [const("k", [1.0] * 50), identity("y", "k:output:0")]
+    found = constant_sizes(with_library(function("f", *body), nodes=[const("c", [1.0])]))
     assert [(c.name, c.function, c.dtype, c.shape, c.loaded_bytes) for c in found.largest] == [
         ("k", "f", 1, (50,), 200), ("c", "", 1, (1,), 4)
     ]  # fmt: skip

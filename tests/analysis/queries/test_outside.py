@@ -74,51 +74,45 @@ def test_what_nobody_looks_at_and_what_has_state_is_loaded_all_the_same() -> Non
     assert why_not_loaded(graph(*read, node("y", "StringLength", ["i"]))) is not None
 
 
+def calling(*functions: Any) -> Graph:
+    """A graph in which `y` calls the function F."""
+    return graph(X, calls("y", "x", func("F")), library(*functions))
+
+
+def reached(found: Graph) -> str:
+    """The op outside the graph that `y` reaches."""
+    return external_effects_of(found).reached_by(found["y"])
+
+
 def test_an_attr_keeps_an_op_from_reaching_anything() -> None:
-    for stream, reached in (("stderr", ""), ("file:///tmp/out", "PrintV2")):
-        m = graph(text("m", "hello"), node("w", "PrintV2", ["m"], output_stream=stream))
-        assert external_effects_of(m).reached_by(m["w"]) == reached
-    m = graph(text("m", "hello"), node("w", "PrintV2", ["m"]))
-    assert external_effects_of(m).reached_by(m["w"]) == ""
+    for stream, op in (({"output_stream": "stderr"}, ""), ({"output_stream": "file:///tmp/out"}, "PrintV2"), ({}, "")):
+        assert reached(graph(text("m", "hello"), node("y", "PrintV2", ["m"], **stream))) == op
 
 
 def test_an_attr_in_a_body_that_the_caller_says_may_be_anything() -> None:
     body = function("F", text("m", "hello"), node("y", "PrintV2", ["m:output:0"], output_stream=PLACEHOLDER_W))
-    m = graph(X, calls("y", "x", func("F")), library(body))
-    assert external_effects_of(m).reached_by(m["y"]) == "PrintV2"
+    assert reached(calling(body)) == "PrintV2"
 
 
 def test_a_function_that_nobody_runs_is_no_obstacle() -> None:
-    pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
-    m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
-    assert external_effects_of(m).reached_by(m["y"]) == ""
-    assert plan_with(Settings(), m).fetches == ["y"]
-
-
-def test_a_function_that_is_named_in_a_string_counts_as_run() -> None:
-    pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
+    """Unless a string names it."""
+    pure = function("F", identity("y", "x"))
+    m = calling(pure, writer("W", "/nowhere/out"))
+    assert reached(m) == "" and plan_with(Settings(), m).fetches == ["y"]
     pure.attr["forward_function_name"].s = b"W"
-    m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
-    assert external_effects_of(m).reached_by(m["y"]) == "WriteFile"
+    assert reached(calling(pure, writer("W", "/nowhere/out"))) == "WriteFile"
 
 
 def test_an_unknown_op_in_a_body_reaches_unless_somebody_vouches_for_it() -> None:
-    body = function("F", node("z", "MyOp", ["x"]), node("y", "Identity", ["z:out:0"], T=FLOAT), ret="y:output:0")
-    m = graph(X, calls("y", "x", func("F")), library(body))
+    m = calling(function("F", node("z", "MyOp", ["x"]), identity("y", "z:out:0")))
     assert plan_with(Settings(), m).reasons == [("y", "'y' (StatefulPartitionedCall) runs an unknown op (MyOp)")]
     assert plan_with(Settings(op_libraries=("my_ops.so",)), m).fetches == ["y"]
 
 
 def test_who_vouches_for_unknown_ops_does_not_for_others() -> None:
-    body = function(
-        "F",
-        node("z", "MyOp", ["x"]),
-        text("p", "out"),
-        node("w", "WriteFile", ["p:output:0", "p:output:0"]),
-        ret="z:o:0",
-    )
-    m = graph(X, calls("y", "x", func("F")), library(body))
-    (reason,) = plan_with(Settings(op_libraries=("my_ops.so",)), m).reasons
+    written = node("w", "WriteFile", ["p:output:0", "p:output:0"])
+    body = function("F", node("z", "MyOp", ["x"]), text("p", "out"), written, ret="z:o:0")
+    (reason,) = plan_with(Settings(op_libraries=("my_ops.so",)), calling(body)).reasons
     assert "reads or writes outside the graph (WriteFile)" in reason[1]
 
 
@@ -130,7 +124,7 @@ def test_a_call_by_name_passes_on_the_functions_in_its_attrs() -> None:
 def test_a_long_chain_of_functions_is_walked() -> None:
     chain = [function(f"F{i}", node("y", f"F{i + 1}", ["x"]), ret="y:out:0") for i in range(3000)]
     m = graph(X, calls("y", "x", func("F0")), yes("unused"), library(*chain, writer("F3000", "/nowhere/out")))
-    assert external_effects_of(m).reached_by(m["y"]) == "WriteFile"
+    assert reached(m) == "WriteFile"
 
 
 def boolean(name: str, value: bool) -> bytes:
