@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,15 @@ def heavy(desk: Desk) -> Desk:
     """A desk with a graph that is larger than a pipe or a block."""
     desk.put("model.pb", HEAVY)
     return desk
+
+
+@pytest.fixture
+def tty() -> Iterator[int]:
+    """A terminal."""
+    ours, theirs = pty.openpty()
+    yield theirs
+    os.close(ours)
+    os.close(theirs)
 
 
 @pytest.fixture

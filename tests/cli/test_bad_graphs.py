@@ -6,8 +6,8 @@ The ids of the cases begin with the row of the table of faults that they come fr
 from __future__ import annotations
 
 import math
-import tracemalloc
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from support.graphs import (
     placeholder,
 )
 from support.renaming import EARLIER, QUICK
+from support.system import memory
 
 from gdsurgeon.feeds.input_spec import input_spec
 from gdsurgeon.graph.load import from_bytes
@@ -156,17 +157,12 @@ def test_what_a_graph_holds_that_an_edit_or_a_run_cannot_take(
 @pytest.mark.parametrize("giant", GIANTS.values(), ids=GIANTS)
 def test_what_constants_would_make_is_not_made_by_edits_or_questions(desk: Desk, giant: list[bytes]) -> None:
     desk.put("model.pb", graph_bytes(X, Y, *giant))
-    tracemalloc.start()
-    try:
-        for arguments in (
-            ("inspect", "model.pb"), ("validate", "model.pb", "--level", "structure"),
-            ("extract", "model.pb", "--outputs", "n", "-o", "n.pb", *QUICK),
-            ("set-shape", "model.pb", "x=2,4", "-o", "x.pb", *QUICK),
-        ):  # fmt: skip
-            desk.done(*arguments)
-        assert tracemalloc.get_traced_memory()[1] < 64 << 20
-    finally:
-        tracemalloc.stop()
+    for line in (
+        "inspect model.pb", "validate model.pb --level structure",
+        "extract model.pb --outputs n -o n.pb --validate structure",
+        "set-shape model.pb x=2,4 -o x.pb --validate structure",
+    ):  # fmt: skip
+        assert memory(partial(desk.done, *line.split())) < 64 << 20
 
 
 def test_what_is_random_stays_so(desk: Desk) -> None:
@@ -185,12 +181,7 @@ def chain(count: int) -> bytes:
 def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_behind_it_is_long() -> None:
     def most(count: int) -> int:
         x = from_bytes(chain(count))["x"]
-        tracemalloc.start()
-        try:
-            input_spec(x)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        return memory(lambda: input_spec(x))
 
     most(500)  # what is loaded once is loaded now
     assert most(4000) < 6 * most(1000)

@@ -5,7 +5,6 @@ The ids of the cases name the row of the table of faults that they come from.
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +13,7 @@ from support.desk import Desk, check_said
 from support.graphs import FLOAT, dtypes, func, function, graph_bytes, identity, library, node, placeholder
 from support.hostile import HEAVY, PLAIN, VERSIONS, X
 from support.renaming import EARLIER, QUICK, RULE, TO_OUT
+from support.system import memory
 
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len, encode_varint
@@ -136,12 +136,7 @@ def test_every_cut_is_noticed(desk: Desk) -> None:
 
 def test_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
     desk.put("model.pb", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc")
-    tracemalloc.start()
-    try:
-        desk.run(*TO_OUT)
-        assert tracemalloc.get_traced_memory()[1] < 64 << 20
-    finally:
-        tracemalloc.stop()
+    assert memory(lambda: desk.run(*TO_OUT)) < 64 << 20
 
 
 @pytest.mark.parametrize("op", ["O\x1b[31mp", "Op\nError: forged", "O\0p"], ids=["escape", "newline", "nul"])

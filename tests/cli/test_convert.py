@@ -194,9 +194,3 @@ def test_binary_is_not_written_to_a_terminal(files: Desk, monkeypatch: pytest.Mo
     monkeypatch.setattr(convert.OutputFile, "is_terminal", lambda _: True)
     ran = files.run("convert", "t.pbtxt", "-o", "-")
     check_said(ran, "binary, and the output is a terminal", code=2)
-
-
-def test_in_the_library(files: Desk) -> None:
-    made = gds.operate_convert(gds.ConvertRequest("m.pb", "o.pbtxt"))
-    assert (made.kind, made.is_text, made.was_text) == ("GraphDef", True, False)
-    assert gds.load("o.pbtxt").node_count == 4

@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
-import pty
 import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -375,15 +373,6 @@ def test_error_with_nobody_to_read_it(plain: Desk) -> None:
     for closed in ("2>&-", "2>/dev/full"):
         ran = shell(plain, f"$g rename model.pb nothing=q --validate structure -o out.pb {closed}")
         assert (ran.code, ran.out, ran.err) == (4, b"", "")
-
-
-@pytest.fixture
-def tty() -> Iterator[int]:
-    """A terminal."""
-    ours, theirs = pty.openpty()
-    yield theirs
-    os.close(ours)
-    os.close(theirs)
 
 
 def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:

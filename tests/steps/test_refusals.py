@@ -76,10 +76,46 @@ RAW = {
 }
 
 
+TEXTS = {
+    "decode-csv(3, select=[])": "decode-csv: select requires fields from 0 to 2",
+    "decode-csv(3, default=[1, 2])": "decode-csv: default must be one for all fields, or one for each of 3",
+    "decode-csv(3, default=none)": "decode-csv: default 'none' is not float32",
+    "decode-csv(3, default=true)": "decode-csv: default is true, but must be a number or a text, or a list",
+    "decode-csv(3, na=NA)": "decode-csv: na requires a default",
+    "decode-csv(3, type=uint8)": "decode-csv: type is 'uint8', but must be one of float32, float64, int32",
+    "decode-csv(3, delimiter=', ')": "decode-csv: delimiter is ', ', but must be one character, or tab",
+    "parse-example([a, a])": "parse-example: features is ['a', 'a'], but must be a key, or a list of",
+    "parse-example(a, shape=[2, -1])": "parse-example: shape [2,?] is open",
+    "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, but the shape [3]",
+    "parse-example(a, shape=[1000000, 1000000], default=0)":
+        "parse-example: has too many values for defaults: 1,000,000,000,000; the limit is 1,048,576",
+    "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: requires one single default if the shape",
+    "parse-example([a, b], shape=[-1, 3])": "parse-example: can join several features only if their sizes",
+    "parse-example(a, shape=[3]) | parse-example(b)":
+        "parse-example (step 2): requires a serialized tf.Example, or a vector of them, got float32 [3]",
+    "decode-base64 | lookup": "lookup: requires either file=FILE or words=[...]",
+    "decode-image(format=png) | exif":
+        "exif: requires a JPEG decoded by decode-image (format any or jpeg), got uint8 [?,?,3]",
+    "decode-image | exif | exif": "exif (step 3): the image is already upright",
+}  # fmt: skip
+SOUNDS = {
+    "decode-wav(batch=true) | mfcc(640, 320)": "mfcc: all items of a batch need the same shape, but it",
+    "mfcc(640, 320)": "mfcc: the sample rate is unknown: use decode-wav(rate=16000), or rate=16000 here",
+    "decode-wav(samples=16000, rate=16000) | mfcc(640, 320, rate=8000)":
+        "mfcc: rate is 8000, but the sound has 16000",
+    "decode-wav(samples=16000, rate=7000) | mfcc(640, 320)": "mfcc: upper 4000 Hz is more than half the sample rate",
+    "mfcc(640, 320, lower=90, upper=80, rate=16000)": "mfcc: there are no bands between 90 and 80 Hz",
+    "mfcc(640, 320, coefficients=50, rate=16000)": "mfcc: cannot make 50 coefficients from 40 bands",
+    "log-mel(640, 320, mels=10, lower=20, upper=4000, fft=512, rate=16000)":
+        "log-mel: fft 512 is shorter than a frame of 640",
+    "log-mel(65536, 1, mels=1024, lower=20, upper=4000, rate=16000)": "log-mel: 1,024 bands of 32,769 frequencies",
+}  # fmt: skip
 WRONG: list[tuple[tuple[Any, ...], str, str]] = [
     *(((steps,), "", said) for steps, said in FLOATS.items()),
     *((case, "", said) for case, said in OTHERS.items()),
     *(((steps,), raw, said) for (steps, raw), said in RAW.items()),
+    *(((steps, "float32", (-1, 3)), "", said) for steps, said in TEXTS.items()),
+    *(((steps, "float32", (-1, 49, 10)), "", said) for steps, said in SOUNDS.items()),
 ]
 
 

@@ -111,26 +111,6 @@ def test_the_models_of_speech_commands_get_their_own_ops() -> None:
     assert ops(graph) == ["Placeholder", "DecodeWav", "AudioSpectrogram", "Mfcc", "Squeeze", "ExpandDims", "Identity"]
 
 
-FEATURES = "float32", (-1, 49, 10)
-REFUSED = {
-    "decode-wav(batch=true) | mfcc(640, 320)": "mfcc: all items of a batch need the same shape, but it",
-    "mfcc(640, 320)": "mfcc: the sample rate is unknown: use decode-wav(rate=16000), or rate=16000 here",
-    "decode-wav(samples=16000, rate=16000) | mfcc(640, 320, rate=8000)":
-        "mfcc: rate is 8000, but the sound has 16000",
-    "decode-wav(samples=16000, rate=7000) | mfcc(640, 320)": "mfcc: upper 4000 Hz is more than half the sample rate",
-    "mfcc(640, 320, lower=90, upper=80, rate=16000)": "mfcc: there are no bands between 90 and 80 Hz",
-    "mfcc(640, 320, coefficients=50, rate=16000)": "mfcc: cannot make 50 coefficients from 40 bands",
-    "log-mel(640, 320, mels=10, lower=20, upper=4000, fft=512, rate=16000)":
-        "log-mel: fft 512 is shorter than a frame of 640",
-    "log-mel(65536, 1, mels=1024, lower=20, upper=4000, rate=16000)": "log-mel: 1,024 bands of 32,769 frequencies",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("steps", REFUSED)
-def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
-    assert refusal(steps, *FEATURES).startswith(REFUSED[steps])
-
-
 def test_sounds_of_several_channels_are_no_batch() -> None:
     found = refusal("mfcc(640, 320, rate=8000)", "float32", (-1, 2, 27, 13))
     assert found.startswith("mfcc: requires one channel for each sound of a batch, got float32 [?,2,?]")

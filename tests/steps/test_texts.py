@@ -194,34 +194,6 @@ def test_images_inside_of_examples() -> None:
 
 # -- what is refused ---------------------------------------------------------------------------------------
 
-REFUSED = {
-    "decode-csv(3, select=[])": "decode-csv: select requires fields from 0 to 2",
-    "decode-csv(3, default=[1, 2])": "decode-csv: default must be one for all fields, or one for each of 3",
-    "decode-csv(3, default=none)": "decode-csv: default 'none' is not float32",
-    "decode-csv(3, default=true)": "decode-csv: default is true, but must be a number or a text, or a list",
-    "decode-csv(3, na=NA)": "decode-csv: na requires a default",
-    "decode-csv(3, type=uint8)": "decode-csv: type is 'uint8', but must be one of float32, float64, int32",
-    "decode-csv(3, delimiter=', ')": "decode-csv: delimiter is ', ', but must be one character, or tab",
-    "parse-example([a, a])": "parse-example: features is ['a', 'a'], but must be a key, or a list of",
-    "parse-example(a, shape=[2, -1])": "parse-example: shape [2,?] is open",
-    "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, but the shape [3]",
-    "parse-example(a, shape=[1000000, 1000000], default=0)":
-        "parse-example: has too many values for defaults: 1,000,000,000,000; the limit is 1,048,576",
-    "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: requires one single default if the shape",
-    "parse-example([a, b], shape=[-1, 3])": "parse-example: can join several features only if their sizes",
-    "parse-example(a, shape=[3]) | parse-example(b)":
-        "parse-example (step 2): requires a serialized tf.Example, or a vector of them, got float32 [3]",
-    "decode-base64 | lookup": "lookup: requires either file=FILE or words=[...]",
-    "decode-image(format=png) | exif":
-        "exif: requires a JPEG decoded by decode-image (format any or jpeg), got uint8 [?,?,3]",
-    "decode-image | exif | exif": "exif (step 3): the image is already upright",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("steps", REFUSED)
-def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
-    assert refusal(steps, "float32", (-1, 3)).startswith(REFUSED[steps])
-
 
 def test_a_step_that_decodes_says_what_comes_in_front_of_a_reshape() -> None:
     graph = built("decode-csv(6) | reshape([-1, 2, 3])", "float32", (-1, 2, 3))

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import traceback
+import tracemalloc
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -139,3 +140,13 @@ def is_linear(work: Callable[[int], Callable[[], Any]], small: int, large: int, 
     """Whether the work that WORK(n) makes grows no faster than n, from SMALL to LARGE; SLACK is for what does not."""
     work(small)()  # what is looked up once is looked up now
     return calls(work(large)) <= slack * large / small * calls(work(small))
+
+
+def memory(work: Callable[[], object]) -> int:
+    """Returns the most bytes that the objects of Python take while WORK is done."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
