@@ -56,11 +56,6 @@ def check_same(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK) -> Non
 # -- what is made ------------------------------------------------------------------------------------------------
 
 
-def as_line(name: str) -> str:
-    """The call of the command NAME in `CASES`, as a line of a script in which `guard` has another name."""
-    return shlex.join([name, *(word.replace("^guard", "^sentry") for word in CASES[name].good[1:])])
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -70,7 +65,8 @@ def as_line(name: str) -> str:
     ],
 )
 def test_every_edit_is_a_line_between_others(name: str, files: Desk) -> None:
-    check_same(files, "rename guard=sentry", as_line(name), "rename keep_prob=kept_prob")
+    line = shlex.join([name, *(word.replace("^guard", "^sentry") for word in CASES[name].good[1:])])
+    check_same(files, "rename guard=sentry", line, "rename keep_prob=kept_prob")
 
 
 def test_a_body_that_is_put_in_twice(files: Desk) -> None:

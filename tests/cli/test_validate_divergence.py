@@ -312,23 +312,16 @@ def test_published_graphs_that_do_not_run(bench: Bench, name: str) -> None:
     check_said(ran)
 
 
-def perturbed(path: str, name: str) -> bytes:
-    """The graph at PATH with another value in the constant NAME."""
+def perturbed(path: str) -> tuple[str, bytes]:
+    """A float constant of some size in the graph at PATH, and the graph with another value in it."""
     graph_def = GraphDef.FromString(Path(path).read_bytes())
-    (node,) = [node for node in graph_def.node if node.name == name]
-    values = np.frombuffer(node.attr["value"].tensor.tensor_content, "float32").copy()
+    tensors = {node.name: node.attr["value"].tensor for node in graph_def.node if node.op == "Const"}
+    names = [name for name, tensor in tensors.items() if tensor.dtype == 1 and len(tensor.tensor_content) > 64]
+    name = names[len(names) // 2]
+    values = np.frombuffer(tensors[name].tensor_content, "float32").copy()
     values[0] += 0.5
-    node.attr["value"].tensor.tensor_content = values.tobytes()
-    return bytes(graph_def.SerializeToString())
-
-
-def a_weight(path: str, last: bool = False) -> str:
-    """A float constant of some size."""
-    graph_def = GraphDef.FromString(Path(path).read_bytes())
-    names = [node.name for node in graph_def.node
-             if node.op == "Const" and node.attr["value"].tensor.dtype == 1
-             and len(node.attr["value"].tensor.tensor_content) > 64]  # fmt: skip
-    return names[-1 if last else len(names) // 2]
+    tensors[name].tensor_content = values.tobytes()
+    return name, bytes(graph_def.SerializeToString())
 
 
 @published
@@ -336,8 +329,8 @@ def a_weight(path: str, last: bool = False) -> str:
 @modes
 @pytest.mark.parametrize("name", ["t2o_ae0.pb", "unet_person_08.pb", "kws_ds_cnn_s.pb", "lstm_tf2_frozen_lib.pb"])
 def test_a_perturbed_weight_of_a_published_graph(bench: Bench, name: str, mode: tuple[str, ...]) -> None:
-    weight = a_weight(model(name))
-    bench.desk.put("other.pb", perturbed(model(name), weight))
+    weight, other = perturbed(model(name))
+    bench.desk.put("other.pb", other)
     verdict = bench.verdict(model(name), "other.pb", "--first-divergence", *mode, "--reduce", "r.pb", code=5)
     assert guilty(verdict) == [weight]
     assert verdict["reduced"]["nodes"] == 2

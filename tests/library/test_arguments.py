@@ -18,7 +18,6 @@ import gdsurgeon as gds
 from gdsurgeon.registry import COMMANDS, HOMES
 
 Call = Callable[[gds.Graph], object]
-LETTERS = gds.Selection(nodes="x")
 
 
 def small() -> gds.Graph:
