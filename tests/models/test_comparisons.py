@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
+from support.graphs import node as record
+from support.graphs import tensor
 from support.mutations import unnamed
 from support.published import EXECUTABLE, FOLDER, needs_models
 
@@ -17,7 +21,7 @@ from gdsurgeon.container.load import load
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, UINT8, element_size
-from gdsurgeon.wire.protos import AttrValue, GraphDef, TensorProto, message
+from gdsurgeon.wire.protos import GraphDef, TensorProto
 from gdsurgeon.wire.write import read_chunks
 
 TRAINED = (FLOAT16, FLOAT32, FLOAT64, INT8, UINT8)
@@ -46,25 +50,15 @@ class Exported:
         taken = {node.name for node in self.nodes}
         while name in taken:
             name += "_again"
-        node = self.proto.node.add(name=name, op=op)
-        for key, value in attrs.items():
-            node.attr[key].CopyFrom(AttrValue(**value))
+        self.proto.MergeFromString(record(name, op, **attrs))
+        node = self.proto.node[-1]
         self.nodes.append(node)
         self.origins.append(None)
         self.inputs[id(node)] = [(read, 0) for read in inputs]
         return node
 
-    def constant(self, name: str, dtype: int, shape: Iterable[int], byte: bytes) -> Any:
-        """A new constant whose elements consist of BYTE."""
-        node = self.add(name, "Const", dtype={"type": dtype})
-        tensor = node.attr["value"].tensor
-        tensor.dtype = dtype
-        count = element_size(dtype)
-        for size in shape:
-            tensor.tensor_shape.dim.add(size=size)
-            count *= size
-        tensor.tensor_content = byte * count
-        return node
+    def constant(self, name: str, value: Any, kind: str = "float32") -> Any:
+        return self.add(name, "Const", dtype=kind, value=tensor(value, kind))
 
     def users(self, node: Any) -> list[tuple[Any, int]]:
         """Who reads or waits for NODE, and by which input."""
@@ -127,27 +121,23 @@ def prefix(model: Exported, _: random.Random) -> None:
 
 def retrain(model: Exported, draw: random.Random) -> None:
     for node in model.nodes:
-        tensor = node.attr["value"].tensor if node.op == "Const" else None
-        count = 1
-        for dim in tensor.tensor_shape.dim if tensor is not None else ():
-            count *= dim.size
-        if tensor is not None and tensor.dtype in TRAINED and count > 1:
-            shape = tensor.tensor_shape
-            new = TensorProto(dtype=tensor.dtype, tensor_shape=shape)
-            new.tensor_content = draw.randbytes(count * element_size(tensor.dtype))
-            tensor.CopyFrom(new)
+        held = node.attr["value"].tensor if node.op == "Const" else TensorProto()
+        count = prod(dim.size for dim in held.tensor_shape.dim)
+        if held.dtype in TRAINED and count > 1:
+            content = draw.randbytes(count * element_size(held.dtype))
+            held.CopyFrom(TensorProto(dtype=held.dtype, tensor_shape=held.tensor_shape, tensor_content=content))
 
 
 def put_in_front(model: Exported, _: random.Random) -> None:
     old = next((n for n in model.nodes if n.op.startswith("Placeholder")), model.nodes[0])
     users = model.users(old)
-    raw = model.add(f"{old.name}_raw", "Placeholder", dtype={"type": 7})
-    decoded = model.add("pre/DecodeJpeg", "DecodeJpeg", raw, channels={"i": 3})
-    floats = model.add("pre/Cast", "Cast", decoded, SrcT={"type": 4}, DstT={"type": 1})
-    dim = model.constant("pre/dim", 3, [], b"\0")
-    batch = model.add("pre/ExpandDims", "ExpandDims", floats, dim, T={"type": 1}, Tdim={"type": 3})
-    size = model.constant("pre/size", 3, [2], b"\1")
-    resized = model.add("pre/Resize", "ResizeBilinear", batch, size, T={"type": 1})
+    raw = model.add(f"{old.name}_raw", "Placeholder", dtype="string")
+    decoded = model.add("pre/DecodeJpeg", "DecodeJpeg", raw, channels=3)
+    floats = model.add("pre/Cast", "Cast", decoded, SrcT="uint8", DstT="float32")
+    dim = model.constant("pre/dim", 0, "int32")
+    batch = model.add("pre/ExpandDims", "ExpandDims", floats, dim, T="float32", Tdim="int32")
+    size = model.constant("pre/size", [9, 9], "int32")
+    resized = model.add("pre/Resize", "ResizeBilinear", batch, size, T="float32")
     for user, slot in users:
         model.inputs[id(user)][slot] = (resized, model.inputs[id(user)][slot][1])
     model.remove([old])
@@ -166,23 +156,13 @@ def insert_layer(model: Exported, _: random.Random, place: float = 0.5) -> None:
     layers = model.layers()
     layer = layers[int(len(layers) * place)]
     read, port = model.inputs[id(layer)][0]
-    weights = model.constant("extra/weights", 1, [3, 3, 64, 64], b"\x3d")
-    bias = model.constant("extra/bias", 1, [64], b"\x3c")
-    strides = {"list": message("tensorflow.AttrValue.ListValue")(i=[1, 1, 1, 1])}
-    kind = {"type": 1}
-    convolved = model.add(
-        "extra/Conv2D",
-        "Conv2D",
-        read,
-        weights,
-        strides=strides,
-        padding={"s": b"SAME"},
-        data_format={"s": b"NHWC"},
-        T=kind,
-    )
+    weights = model.constant("extra/weights", np.full((3, 3, 64, 64), 0.05))
+    bias = model.constant("extra/bias", [0.01] * 64)
+    kind: dict[str, Any] = {"T": "float32", "data_format": "NHWC"}
+    convolved = model.add("extra/Conv2D", "Conv2D", read, weights, strides=[1, 1, 1, 1], padding="SAME", **kind)
     model.inputs[id(convolved)][0] = (read, port)
-    biased = model.add("extra/BiasAdd", "BiasAdd", convolved, bias, T=kind, data_format={"s": b"NHWC"})
-    relu = model.add("extra/Relu", "Relu", biased, T=kind)
+    biased = model.add("extra/BiasAdd", "BiasAdd", convolved, bias, **kind)
+    relu = model.add("extra/Relu", "Relu", biased, T="float32")
     model.inputs[id(layer)][0] = (relu, 0)
 
 

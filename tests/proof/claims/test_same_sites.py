@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.desk import Desk
-from support.graphs import Builder, const, placeholder, typed
+from support.graphs import Builder, attr, const, placeholder, tensor, typed
 from support.spoiling import Edit, caught, exchanged, proven, spoilt
 
 import gdsurgeon as gds
@@ -29,9 +29,8 @@ from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.feeds.numbers import numbers_of_all_sizes
-from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError
 from gdsurgeon.select import Selection
@@ -55,11 +54,16 @@ def another_op(graph: Graph) -> EditResult:
     return EditResult(Intent(changed=["clipped"]), site_claims([SITE], Tolerance(of_largest=1e-4)))
 
 
+FLOAT = {"T": attr("float32")}
+
+
+def constant(graph: Graph, name: str, value: float) -> Output:
+    return graph.add(name, "Const", attrs={"dtype": attr("float32"), "value": tensor(value)}).output
+
+
 def a_percent_more(graph: Graph) -> EditResult:
-    by = tensor_value(1, (), [1.01]).SerializeToString()
-    factor = graph.add("by", "Const", attrs={"dtype": type_value(1).SerializeToString(), "value": by})
     node = graph["clipped"]
-    more = graph.add("more", "Mul", [node.output, factor.output], attrs={"T": type_value(1).SerializeToString()})
+    more = graph.add("more", "Mul", [node.output, constant(graph, "by", 1.01)], attrs=FLOAT)
     graph.reroute([use for use in graph.uses(node.output) if use.node is not more], more.output)
     slots = [Rewired(use.node.name, use.slot, "clipped", "more") for use in graph.uses(more.output)]
     intent = Intent(added=["by", "more"], rewired=slots, moved={"clipped": "more"})
@@ -83,15 +87,11 @@ def test_what_no_output_shows_is_seen_at_its_site(edit: Callable[[Graph], EditRe
 @pytest.mark.tensorflow
 def test_the_same_is_told_with_what_it_was_compared_on() -> None:
     graph = model()
-    low = graph.add("low", "Relu", [graph["scaled"].output], attrs={"T": type_value(1).SerializeToString()})
-    six = tensor_value(1, (), [6.0]).SerializeToString()
-    high = graph.add("six", "Const", attrs={"dtype": type_value(1).SerializeToString(), "value": six})
+    low = graph.add("low", "Relu", [graph["scaled"].output], attrs=FLOAT)
     graph.set_op(graph["clipped"], "Minimum")
-    graph.set_inputs(graph["clipped"], [low.output, high.output])
-    result = EditResult(
-        Intent(added=["low", "six"], changed=["clipped"]), site_claims([SITE], Tolerance(of_largest=1e-4))
-    )
-    proof = gds.prove(graph.pristine(), graph, result)
+    graph.set_inputs(graph["clipped"], [low.output, constant(graph, "six", 6.0)])
+    claims = site_claims([SITE], Tolerance(of_largest=1e-4))
+    proof = gds.prove(graph.pristine(), graph, EditResult(Intent(added=["low", "six"], changed=["clipped"]), claims))
     assert "each changed site in isolation: " in proof.statement
     assert proof.largest_difference == 0
     assert proof.tolerance.of_largest == 1e-4

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from support.graphs import Builder
+from support.graphs import graph_bytes, placeholder, typed
 from support.patience import LONG_ENOUGH
 from support.workers import lent_worker
 
@@ -42,15 +43,12 @@ def traced(worker: Worker, data: bytes, size: int, *fetches: str) -> bytes:
 
 
 def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
-    builder = Builder()
-    x = builder.placeholder("x", shape=[-1, -1])
-    builder.typed("Neg", "before/negative", x)
-    builder.typed("MatMul", "product", "before/negative", x)
-    builder.typed("Abs", "after", "product")
-    builder.typed("Abs", "idle", x)
+    negative, product = typed("Neg", "before/negative", "x"), typed("MatMul", "product", "before/negative", "x")
+    ends = typed("Abs", "after", "product"), typed("Abs", "idle", "x")
+    data = graph_bytes(placeholder("x", shape=(-1, -1)), negative, product, *ends)
     least: dict[str, float] = {}  # a node may have to wait for others than those of the graph, but not in each run
     for _ in range(3):
-        found = node_times(traced(worker, builder.bytes(), 1200, "after"))
+        found = node_times(traced(worker, data, 1200, "after"))
         assert sorted(entry.name for entry in found) == ["after", "before/negative", "product"]
         assert all(entry.device == CPU and entry.runs == 1 and entry.seconds > 0 for entry in found)
         assert [entry.seconds for entry in found] == sorted((entry.seconds for entry in found), reverse=True)
@@ -60,21 +58,16 @@ def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
 
 def chain(length: int) -> bytes:
     """LENGTH products by x, each of the one before: no kernel can write into its input."""
-    builder = Builder()
-    last = builder.placeholder("x", shape=[-1, -1])
-    for k in range(length):
-        last = builder.typed("MatMul", f"n{k}", last, "x")
-    builder.typed("L2Loss", "y", last)
-    return builder.bytes()
+    names = ["x", *(f"n{k}" for k in range(length))]
+    products = (typed("MatMul", name, last, "x") for last, name in pairwise(names))
+    return graph_bytes(placeholder("x", shape=(-1, -1)), *products, typed("L2Loss", "y", names[-1]))
 
 
 def fan(width: int) -> bytes:
     """WIDTH products of x and itself, which the sum of them all needs at once."""
-    builder = Builder()
-    builder.placeholder("x", shape=[-1, -1])
-    made = [builder.typed("MatMul", f"n{k}", "x", "x") for k in range(width)]
-    builder.node("y", "AddN", made, T="float32", N=width)
-    return builder.bytes()
+    names = [f"n{k}" for k in range(width)]
+    products = (typed("MatMul", name, "x", "x") for name in names)
+    return graph_bytes(placeholder("x", shape=(-1, -1)), *products, typed("AddN", "y", *names, N=width))
 
 
 def test_peak_of_tensors_of_known_size(worker: Worker) -> None:
