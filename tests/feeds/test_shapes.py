@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.failing import renaming
+from support.feeding import subject_of
 from support.graphs import FLOAT, INT32, Builder, add, const, identity, neg, node, placeholder, typed
 from support.operating import operated, refused
 
@@ -15,8 +16,6 @@ from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.feeds.input_spec import SIDES, candidate_shapes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.subject import Subject
 
 
 def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
@@ -25,9 +24,7 @@ def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
 
 def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
     """The shapes with which the graph runs."""
-    executor.load_bytes("shaped", m.bytes())
-    executor.loaded("shaped")
-    subject = Subject(executor, "shaped", graph := m.graph(), plan_with(executor.settings, graph))
+    subject = subject_of(executor, m)
     subject.run(0, {})
     return subject.shapes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import graphs
+from support.feeding import returned
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -33,14 +33,11 @@ from support.operating import operated
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import is_blocking
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.proof.subject import Subject
 
 LOOP = counting_loop().bytes()
 BRANCHES = [
@@ -164,28 +161,16 @@ def test_what_is_fetched(records: list[bytes], outputs: str, groups: list[list[s
     [([LOOP], {"y": ()}), (BRANCHES, {"y": (2,), "index": ()}), (ARRAY, {"y_0": (2,), "y_1": (2,)})],
 )
 def test_what_is_fetched_runs(executor: Executor, records: list[bytes], shapes: dict[str, tuple[int, ...]]) -> None:
-    found = graph(*records)
-    executor.load_bytes("planned", graphs.written(found))
-    executor.loaded("planned")
-    subject = Subject(executor, "planned", found, plan_with(executor.settings, found))
-    subject.initialize()
-    _, runs = subject.run(0, {})
-    pairs = zip(subject.plan.groups, runs, strict=True)
-    outputs = {name: each for names, run in pairs for name, each in zip(names, run.outputs, strict=True)}
+    outputs = returned(executor, Builder(*records, producer=1882))
     assert {name: outputs[name].shape for name in shapes} == shapes
 
 
 @pytest.mark.tensorflow
 def test_two_outputs_that_read_one_array_can_both_be_served_otherwise(tmp_path: Path) -> None:
-    p = Builder()
-    for name in ("y_0", "y_1"):
-        p.placeholder(name, "float32", (2,))
-        p.typed("Exp", f"{name}_postprocessed", name)
-
-    def edit(found: Graph) -> EditResult:
-        return gds.add_postprocessing(found, p.graph("post.pb"))
-
-    proof = operated(tmp_path, graph_bytes(*ARRAY), edit).proof
+    names = "y_0", "y_1"
+    ends = (typed("Exp", f"{name}_postprocessed", name) for name in names)
+    p = graph(*(placeholder(name, FLOAT, (2,)) for name in names), *ends)
+    proof = operated(tmp_path, graph_bytes(*ARRAY), lambda found: gds.add_postprocessing(found, p)).proof
     assert {o.after for o in proof.compared} == {"y_0", "y_1", "y_0_raw", "y_1_raw"}
 
 

@@ -41,13 +41,16 @@ def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> T
     return feed
 
 
-def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, sample: int = 0) -> dict[str, Tensor]:
-    """The outputs of the graph for generated feeds."""
+def subject_of(executor: Executor, m: Builder, overrides: Overrides | None = None) -> Subject:
+    """The graph, loaded."""
     executor.load_bytes("fed", m.bytes())
     executor.loaded("fed")
-    subject = Subject(
-        executor, "fed", graph := m.graph(), plan_with(executor.settings, graph), overrides or Overrides()
-    )
+    return Subject(executor, "fed", graph := m.graph(), plan_with(executor.settings, graph), overrides or Overrides())
+
+
+def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, sample: int = 0) -> dict[str, Tensor]:
+    """The outputs of the graph for generated feeds."""
+    subject = subject_of(executor, m, overrides)
     subject.initialize()
     subject.run(sample, {})
     return {
