@@ -68,6 +68,8 @@ from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
 
+FED = {"x": numbers(LONG)}
+
 
 # -- values -------------------------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ def test_calls(lab: Lab) -> None:
         tf.identity(twice(x) + twice(twice(x)), name="y")
 
     data = lab.built(build)
-    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)})
+    made = lab.same(data, ["y"], ["x"], FED)
     assert made.result.facts["gradients"]["by"] == "tf.gradients"
     error = refused(from_bytes(written(made.graph)), "no-gradient", lab.adding(["y", "gradients/x"], ["x"]))
     ops = [(reason["code"], reason["op"]) for reason in error.facts["reasons"]]
@@ -287,11 +289,10 @@ def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.parametrize("build", [chain, residual, skipping, dropping, stateless])
 def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> None:
     data = lab.built(build)
-    feeds = {"x": numbers(LONG)}
     before = parsed(data)
     constants = [node.name for node in before.node if node.op == "Const"]
     for checkpoints in ("speed", "memory", ["h2"], ["h0", "h3"], ["h1", "h2", "h3"], ["h3"]):
-        made = lab.same(data, ["y"], ["x", "h1"], feeds, checkpoints=checkpoints)
+        made = lab.same(data, ["y"], ["x", "h1"], FED, checkpoints=checkpoints)
         added = {node.name: node for node in parsed(made.graph).node if node.name in made.result.intent.added}
         prefix = "gradients/recompute/"
         inside = {name: node for name, node in added.items() if name.startswith(prefix)}
@@ -330,13 +331,12 @@ def test_gates_are_where_the_tensor_is_that_passes_through(lab: Lab) -> None:
 
 def test_a_collection_of_checkpoints(lab: Lab) -> None:
     data = lab.built(lambda tf: chain(tf, marked=True))
-    feeds = {"x": numbers(LONG)}
-    made = lab.same(data, ["y"], ["x"], feeds, checkpoints="collection")
+    made = lab.same(data, ["y"], ["x"], FED, checkpoints="collection")
     plan = made.result.facts["gradients"]["plan"]
     assert plan["segments"] == 3
     assert {"h2", "h5"} <= {item["tensor"] for item in plan["kept"]}
     assert "h2" not in made.again and "h5" not in made.again and "h1" in made.again
-    listed = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h5", "h2"])
+    listed = lab.same(data, ["y"], ["x"], FED, checkpoints=["h5", "h2"])
     assert listed.again == made.again
     assert [n for n in parsed(made.graph).node if "_checkpoint" in n.attr and n.name.startswith("gradients/")] == []
 
@@ -354,13 +354,12 @@ def test_useless_checkpoints(lab: Lab, checkpoints: Any, code: str, facts: dict[
 
 def test_budgets(lab: Lab) -> None:
     data = lab.built(chain)
-    feeds = {"x": numbers(LONG)}
-    plain = lab.same(data, ["y"], ["x"], feeds, budget=100.0)
+    plain = lab.same(data, ["y"], ["x"], FED, budget=100.0)
     assert plain.again == []
     most, least = plain.peak, lab.edit(data, ["y"], ["x"], checkpoints="memory").peak
     assert least < most
     for budget in (least, (least + most) // 2, most - 1):
-        made = lab.same(data, ["y"], ["x"], feeds, budget=budget / (1 << 20))
+        made = lab.same(data, ["y"], ["x"], FED, budget=budget / (1 << 20))
         assert made.peak <= budget
         assert made.again
     assert lab.edit(data, ["y"], ["x"], budget=float("inf")).again == []
@@ -396,10 +395,9 @@ def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
     m = graph_bytes(input_("x", shape=(LONG,)), typed("Sin", "a", "x"),
                     call("call", "noisy", ["a"], ["float32"], ["float32"]), typed("Sin", "b", "call"),
                     typed("Sin", "c", "b"), typed("Sin", "y", "c"), library(noisy))  # fmt: skip
-    feeds = {"x": numbers(LONG)}
     made, plain = (lab.edit(m, ["y"], ["x"], **how) for how in ({"checkpoints": ["c"]}, {}))
     assert "call" not in made.again
-    equal(lab.run(made, made.results, feeds), lab.run(plain, plain.results, feeds))
+    equal(lab.run(made, made.results, FED), lab.run(plain, plain.results, FED))
 
 
 def test_variables_are_not_changed_twice(lab: Lab) -> None:
@@ -415,7 +413,7 @@ def test_variables_are_not_changed_twice(lab: Lab) -> None:
         v1.global_variables_initializer()
 
     data = lab.built(build)
-    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, init=["init"], checkpoints=["h1"])
+    made = lab.same(data, ["y"], ["x"], FED, init=["init"], checkpoints=["h1"])
     assert "counted" not in made.again
 
 
@@ -459,12 +457,11 @@ def random_network(tf: Any, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_networks(lab: Lab, seed: int) -> None:
     data = lab.built(lambda tf: random_network(tf, seed))
-    feeds = {"x": numbers(LONG)}
     random = np.random.RandomState(seed)
     count = sum(name.startswith("h") and name[1:].isdigit() for name in names(data))
     for checkpoints in ("memory", [f"h{i}" for i in sorted(random.choice(count - 1, 2, replace=False))]):
         try:
-            lab.same(data, ["y"], ["x"], feeds, checkpoints=checkpoints, unconnected="zero")
+            lab.same(data, ["y"], ["x"], FED, checkpoints=checkpoints, unconnected="zero")
         except EditError as error:
             assert isinstance(checkpoints, list) and error.code == "no-use"
 
@@ -483,7 +480,7 @@ def test_the_backward_pass_begins_when_the_forward_pass_has_ended(lab: Lab) -> N
         tf.add_n(branches, name="y")
 
     data = lab.built(build)
-    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, checkpoints="memory")
+    made = lab.same(data, ["y"], ["x"], FED, checkpoints="memory")
     (seed,) = [node for node in parsed(made.graph).node if node.name == "gradients/grad_ys_0"]
     assert "^y" in seed.input
     assert made.result.facts["gradients"]["plan"]["predicted_plain_peak_bytes"] >= 16 * LONG * 4

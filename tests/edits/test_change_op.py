@@ -98,8 +98,7 @@ def test_what_becomes_of_nodes(desk: Desk, what: str) -> None:
 
 
 def test_the_notes_about_attrs_have_the_order_of_the_signature() -> None:
-    found = graph(placeholder("a", INT32), placeholder("b", INT32), node("y", "Unknown", ["a", "b"]))
-    result = set_attr(found, "y", [("op", "ConcatV2")])
+    result = set_attr(graph(*INTS, node("y", "Unknown", ["a", "b"])), "y", [("op", "ConcatV2")])
     assert [note.split()[1] for note in result.notes] == ["'N'", "'T'", "'Tidx'"]
 
 
@@ -156,9 +155,8 @@ def test_an_unknown_dtype_is_taken_as_it_is() -> None:
     assert graphs.attrs(found, "y")["T"].type == 19
 
 
-def test_a_function_of_the_graph_is_an_op(desk: Desk) -> None:
-    library = graphs.library(graphs.function("Twice", add("y", "x", "x")))
-    found = graph(placeholder("x"), unary("Relu"), trailer=library + graphs.VERSIONS)
+def test_a_function_of_the_graph_is_an_op() -> None:
+    found = graph(X, unary("Relu"), graphs.library(function("Twice", add("y", "x", "x"))))
     gds.set_attr(found, ["y"], [("op", "Twice")])
     assert graphs.ops(found)["y"] == "Twice"
 
@@ -190,10 +188,8 @@ def test_what_does_not_run_is_not_written(desk: Desk) -> None:
 
 
 def test_inside_a_function(desk: Desk) -> None:
-    library = graphs.library(graphs.function("F", relu("y", "x"), ret="y:activations:0"))
-    call = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=graphs.func("F"))
-    desk.put("before.pb", graph_bytes(placeholder("x"), call, trailer=library + graphs.VERSIONS))
+    called = graphs.call("y", "F", ["x"], [FLOAT], [FLOAT])
+    desk.put("before.pb", graph_bytes(X, called, graphs.library(function("F", relu("y", "x")))))
     desk.done("set-attr", "before.pb", "--in", "F", "--op", "Relu", "op=Neg", *QUICK)
-    after = graphs.parsed((desk.folder / "after.pb").read_bytes())
-    assert [body.op for body in after.library.function[0].node_def] == ["Neg"]
-    assert dict(after.library.function[0].ret) == {"out": "y:y:0"}
+    changed = graphs.only_function(gds.load("after.pb"))
+    assert [body.op for body in changed.node_def] == ["Neg"] and dict(changed.ret) == {"out": "y:y:0"}

@@ -10,8 +10,9 @@ import pytest
 from support import graphs
 from support.desk import Desk, check_error
 from support.expecting import expect, refused, sound
-from support.graphs import BOOL, INT32, add, const, g8, graph, identity, inputs, node, placeholder, typed
+from support.graphs import INT32, add, const, g8, graph, identity, inputs, node
 from support.paths import FIXTURES
+from support.v1_control_flow import cond
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.control_edges import Edge, control_edges, control_outputs
@@ -122,23 +123,10 @@ def test_control_inputs(records: list[bytes], edges: dict[str, list[Edge]], afte
 
 
 def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
-    records = [
-        placeholder("x"),
-        placeholder("p", BOOL, ()),
-        typed("Switch", "s", "x", "p"),
-        identity("t", "s:1"),
-        typed("Merge", "m", "t", "s", N=2),
-        identity("y", "x"),
-    ]
-    (warning,) = control_edges(graph(*records), add=[("y", "t")]).warnings
-    check_error(warning, "crosses-branch", {"node": "y", "name": "t"})
-    assert control_edges(graph(*records), add=[("t", "s"), ("y", "m")]).warnings == []
-
-
-# What is written.
-
-
-# The command line.
+    records = cond(identity("late", "x"))
+    (warning,) = control_edges(graph(*records), add=[("late", "c/neg")]).warnings
+    check_error(warning, "crosses-branch", {"node": "late", "name": "c/neg"})
+    assert control_edges(graph(*records), add=[("c/neg", "c/x_f"), ("late", "c/Merge")]).warnings == []
 
 
 @pytest.mark.parametrize(
