@@ -117,16 +117,15 @@ def test_kernels_that_take_two_dims_are_told() -> None:
 
 def test_check_tells_and_writes_nothing(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(X, add("y", "x", "x"), trailer=OLD))
-    check = ["check-ops", "model.pb", "--json", "--for"]
-    ran = desk.run(*check, "tf1.15")
+    check = ["check-ops", "model.pb", "--for"]
+    ran = desk.run(*check, "tf1.15", "--json")
     assert (ran.code, ran.err, json.loads(ran.out)["unknown"]) == (0, "", [])
-    assert b"AddV2" in desk.run("check-ops", "model.pb", "--for", "tf1.4").out
-    ran = desk.run(*check, "tf1.4")
-    check_error(ran.error, "not-compatible", {"target": "1.4"})
-    found = json.loads(ran.out)
+    assert b"AddV2" in desk.run(*check, "tf1.4").out
+    found = desk.answer(*check, "tf1.4", code=4)
     assert [(each["node"], each["op"], each["kind"]) for each in found["unknown"]] == [("y", "AddV2", "op")]
-    assert found["error"]["code"] == "not-compatible" and found["exit_code"] == ran.code == 4
-    desk.refused(2, "conflicting-options", "check-ops", "model.pb", "--for", "tf1.15", "--run", option="--run")
+    assert found["error"]["code"] == "not-compatible" and found["error"]["facts"]["target"] == "1.4"
+    assert found["exit_code"] == 4 and [*desk.files()] == ["model.pb"]
+    desk.refused(2, "conflicting-options", *check, "tf1.15", "--run", option="--run")
 
 
 # -- attrs and versions ---------------------------------------------------------------------------------------

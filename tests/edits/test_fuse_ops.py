@@ -10,7 +10,7 @@ import pytest
 from support import graphs
 from support.desk import check_error
 from support.expecting import account, refused
-from support.fusing import GRADS, chain, check_calls, fused, split, tanh, tanh_grad2
+from support.fusing import GRADS, chain, check_calls, fused, tanh, tanh_grad2
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -166,13 +166,12 @@ def test_names_that_stay(
     assert {*result.intent.removed} == names - inputs.keys() - {"x"} and not result.intent.moved.keys() & inputs.keys()
 
 
-def test_names_that_are_no_names_of_functions() -> None:
-    for name in ("a/b.c-d", "1", "Neg"):
-        found = graph(*chain())
-        fused(found, "neg|mul", name)
-        made = only_function(found).signature.name
-        assert made.replace("_", "a").isalnum() and made[0].isalpha()
-        assert found.op_def(made) is not None
+@pytest.mark.parametrize("name", ["a/b.c-d", "1", "Neg"])
+def test_names_that_are_no_names_of_functions(name: str) -> None:
+    found = graph(*chain())
+    fused(found, "neg|mul", name)
+    made = only_function(found).signature.name
+    assert made.replace("_", "a").isalnum() and made[0].isalpha() and found.op_def(made) is not None
 
 
 def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions() -> None:
@@ -208,7 +207,7 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
         (chain(), "neg|mul", {"name": "_call"}, "bad-name", {"name": "_call"}),
         (chain(), "neg|mul", {"name": ""}, "bad-name", {"name": ""}),
         (ENDS, "^[ayz]$", {"name": "z"}, "name-taken", {"name": "z"}),
-        (split()[:3], ["s"], {"name": "s"}, "name-taken", {"name": "s"}),
+        (PARTED, ["s"], {"name": "s"}, "name-taken", {"name": "s"}),
         (chain(), "nothing", {}, "nothing-matched", {}),
         (chain(), [], {}, "nothing-selected", {}),
         ([X, neg("y", "x")], ["x", "y"], {}, "is-input", {"node": "x", "op": "Placeholder"}),

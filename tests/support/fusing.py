@@ -64,18 +64,13 @@ def split() -> list[bytes]:
     ]
 
 
-def tanh(backward: bool = True) -> list[bytes]:
+def tanh() -> list[bytes]:
     """A chain of tanh and its backward pass, in the order in which TensorFlow would have made them."""
-    records = [placeholder("x", FLOAT, (2,)), typed("Tanh", "a1", "x"), typed("Tanh", "a2", "a1")]
-    records.append(typed("Tanh", "a3", "a2"))
-    if backward:
-        records += [
-            placeholder("dy", FLOAT, (2,)),
-            typed("TanhGrad", "a3_grad", "a3", "dy"),
-            typed("TanhGrad", "a2_grad", "a2", "a3_grad"),
-            typed("TanhGrad", "a1_grad", "a1", "a2_grad"),
-        ]
-    return records
+    return [
+        placeholder("x", FLOAT, (2,)), *(typed("Tanh", y, x) for x, y in (("x", "a1"), ("a1", "a2"), ("a2", "a3"))),
+        placeholder("dy", FLOAT, (2,)), typed("TanhGrad", "a3_grad", "a3", "dy"),
+        typed("TanhGrad", "a2_grad", "a2", "a3_grad"), typed("TanhGrad", "a1_grad", "a1", "a2_grad"),
+    ]  # fmt: skip
 
 
 def tanh_grad2(y: str = "a2", dy: str = "dy", result: str = "a2_grad", kind: bytes = FLOAT) -> Graph:
