@@ -133,8 +133,6 @@ IN_BODIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         "cycle no-such-tensor out-of-order wrong-count",
     ),
 }
-
-
 """Faults by name, each with the codes that are reported if it is planted in any node."""
 
 
