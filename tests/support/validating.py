@@ -95,7 +95,8 @@ def looping(step: float = 1.0, *, seed: int | None = None) -> Builder:
     body = [const("w/step", step, controls=["^w/i"]), add("w/plus", "w/v", "w/step")]
     if seed is not None:
         drawn = {"T": "int32", "dtype": "float32", "seed": seed, "seed2": seed}
-        body += [const("w/shape", [], "int32", controls=["^w/i"]), add("w/noisy", "w/plus", "w/chance"),
+        # Each draw waits for the last iteration: otherwise the order of the draws, and the rounding, could differ.
+        body += [const("w/shape", [], "int32", controls=["^w/plus"]), add("w/noisy", "w/plus", "w/chance"),
                  node("w/chance", "RandomUniform", ["w/shape"], **drawn)]  # fmt: skip
     b = Builder()
     for record in while_loop(*body, result="w/plus" if seed is None else "w/noisy"):
