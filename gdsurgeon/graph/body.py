@@ -183,7 +183,7 @@ class Body:
         touched = set(self.graph.touched())
         for node in list(touched):
             if node.op_override or node.name != node.base_name:  # its outputs have different names
-                touched.update(self.graph.users(node))
+                touched.update(self.graph.users(node), self.graph.colocated_with(node))
         del out.node_def[:]
         for node in self.graph.nodes():
             if node in self.graph.ends:

@@ -222,8 +222,6 @@ class Overlay:
 
     def respelt_input(self, text: str) -> str:
         """Returns `text`, an input as the file spells it, with the current name of its node."""
-        if text in self.respelt:
-            return self.respelt[text]
         ref = parse_input(text) if self.respelt else None
         if ref is None or ref.node not in self.respelt:
             return text

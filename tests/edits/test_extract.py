@@ -451,6 +451,16 @@ def test_a_rename_in_a_body() -> None:
     assert result.claims == (SameOutputs(),)
 
 
+def test_colocations_in_a_body_follow_a_rename() -> None:
+    model = halving()
+    neighbor = next(n for n in model.graph_def.library.function[1].node_def if n.name == "unread")
+    neighbor.attr["_class"].list.s.append(b"loc:@act")
+    graph = model.graph()
+    in_functions(graph, ["body"], lambda body: rename(body, [("act", "relu")]))
+    written = next(n for n in graph.functions.get("body").node_def if n.name == "unread")
+    assert list(written.attr["_class"].list.s) == [b"loc:@relu"]
+
+
 def test_a_selection_in_a_body_leaves_arguments_and_results_out() -> None:
     body = Body(halving().graph(), "body").graph
     everything = [node.name for node in selected_nodes(body, Selection(regexes=(".",)))]
