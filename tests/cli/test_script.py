@@ -14,7 +14,10 @@ from support.desk import check_error
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.steps.language import parse
 
-VARIABLES = {"A": "one", "B": "two words", "EMPTY": "", "QUOTES": "'\"#$A\\", "_x9": "under", "PARTS": "here"}
+VARIABLES = {
+    "A": "one", "B": "two words", "EMPTY": "", "QUOTES": "'\"#$A\\", "_x9": "under", "PARTS": "here",
+    "SHELL": "gdsurgeon a; b && c | gdsurgeon > `x` $(z)",
+}  # fmt: skip
 
 
 def words(text: str) -> list[tuple[str, ...]]:
@@ -60,6 +63,11 @@ def check_fault(text: str, number: int, code: str, variables: Mapping[str, str] 
             "--feed x=[[1,2]] *.pb a~/b a|b a| (c) d>e f<g & h=i",
             "--feed x=[[1,2]] *.pb a~/b a|b a| (c) d>e f<g & h=i".split(),
         ),
+        (  # shell features are faults only outside quotes and values
+            "'gdsurgeon' 'A=b' ';' \"&&\" '>' \\> \\| \\; '`' '$(' '&'",
+            ["gdsurgeon", "A=b", ";", "&&", ">", ">", "|", ";", "`", "$(", "&"],
+        ),
+        ('$SHELL "$SHELL"', ["gdsurgeon a; b && c | gdsurgeon > `x` $(z)"] * 2),
     ],
 )
 def test_words(text: str, wanted: list[str]) -> None:
