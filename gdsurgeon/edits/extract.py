@@ -107,6 +107,7 @@ def cut_down(
         topology = topology_of(graph)
         graph.sort(map(topology.node, sorted_numbers(topology)))
         result.intent.is_sorted = True
+        result.note("each node is written after its inputs", "sorted")
     result.intent.functions.removed = drop_unused_functions(graph)
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
     statement = equation([printable(name) for name in values], " given" if values else "")

@@ -558,6 +558,13 @@ def test_sorting_the_whole_graph_is_a_change_unless_it_is_sorted() -> None:
     refused(graph(*records[::-1]), "nothing-to-do", lambda g: extract(g, [], ["y"], sort=True))
 
 
+def test_the_command_sorts_and_reports_it(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(*SIDE_BY_SIDE[::-1]))
+    report = desk.report("extract", "m.pb", "--outputs", "y", "--sort", "-o", "out.pb", "--validate", "structure")
+    assert graphs.names((desk.folder / "out.pb").read_bytes()) == ["x", "a", "b", "y"]
+    assert report["edit"]["notes"] == ["each node is written after its inputs"]
+
+
 def test_places_are_checked() -> None:
     found = graph(*model()[::-1])
     result = extract(found, [], ["head"], sort=True)
