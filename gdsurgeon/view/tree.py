@@ -19,7 +19,7 @@ from gdsurgeon.view.report import to_json
 from gdsurgeon.view.scopes import Scope
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
+    from rich.console import JustifyMethod, OverflowMethod
     from rich.text import Text
 
 ENOUGH = 45
@@ -112,10 +112,11 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
     longest = max(len(guide) + _label(line, width).cell_len + len(_broken(line)) for guide, line in rows)
     names = max(1, min(width, max(USUAL_WIDTH, longest + others)) - others)
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    found.add_column("", no_wrap=True, width=names)
+    overflow: OverflowMethod = "crop" if ascii_only else "ellipsis"  # an ellipsis is not ASCII
+    found.add_column("", no_wrap=True, overflow=overflow, width=names)
     for name, size in zip(HEADS, widths, strict=False):
         justify: JustifyMethod = "left" if name == HEADS[-1] else "right"
-        found.add_column(name, no_wrap=True, overflow="ellipsis", width=size, justify=justify)
+        found.add_column(name, no_wrap=True, overflow=overflow, width=size, justify=justify)
     for (guide, line), texts in zip(rows, cells, strict=True):
         broken = _broken(line)
         label = _text(guide, "dim").append_text(_label(line, names - len(guide) - len(broken))).append(broken, "red")
