@@ -77,7 +77,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         batch = declared or wanted
         build, value = begin(name, suffix, given._replace(shape=(batch.shape[0] if batch.shape else -1,)))
         value = chain.apply_to_batch(build, value)
-    elif _is_item(value, wanted) and (is_declared or given != InputSpec(STRING, (-1,))):
+    elif _is_item(value, wanted) and not _reads_rows(chain, given, is_declared=is_declared):
         results = {what: build.with_batch(result) for what, result in value.results.items()}
         value = build.with_batch(value).replace(results=results)
     _check_fits(value, wanted, target, "expects")
@@ -321,6 +321,13 @@ def _wants_batch(chain: Chain, declared: InputSpec | None) -> bool | None:
     if declared is not None:
         return declared.dtype == STRING and declared.shape is not None and len(declared.shape) == 1
     return next((bool(batch) for batch in choices if batch is not None), None)
+
+
+def _reads_rows(chain: Chain, given: InputSpec, *, is_declared: bool) -> bool:
+    """Returns whether the input is a vector with a string for each row of a batch, of any size."""
+    return given == InputSpec(STRING, (-1,)) and (
+        not is_declared or any(step.family == "records" for step, _ in chain.steps)
+    )
 
 
 def _is_item(value: Value, wanted: InputSpec, *, is_open: bool = False) -> bool:

@@ -116,6 +116,11 @@ WRONG: list[tuple[tuple[Any, ...], str, str]] = [
     *(((steps,), raw, said) for (steps, raw), said in RAW.items()),
     *(((steps, "float32", (-1, 3)), "", said) for steps, said in TEXTS.items()),
     *(((steps, "float32", (-1, 49, 10)), "", said) for steps, said in SOUNDS.items()),
+    (
+        ("decode-csv(3) | reshape([-1])", "float32", (-1, 3)),
+        "string[?]",
+        "the steps return float32 [?], but 'x' expects float32 [?,3]",
+    ),
 ]
 
 
