@@ -294,6 +294,17 @@ def test_what_a_function_returns_can_be_rerouted() -> None:
     assert dict(found.functions.get("twice").ret) == {"sum": "second:y:0"}
 
 
+def test_nodes_of_a_body_that_are_colocated_with_a_renamed_node() -> None:
+    b = Builder()
+    f = b.function("f", {"a": "float32"}, {"r": "float32"})
+    body_node(f, "n", "Neg", ["a"], T="float32")
+    body_node(f, "o", "Abs", ["a"], T="float32", _class=["loc:@n"])
+    f.ret["r"] = "o:y:0"
+    body = Body(b.graph(), "f")
+    body.graph.rename({body.graph["n"]: "m"})
+    assert [list(node.attr["_class"].list.s) for node in body.function_def().node_def] == [[], [b"loc:@m"]]
+
+
 @pytest.mark.parametrize(
     ("edit", "code", "name"),
     [
