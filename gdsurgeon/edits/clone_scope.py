@@ -141,17 +141,21 @@ def clone_scope(
 
 def _served(topology: Topology, nodes: Iterable[Node], inside: Sequence[int]) -> list[Output]:
     """Returns the outputs of `nodes` that nodes outside of the clone read, and output 0 of nodes without consumers."""
+    numbers = {topology.id_of(node): node for node in nodes}
+    read: set[int] = set()
+    outside: dict[int, set[int]] = {}  # the outputs of each node that nodes outside of the clone use, -1 for control
+    for user in {user for number in numbers for user in topology.users(number)}:
+        for producer, index in topology.reads(user):
+            if index >= 0:
+                read.add(producer)
+            if producer in numbers and not inside[user]:
+                outside.setdefault(producer, set()).add(index)
     out: list[Output] = []
-    for node in nodes:
-        number = topology.id_of(node)
-        users = topology.users(number)
-        if users and all(inside[user] for user in users):
-            continue
-        reads = [(user, i) for user in users for producer, i in topology.reads(user) if producer == number and i >= 0]
-        read = {index for user, index in reads if not inside[user]}
-        if not reads and node.output_count != 0:
-            read = {0}
-        out += [Output(node, index) for index in sorted(read)]
+    for number, node in numbers.items():
+        found = sorted(outside.get(number, set()) - {-1})
+        if number not in read and node.output_count != 0 and (number in outside or not topology.users(number)):
+            found = [0]
+        out += [Output(node, index) for index in found]
     return out
 
 

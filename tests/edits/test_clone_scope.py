@@ -489,6 +489,13 @@ def test_nodes_restore_and_save_in_the_place_of_functions() -> None:
     assert copied.keys == {"copy/w": "net/w", "twin": "net/w"}
 
 
+def test_nodes_that_one_node_outside_waits_for_are_cloned_in_linear_time() -> None:
+    many = [scalar(f"s/c{number}", 1.0) for number in range(16_000)]
+    found = graph(*many, node("init", "NoOp", [f"^s/c{number}" for number in range(16_000)]))
+    with within(30):
+        clone_scope(found, "s", "t")
+
+
 def test_many_names_are_one_line() -> None:
     names = [f"v{number}" for number in range(9)]
     body = define("f", dict.fromkeys(names, RESOURCE), {"y": (FLOAT, "r:value:0")},
