@@ -113,8 +113,6 @@ def fuse_ops(
     """
     assert isinstance(nodes, NodeList)
     topology = topology_of(graph)
-    check_name(name)
-    graph.check_free(name, nodes)
     result = EditResult()
     selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, result, replaced=body is not None)
     edges, outputs = selection.edges, selection.outputs
@@ -198,6 +196,8 @@ def _checked(
         place = _place_of_body(topology.graph, outputs, edges, exported or {*members})
     else:
         place = _place_of_members(topology.graph, members, exported)
+    check_name(name)
+    topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
     if holder in kept and not [o for o in outputs if o.node is holder] == outputs[:1] == [holder.output]:
         message = f"the call cannot be named {quoted(name)}: the node of this name is an output and keeps it"

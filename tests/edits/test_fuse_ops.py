@@ -208,6 +208,8 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
         (chain(), "neg|mul", {"name": ""}, "bad-name", {"name": ""}),
         (ENDS, "^[ayz]$", {"name": "z"}, "name-taken", {"name": "z"}),
         (PARTED, ["s"], {"name": "s"}, "name-taken", {"name": "s"}),
+        ([X, const("w", [1.0] * 20000), add("s", "x", "w")], ["w", "s"], {"name": "w"}, "name-taken",
+         {"name": "w", "op": "Const"}),
         (chain(), "nothing", {}, "nothing-matched", {}),
         (chain(), [], {}, "nothing-selected", {}),
         ([X, neg("y", "x")], ["x", "y"], {}, "is-input", {"node": "x", "op": "Placeholder"}),
