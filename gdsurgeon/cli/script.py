@@ -36,20 +36,21 @@ NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 """The name of a variable."""
 
 _VARIABLE = rf"(?P<variable>\$(?:{NAME}|\(|\{{[^}}\n]*\}}?)?)"
+_COMMENT = r"\#[^\n]*"
+_FIRST = rf"(?:\\\r?\n)*{_COMMENT}"
 _PIECES = (
-    r"(?P<continues>\\\r?(?:\n|\Z))"
-    r"|(?P<blank>\\[^\S\n]+(?:\n|\Z))"
-    r"|(?P<comment>(?<!\S)\#[^\n]*)"
-    r"|(?P<space>[^\S\n]+)"
+    rf"(?P<space>(?:\\\r?\n)*[^\S\n](?:[^\S\n]|\\\r?\n)*(?:{_COMMENT})?)"
+    r"|(?P<continues>\\\r?(?:\n|\Z))"
+    rf"|(?P<blank>\\[^\S\n]+(?:\n(?:{_FIRST})?|\Z))"
     r"|'(?P<single>[^'\n]*)'"
     r'|"(?P<double>(?:\\.|[^"\\\n])*)"'
     r"|(?P<open>'[^\n]*"
     r'|"(?:\\.|[^"\\\n])*)'
-    rf"|\\(?P<escaped>.\#*)|{_VARIABLE}|(?P<bare>[^\s\\'\"$]+)"
+    rf"|\\(?P<escaped>.)|{_VARIABLE}|(?P<bare>[^\s\\'\"$]+)"
 )
-_PIECE = re.compile(_PIECES, re.DOTALL)
-"""A piece of a line. A # after an escaped blank starts no comment, so it belongs to the escaped character."""
-_LINE = re.compile(rf"(?:{_PIECES})*(?:\n|\Z)", re.DOTALL)
+_PIECE = re.compile(rf"(?P<comment>\A{_FIRST})|{_PIECES}", re.DOTALL)
+"""A piece of a line. A comment stands at the beginning, or after a space; a # within a word is a part of the word."""
+_LINE = re.compile(rf"(?:{_FIRST})?(?:{_PIECES})*(?:\n|\Z)", re.DOTALL)
 """A line with its continuation lines."""
 
 _IN_QUOTES = re.compile(rf"(?P<continues>\\\r?\n)|\\(?P<escaped>[\"\\$`])|{_VARIABLE}|(?P<plain>[^\\$]+|\\)")
@@ -107,11 +108,13 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
     number = 1
     for line in _LINE.finditer(text):
         pieces = [*_PIECE.finditer(line[0])]
+        at = number
         try:
             words: list[Word] = []
             after = "space"
             for piece in pieces:
                 kind = str(piece.lastgroup)
+                at = number + (line[0].count("\n", 0, piece.start()) if kind == "blank" else 0)
                 if kind not in ("space", "comment", "continues"):
                     if after == "space":
                         words.append([])
@@ -119,7 +122,8 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
                 after = kind if kind != "continues" else after
             if words:
                 check_is_edit(words)
-                written = "".join(piece[0] for piece in pieces if piece.lastgroup not in ("comment", "continues"))
+                shown = {"space": " ", "comment": "", "continues": ""}
+                written = "".join(shown.get(str(piece.lastgroup), piece[0]) for piece in pieces)
                 plain = " ".join(re.sub(r"\\\r?\n", "", written).split())
                 texts: list[str] = []
                 for word in words:
@@ -128,7 +132,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
                     texts.append(steps_text(word) if is_steps else text)
                 out.append(ScriptLine(number, plain, tuple(texts)))
         except UsageError as wrong:
-            out.append(Fault(number, wrong))
+            out.append(Fault(at, wrong))
         number += line[0].count("\n")
     return out
 

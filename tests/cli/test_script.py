@@ -167,6 +167,16 @@ AGREED = st.text(alphabet="ab ='\"\\#\t-ä*:", max_size=20)
 """Texts with the same meaning in all shells: no variables."""
 
 
+def test_a_blank_after_a_backslash_is_found_in_its_own_line() -> None:
+    check_fault("a \\\n  b \\\n  c \\ \n  d", 3, "bad-script", value="\\")
+
+
+def test_a_number_sign_in_a_continued_word_starts_no_comment() -> None:
+    assert words("a\\\n#b c") == [("a#b", "c")]
+    assert words("a\\\r\n#b c") == [("a#b", "c")]
+    assert words("a \\\n#b c") == [("a",)]
+
+
 @pytest.mark.parametrize("text", ["a \\ \nb=c\nd", "a \\\t\n  b\\\n c\nd", "a\\ \r\nb\nd", "a \\  \n  \nd"])
 def test_a_blank_behind_the_last_backslash(text: str) -> None:
     check_fault(text, 1, "bad-script", value="\\")
