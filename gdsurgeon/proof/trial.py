@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.traversal.topology import depending_on
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
+from gdsurgeon.errors import (
+    GdsurgeonError,
+    Line,
+    NotValidatedError,
+    UsageError,
+    ValidationError,
+    joined,
+    printable,
+    quoted,
+)
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -41,7 +50,7 @@ from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor, reversed_elements
-from gdsurgeon.text import first_lines
+from gdsurgeon.text import first_lines, listed
 from gdsurgeon.values import EXACT, Tolerance
 
 REPEATS = 16
@@ -100,6 +109,11 @@ class ProofContext(NamedTuple):
         known = after if key == EDITED else before
         renamed = {name: own for name, own in names if own in known and name not in known}
         overrides = self.overrides.renamed(renamed)
+        for name in overrides.names() if key == EDITED else ():
+            if name not in after and name in self.change.before:
+                inputs = listed(map(quoted, after), 8) or "nothing"
+                line = f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs are"
+                raise UsageError(f"{line} {inputs}", code="no-such-input", node=name)
         check_names(overrides, [*known, *(name for name in after if name not in renamed)])
         return overrides.only(known)
 
@@ -772,10 +786,17 @@ def random_outputs(graph: Graph, plan: FetchPlan) -> dict[str, str]:
     return dict.fromkeys(depending, f"random: {', '.join(sampled[:3])}") | random_reasons(plan)
 
 
-def nothing_comparable(proof: Proof, what: str = "nothing could be compared") -> NotValidatedError:
-    """Returns the error for a proof in which nothing was compared; `what` is the message without the reasons."""
+def nothing_comparable(
+    proof: Proof,
+    what: str = "nothing could be compared",
+    default: str = "no output has a counterpart that can be run",
+) -> NotValidatedError:
+    """Returns the error for a proof in which nothing was compared.
+
+    `what` is the message without the reasons; `default` is the reason if `proof` contains none.
+    """
     found = [output.reason for output in proof.outputs if output.reason] + [reason for _, reason in proof.skipped]
-    reasons = joined("; ", dict.fromkeys(found)) or "there are no elements to compare"
+    reasons = joined("; ", dict.fromkeys(found)) or default
     line = Line("{what}: {reasons}", what=what, reasons=reasons)
     return NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
 

@@ -82,6 +82,22 @@ def test_another_release_gives_the_same_or_not(here: Executor) -> None:
 
 
 @pytest.mark.tensorflow
+def test_the_results_of_a_sample_are_freed_before_the_next(here: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the processes would hold the outputs of all samples."""
+    freed: dict[Executor, list[str]] = {}
+    drop = Executor.drop
+
+    def noted(executor: Executor, result: str) -> None:
+        freed.setdefault(executor, []).append(result)
+        drop(executor, result)
+
+    monkeypatch.setattr(Executor, "drop", noted)
+    released(here, X, add("y", "x", "x"))
+    (other,) = freed.keys() - {here}
+    assert "here 0 0" in freed[here] and freed[other] == [f"{EDITED} 0 0"]
+
+
+@pytest.mark.tensorflow
 def test_the_command_runs_the_result_there(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
     ran = desk.done("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in", installed())

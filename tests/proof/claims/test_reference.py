@@ -214,6 +214,8 @@ def test_feeds_of_what_is_no_input_of_the_result_are_refused(name: str, feed: st
     error = caught(executor, model(), EDITS[name], Overrides({feed: "[[1, 2]]"}))
     assert error.code in ("no-such-input", "shape-mismatch") and error.facts["node"] == feed
     assert error.exit_code == 2
+    if error.code == "no-such-input" and feed in model().graph():
+        assert error.message.startswith(f"'{feed}' is not an input of the result, because it was frozen or cut off; ")
 
 
 def test_shapes_by_the_user(executor: Executor) -> None:
