@@ -52,7 +52,8 @@ class Certificate(NamedTuple):
         equal: for each node that an equal node replaced, the equal node.
         moved: for each tensor that a tensor of the same shape replaced, this tensor. The proof compares both.
         constants: for each node that became a constant, its value as a serialized AttrValue. The proof compares it.
-        opened: those of `constants` that are shapes with a dim that became -1.
+        opened: those of `constants` that are shapes with a dim that became -1. Their values are right only as the shape
+            of a Reshape.
     """
 
     equal: Mapping[str, str] = _NOTHING
@@ -73,6 +74,7 @@ class Equivalence:
         dead: for each row, whether a constant predicate prevents it from running.
         branching: for each row, whether it depends on control flow.
         folded: the rows of `constants` that depend only on constants and shapes, with their values.
+        opened: the rows of `opened`. Outside of `shape`, they are not equal to constants with the same value.
     """
 
     def __init__(self, graph: Graph, rules: Collection[str], certificate: Certificate) -> None:
@@ -93,6 +95,8 @@ class Equivalence:
         self._moved = {
             rows[old]: code for old, now in certificate.moved.items() if (code := self.code(now)) is not None
         }
+        self.opened = frozenset(rows[name] for name in certificate.opened)
+        self._shapes: dict[tuple[bytes, str], int] = {}  # by value and device, the first shape
         self._first = self._first_of_equal(certificate.equal) if "equal-nodes" in self.rules else {}
         self._claimed = {self.table.ops[row] for row in (*self._values, *self._moved, *self._first)}
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
@@ -152,6 +156,17 @@ class Equivalence:
     def is_same(self, first: int, second: int) -> bool:
         """Returns whether two tensors, or two sources of control edges, are equal."""
         return self.normal(first) == self.normal(second)
+
+    def shape(self, code: int) -> int:
+        """Returns a tensor with the same elements as `code` if both are used as the shape of a Reshape."""
+        code = self.normal(code)
+        row = code >> BITS
+        is_constant = row in self.folded or self.table.op(row) == "Const"
+        if not (self.opened and is_constant and self.free[row]):
+            return code
+        node = self.graph[self.table.names[row]]
+        value = self.folded.get(row) or node.attr_bytes("value") or b""
+        return self._shapes.setdefault((value, node.device), code)
 
     def is_dead(self, code: int) -> bool:
         """Returns whether a constant predicate prevents a tensor from being computed."""
@@ -344,7 +359,10 @@ class Equivalence:
     # -- the certificate ---------------------------------------------------------------------------------
 
     def _first_of_equal(self, equal: Mapping[str, str]) -> dict[int, int]:
-        """Returns for each node of a group of equal nodes, by row, the first of them."""
+        """Returns for each node of a group of equal nodes, by row, the first of them.
+
+        A group with opened shapes and other nodes is two groups.
+        """
         if not equal:
             return {}
         rows, ends = self.table.rows, dict[str, str]()
@@ -352,10 +370,12 @@ class Equivalence:
             ends[name] = ends.get(equal[name], equal[name])
         order = self.rows
         place = range(len(order)) if isinstance(order, range) else {row: at for at, row in enumerate(order)}
-        first: dict[str, int] = {}
-        for name, end in ends.items():
-            first[end] = min(first.get(end, rows[end]), rows[name], key=lambda row: place[row])
-        return {rows[name]: first[end] for name, end in (*ends.items(), *((end, end) for end in first))}
+        first: dict[tuple[str, bool], int] = {}
+        members = {**{end: end for end in ends.values()}, **ends}
+        for name, end in members.items():
+            group = end, rows[name] in self.opened
+            first[group] = min(first.get(group, rows[name]), rows[name], key=lambda row: place[row])
+        return {rows[name]: first[end, rows[name] in self.opened] for name, end in members.items()}
 
     def _depends_on_shapes(self, row: int) -> bool:
         """Returns whether a row depends only on constants and the shapes of tensors."""
@@ -483,7 +503,7 @@ class Equivalence:
 
     def _value(self, code: int) -> Constant | None:
         row = self.normal(code) >> BITS
-        if self.table.op(row) != "Const" and row not in self.folded:
+        if row in self.opened or (self.table.op(row) != "Const" and row not in self.folded):
             return None
         if row not in self._constants:
             value = self.folded.get(row)
@@ -521,7 +541,7 @@ class Equivalence:
     def _is_alike(self, mine: int, its: int) -> bool:
         """Returns whether two rows compute the same function of equal inputs and have equal control inputs."""
         op, names = self.table.op(mine), self.table.names
-        if mine in self.folded or its in self.folded:
+        if self.opened.isdisjoint((mine, its)) and (mine in self.folded or its in self.folded):
             one, other = (self.graph[names[row]] for row in (mine, its))
             values = {self.folded.get(row) or node.attr_bytes("value") for row, node in ((mine, one), (its, other))}
             if len(values) == 1 and one.device == other.device:
@@ -540,8 +560,9 @@ class Equivalence:
         """Returns the inputs of a row, in any order if that does not matter, and its control inputs."""
         reads, waited = self.edges(row)
         op, found = self._ops[self.table.ops[row]], [self.normal(code) for code in reads]
-        if found and op.name == "Reshape" and "pairs" in self.rules:
-            found[0] = self.elements(found[0])
+        if len(found) == 2 and op.name == "Reshape":
+            found[0] = self.elements(found[0]) if "pairs" in self.rules else found[0]
+            found[1] = self.shape(found[1])
         if op.name in ANY_ORDER and (op.name != "Add" or self._setting(row, "T") != STRING):
             found.sort()
         return found, self.waits_beside(reads, waited)

@@ -99,9 +99,7 @@ def _opened(comparison: Comparison, same: Equivalence, opened: Collection[str]) 
     tensors = {same.normal(row << BITS) for row in rows}
     for user in range(len(table.names)) if rows else ():
         reads, waited = same.edges(user)
-        places = [
-            at for at, code in enumerate(reads) if same.normal(code) in tensors and table.op(code >> BITS) != "Const"
-        ]
+        places = [at for at, code in enumerate(reads) if same.normal(code) in tensors and user not in same.folded]
         is_plain = table.op(user) == "Reshape" and places == [1] and rows.isdisjoint(waited)
         if (places or not rows.isdisjoint(waited)) and not is_plain and table.names[user] in comparison.after:
             yield f"{quoted(table.names[user])} reads a shape with an open dim, but is not a Reshape"
@@ -163,8 +161,11 @@ def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
         return False
     if same.is_same(old, new) or (same.is_dead(old) and same.is_dead(new)):
         return True
-    shapes = comparison.before[slot.node].op == "Reshape" and slot.slot == 0 and "pairs" in same.rules
-    return shapes and same.elements(old) == same.elements(new)
+    is_reshape = comparison.before[slot.node].op == "Reshape"
+    if is_reshape and slot.slot == 0 and "pairs" in same.rules:
+        return same.elements(old) == same.elements(new)
+    is_shape = (is_reshape and slot.slot == 1) or same.normal(old) >> BITS not in same.opened
+    return is_shape and "equal-nodes" in same.rules and same.shape(old) == same.shape(new)
 
 
 def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:

@@ -44,6 +44,7 @@ from support.system import is_linear
 from support.v1_control_flow import while_loop
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.edits.simplifying.graph_view import GraphView
@@ -55,6 +56,8 @@ from gdsurgeon.graph.node import Output, placeholder_shape
 from gdsurgeon.operation.library import prove
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.proof import DiffersError
+from gdsurgeon.specification.equivalence import Certificate
+from gdsurgeon.specification.specify import Asked, violations
 
 X = placeholder("x", FLOAT, (-1, 4, 3))
 END = relu("y", "last")
@@ -275,6 +278,41 @@ def test_a_shape_that_others_read_or_that_is_empty_stays() -> None:
     empty = [scalar("nothing", 0, INT32), typed("Pack", "dims", "n", "nothing", kind=INT32, N=2, axis=0)]
     none = placeholder("x", FLOAT, (-1, 0, 3))
     stays(none, *FLATTEN[:-3], *empty, FLATTEN[-1], END, skip=["equal-nodes"])
+
+
+NEG = typed("Neg", "z", "c", kind=INT32)
+OPEN = const("c", [-1, 12], INT32)
+BESIDE = {
+    "a constant": [OPEN, NEG],
+    "an identity of a constant": [OPEN, identity("i", "c", kind=INT32), typed("Neg", "z", "i", kind=INT32)],
+    "a folded constant": [
+        scalar("open", -1, INT32), typed("Pack", "c", "open", "twelve", kind=INT32, N=2, axis=0), NEG,
+    ],
+    "a known part of the shape": [
+        const("two", [2], INT32), NEG,
+        typed("StridedSlice", "c", "dims", "n/end", "two", "n/step", kind=INT32, Index=INT32),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("records", BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_open_shape_may_be_equal_to_a_constant(records: list[bytes], is_first: bool) -> None:
+    found, _ = simplified(X, *records, *FLATTEN, END) if is_first else simplified(X, *FLATTEN, END, *records)
+    assert array(found["last"].inputs[1].node).tolist() == [-1, 12]
+    assert found["z"].op == "Neg"
+    assert found["z"].inputs[0].node.op == "Const"
+
+
+def test_an_open_shape_is_equal_to_a_constant_only_for_a_reshape() -> None:
+    after = [X, typed("Reshape", "last", "x", "c"), END, OPEN, NEG]
+    before = graph(X, *FLATTEN, END, OPEN, NEG, typed("Neg", "n2", "dims", kind=INT32), add("w", "n2", "z", kind=INT32))
+    equal, value = {"n2": "z", "dims": "c"}, before["c"].attr_bytes("value") or b""
+    wrong = compare_files(before, graph(*after, add("w", "z", "z", kind=INT32)))
+    asked = Asked("simplify", {"passes": ("equal-nodes", "shapes", "unread")})
+    certificate = Certificate(equal, {}, {"dims": value}, frozenset(["dims"]))
+    (fault,) = violations(wrong, asked, {"certificate": certificate})
+    assert "'w' reads 'z' instead of 'n2'" in fault
 
 
 @pytest.mark.tensorflow
