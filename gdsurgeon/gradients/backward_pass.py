@@ -519,8 +519,8 @@ def tensor_sizes(
     }
     ops = {node.name: node.op for node in definition.node}
     stated = {name: placeholder_shape(graph[name]) for name in inputs if graph[name].op in PLACEHOLDERS}
-    is_vague = {name: shape is None or min(shape, default=0) < 0 for name, shape in stated.items()}
-    vague = [name for name in stated if is_vague[name] and name not in given]
+    shapeless = [name for name, shape in stated.items() if name not in given and shape is None]
+    is_open = [name for name, shape in stated.items() if name not in given and shape and min(shape) < 0]
     unknown = [
         name
         for name, outputs in signatures.items()
@@ -530,9 +530,13 @@ def tensor_sizes(
         and (ops[name], index) not in _SMALL
     ]
     warnings: list[str] = []
-    if vague:
-        line = "the tensors to keep are chosen with size 1 for unknown dimensions of {names}; set shapes with {shapes}"
-        warnings.append(Line(line, names=", ".join(map(quoted, vague[:3]))))
+    if is_open:
+        line = "the tensors to keep are chosen with size 1 for the open dimensions of {names}; set sizes with {shapes}"
+        warnings.append(Line(line, names=", ".join(map(quoted, is_open[:3]))))
+    if shapeless and unknown:
+        line = "the tensors to keep are chosen without the shapes of {names} and of tensors computed from {names}; "
+        line += "set shapes with {shapes}"
+        warnings.append(Line(line, names=", ".join(map(quoted, shapeless[:3]))))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         text = f"the tensors to keep are chosen as if {count} of unknown size used no memory: {quoted(unknown[0])}"

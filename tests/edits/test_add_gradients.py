@@ -432,6 +432,23 @@ def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
     assert made.again and not made.result.warnings
 
 
+def test_inputs_of_unknown_shape_are_not_said_to_have_size_one(lab: Lab) -> None:
+    records = [input_("x", shape=(-1,)), input_("z"), typed("Sin", "a", "x"), typed("Sin", "b", "z")]
+    m = graph_bytes(*records, typed("Mul", "y", "a", "b"))
+    warnings = lab.edit(m, ["y"], ["x"], checkpoints="memory").result.warnings
+    assert [warning.facts for warning in warnings] == [{"names": "'x'"}, {"names": "'z'"}]
+    assert ["size 1" in warning for warning in warnings] == [True, False]
+
+
+def test_an_input_of_unknown_shape_is_no_reason_to_warn_if_all_sizes_are_known(lab: Lab) -> None:
+    records = [
+        input_("x", shape=(4,)), input_("z", "int32"), typed("Shape", "shape", "x", out_type="int32"),
+        node("flat", "Reshape", ["z", "shape"], T="int32", Tshape="int32"),
+        node("float", "Cast", ["flat"], SrcT="int32", DstT="float32"), typed("Mul", "y", "x", "float"),
+    ]  # fmt: skip
+    assert not lab.edit(graph_bytes(*records), ["y"], ["x"], checkpoints="memory").result.warnings
+
+
 def random_network(tf: Any, seed: int) -> None:
     random = np.random.RandomState(seed)
     tensors = [placeholder(tf)]
