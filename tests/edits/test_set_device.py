@@ -87,6 +87,7 @@ def test_clear() -> None:
         (("/job:worker", "/job:localhost"), WORKER, "/job:localhost/replica:0/task:1/device:GPU:0"),
         (("/job:worker/task:1", ""), WORKER, "/replica:0/device:GPU:0"),
         (("/job:worker/gpu:0", "/cpu:0"), WORKER, "/replica:0/task:1/device:CPU:0"),
+        (("/job:worker/gpu:0", "/cpu:0"), "/gpu:0", "/gpu:0"),
         (("/job:worker", "/cpu:2"), WORKER, "/replica:0/task:1/device:CPU:2"),
         (("/gpu:0", ""), "/gpu:0", ""),
         (("nonsense", "/cpu:0"), "nonsense", "/device:CPU:0"),
