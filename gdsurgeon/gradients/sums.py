@@ -1,7 +1,7 @@
 """Sums of many gradients (AddN): their order, and their computation in parts.
 
 AddN's kernel begins with the first input that it may overwrite, so the last bits of a sum of three or more inputs
-depend on other readers of the inputs. `sums_of` finds what keeps the order in a rewritten step.
+depend on other readers of the inputs. `sums_of` finds the conditions that keep this order in a rewritten step.
 
 AddN waits for all of its inputs, and all of them exist at the same time. If they are many and large, `with_early_sums`
 adds them in parts, like the eager tape. In a graph, whose executor runs all nodes that can run, later inputs must also
