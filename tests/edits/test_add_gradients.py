@@ -14,6 +14,7 @@ from support.adding_gradients import (
     LONG,
     Lab,
     chain,
+    convolutions,
     dropping,
     equal,
     mlp,
@@ -74,9 +75,11 @@ FED = {"x": numbers(LONG)}
 # -- values -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("build", "shape"), [(mlp, (3, 7)), (convolutions, (2, 8, 8, 3))])
 @pytest.mark.parametrize("checkpoints", ["none", "speed", "memory"])
-def test_a_network(lab: Lab, checkpoints: str) -> None:
-    lab.same(lab.built(mlp), ["y"], ["x"], {"x": numbers(3, 7)}, weights=True, checkpoints=checkpoints)
+def test_networks(lab: Lab, build: Callable[[Any], None], shape: tuple[int, ...], checkpoints: str) -> None:
+    made = lab.same(lab.built(build), ["y"], ["x"], {"x": numbers(*shape)}, weights=True, checkpoints=checkpoints)
+    assert all(warning.facts == {"names": "'x'"} for warning in made.result.warnings)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])

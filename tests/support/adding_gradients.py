@@ -174,6 +174,18 @@ def mlp(tf: Any) -> None:
     tf.reduce_mean(tf.nn.log_softmax(h)[:, 2], name="y")
 
 
+def convolutions(tf: Any) -> None:
+    h = placeholder(tf, shape=(2, 8, 8, 3))
+    for i, depth in enumerate((3, 4)):
+        h = tf.nn.conv2d(h, tf.constant(numbers(3, 3, depth, 4, seed=i)), 1, "SAME")
+        scale, offset, mean, variance = (tf.constant(np.abs(numbers(4, seed=10 * k + i)) + 0.1) for k in range(4))
+        h = tf.raw_ops.FusedBatchNormV3(
+            x=h, scale=scale, offset=offset, mean=mean, variance=variance, is_training=False
+        ).y
+        h = tf.nn.max_pool2d(tf.nn.relu6(h), 2, 2, "SAME")
+    tf.reduce_sum(h, name="y")
+
+
 def version_2_flow(tf: Any) -> None:
     x, p = placeholder(tf), placeholder(tf, "p", (), "bool")
     h = tf.cond(p, lambda: tf.sin(tf.sin(x)) * x, lambda: tf.cos(x))
