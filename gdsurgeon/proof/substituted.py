@@ -153,7 +153,7 @@ def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart,
         if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
             name = (replaced or [result])[0]
             subject = f"no output that depends on {quoted(name)} could" if replaced else f"{quoted(name)} could not"
-            raise nothing_comparable(proof, f"{subject} be compared", "no output depends on it")
+            raise nothing_comparable(proof, f"{subject} be compared", "no output depends on it", node=name)
 
 
 def prove_same_tensors(context: ProofContext, claim: SameTensors) -> Trial:

@@ -790,15 +790,16 @@ def nothing_comparable(
     proof: Proof,
     what: str = "nothing could be compared",
     default: str = "no output has a counterpart that can be run",
+    **facts: str,
 ) -> NotValidatedError:
-    """Returns the error for a proof in which nothing was compared.
+    """Returns the error, with `facts`, for a proof in which nothing was compared.
 
     `what` is the message without the reasons; `default` is the reason if `proof` contains none.
     """
     found = [output.reason for output in proof.outputs if output.reason] + [reason for _, reason in proof.skipped]
     reasons = joined("; ", dict.fromkeys(found)) or default
     line = Line("{what}: {reasons}", what=what, reasons=reasons)
-    return NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+    return NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT, facts=facts)
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

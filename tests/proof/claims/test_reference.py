@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.desk import check_error
 from support.graphs import Builder, const, doubling_loop, neg, node, placeholder, typed
 from support.operating import refused
 from support.spoiling import Edit, Spoil, caught, claiming, exchanged, proven, reads, spoilt, value, without_controls
@@ -155,6 +156,21 @@ def test_where_nothing_can_be_compared_nothing_is_passed(what: str, name: str, e
     error = caught(executor, NOTHING[what], QUIET_EDITS[name])
     assert error.exit_code == 7, error.message
     assert {DO_WITHOUT, "structure-only", "other-feeds"} & {*error.advice} and "--validate" in (hint_of(error) or "")
+
+
+@pytest.mark.parametrize(
+    ("edit", "node"),
+    [
+        (lambda g: gds.add_preprocessing(g, negative("x", "x_preprocessed", 2).graph("pre.pb")), "x"),
+        (lambda g: gds.add_postprocessing(g, negative("s/y", "s/y_postprocessed", 2).graph("post.pb")), "s/y"),
+    ],
+)
+def test_a_graph_whose_results_no_output_shows_is_named(edit: Edit, node: str, executor: Executor) -> None:
+    """Only the output of a different input is compared."""
+    m = without_comparable_outputs("s/y")["random"]
+    m.placeholder("other", "float32", (2,))
+    m.typed("Neg", "y", "other")
+    check_error(caught(executor, m, edit), "nothing-comparable", {"node": node})
 
 
 @pytest.mark.parametrize("what", ["no output", "resource"])
