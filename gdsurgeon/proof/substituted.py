@@ -177,10 +177,11 @@ def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
     if not claim.outputs:
         return Trial(context.executor, "", [], []).run()
     warnings: list[str] = []
-    tensors = [*claim.inputs.values(), *(after for _, after in claim.outputs)]
+    reference = _of_part(context, claim, PART)
+    tensors = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
     must_be_in_place = not claim.inputs or claim.in_place
-    if must_be_in_place or {*tensors} <= {*context.plan(EDITED, tensors).fetches}:
-        trial = _trial(context, "", [_of_part(context, claim, PART)])
+    if must_be_in_place or tensors <= _edited(context, [reference], ()).places().keys():
+        trial = _trial(context, "", [reference])
         try:
             if not must_be_in_place:
                 trial.runs[0].on_refusal = lambda refused: NotValidatedError(refused.text, code="does-not-run")

@@ -275,8 +275,10 @@ def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> N
 
 
 def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> None:
-    wrong = claiming(EDITS["import"], SamePart, outputs=(("out", "twice"),))
-    assert caught(executor, model(), wrong).exit_code == 5
+    for name, output in (("import", "twice"), ("import --map", "nowhere")):
+        wrong = claiming(EDITS[name], SamePart, outputs=(("out", output),))
+        error = caught(executor, model(), wrong)
+        assert (error.exit_code, error.code) == (5, DIFFERS)
 
 
 def test_a_journal_that_knows_no_copies_is_no_fault_of_the_graph(executor: Executor) -> None:
