@@ -514,6 +514,7 @@ def _rewired(
             more = ", ..." if len(shown) > 3 else ""
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
             original = original._replace(given=rest)
+            await_loaded(context.executor, EDITED, change.called)  # only the rewired graph runs
             edited = _edited(context, [original, *references[1:]], fetched, REWIRED, graph)
     elif moved or constants:
         origin = change.intent.origins()

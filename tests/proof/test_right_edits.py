@@ -157,6 +157,16 @@ def test_a_part_that_does_not_take_what_the_model_gives_is_run_apart(desk: Desk)
     assert ran.code == 4 and "the new node 'row' cannot run on the values of 'big'" in ran.err, ran.err
 
 
+def test_a_result_must_load_also_if_a_rewired_graph_runs(executor: Executor) -> None:
+    found = graph(*LOOP)
+    result = insert(found, "w/double", from_bytes(EXP))
+    result.claims = result.claims[-1:]
+    executor.load_graph(ORIGINAL, found.pristine())
+    executor.load_bytes(EDITED, graph_bytes(*LOOP, neg("broken", "nowhere")))
+    with pytest.raises(ValidationError, match="TensorFlow does not load the result"):
+        prove(executor, edited(found, result), Overrides())
+
+
 @pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])
 def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: str) -> None:
     """The part itself, its consumers, and unrelated nodes."""
