@@ -104,7 +104,8 @@ class ProofContext(NamedTuple):
         Raises:
             UsageError: a name is not an input.
         """
-        before, after = ([node.name for node in input_nodes(g)] for g in (self.change.before, self.change.after))
+        graphs = self.change.before, self.change.after
+        before, after = (dict.fromkeys(node.name for node in input_nodes(graph)) for graph in graphs)
         names = [pair if key == EDITED else pair[::-1] for pair in self.change.intent.renamed.items()]
         known = after if key == EDITED else before
         renamed = {name: own for name, own in names if own in known and name not in known}
