@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.every_edit import BIAS, EDITS, FUSED, KERNEL, Edit, named, original
 from support.expecting import account
-from support.graphs import Builder, parsed
+from support.graphs import Builder, const, parsed
 from support.mutations import Mutation, mutations
 
 from gdsurgeon.edits.fuse_ops import fuse_ops
@@ -96,6 +96,8 @@ def chosen(name: str, data: bytes, changed: Sequence[str]) -> Iterator[Mutation]
             unchanged.setdefault((mutation.kind, bool(mutation.where)), []).append(mutation)
         else:
             yield mutation
+    for gone in sorted(nodes.keys() - {node.name for node in after.node}):
+        yield Mutation("node instead of one that is gone", "", gone, data + const(gone, 1.0))
     yield from (found[list(EDITS).index(name) % len(found)] for found in unchanged.values())
 
 

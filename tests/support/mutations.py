@@ -147,13 +147,21 @@ def _tensors(node: Any) -> list[str]:
 
 
 def _inputs_swapped(node: Any, _: Nodes) -> None:
-    if len(_tensors(node)) > 1:
-        _swap(node.input, 0, 1)
+    at = node.op.startswith("Select")  # the values, and not the condition
+    if len(_tensors(node)) > at + 1:
+        _swap(node.input, at, at + 1)
 
 
-def _output(node: Any, _: Nodes) -> None:
-    at = [text.rpartition(":")[2] for text in node.input].index("1")
-    node.input[at] = node.input[at].removesuffix("1") + "0"
+def _output(node: Any, nodes: Nodes) -> None:
+    """Reads output 0 instead of output 1, or output 1 of an op that can have several outputs."""
+    for at, text in enumerate(node.input):
+        source = nodes.get(text.partition(":")[0])
+        if text.endswith(":1"):
+            node.input[at] = text[:-1] + "0"
+            return
+        if source is not None and source.op in ("Split", "Switch", "TopKV2", "Unpack"):
+            node.input[at] = text.removesuffix(":0") + ":1"
+            return
 
 
 def _dtype(node: Any) -> int:
@@ -200,10 +208,19 @@ NODES: dict[str, Callable[[Any, Nodes], None]] = {
 def _all_changes(graph: Any) -> Iterator[tuple[str, str, Callable[[Any], object]]]:
     """Yields the kind, the name of a node or function, and the function of each change of a whole graph."""
     read = {text.removeprefix("^").partition(":")[0] for n in graph.node for text in n.input}
+    types = {
+        f.signature.name: [[arg.type for arg in args] for args in (f.signature.input_arg, f.signature.output_arg)]
+        for f in graph.library.function
+    }
     for at, found in enumerate(graph.node):
+        yield "name", found.name, lambda g, at=at: _renamed(g, g.node[at].name, g.node[at].name + "_other")
         if found.name not in read:
             yield "node lost", found.name, lambda g, at=at: g.node.pop(at)
-            yield "name", found.name, lambda g, at=at: setattr(g.node[at], "name", g.node[at].name + "_other")
+        for key, value in found.attr.items():
+            alike = (name for name in types if name != value.func.name and types[name] == types.get(value.func.name))
+            if other := next(alike, ""):
+                change = lambda g, at=at, key=key, other=other: setattr(g.node[at].attr[key].func, "name", other)  # noqa: E731
+                yield "function", found.name, change
         if _dtype(found) == 1 and found.input[:1] and not found.input[0].startswith("^"):
             yield "Identity before an input", found.name, lambda g, at=at: _before_input(g, at)
     unread = [n for n, found in enumerate(graph.node) if found.name not in read and _dtype(found) == 1]
@@ -225,6 +242,19 @@ def _all_changes(graph: Any) -> Iterator[tuple[str, str, Callable[[Any], object]
 
 
 _ONE = (node("one", "Const", dtype="float32"),)
+
+
+def _renamed(graph: Any, old: str, new: str) -> None:
+    """Renames a node for its consumers and for the nodes that are colocated with it, too."""
+    for found in graph.node:
+        found.name = new if found.name == old else found.name
+        for at, text in enumerate(found.input):
+            name, colon, port = text.removeprefix("^").partition(":")
+            if name == old:
+                found.input[at] = "^" * text.startswith("^") + new + colon + port
+        if "_class" in found.attr:
+            texts = found.attr["_class"].list.s
+            texts[:] = [b"loc:@" + new.encode() if text == b"loc:@" + old.encode() else text for text in texts]
 
 
 def _before_input(graph: Any, at: int) -> None:
