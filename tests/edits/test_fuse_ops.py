@@ -207,6 +207,7 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
         (chain(), "neg|mul", {"name": "_call"}, "bad-name", {"name": "_call"}),
         (chain(), "neg|mul", {"name": ""}, "bad-name", {"name": ""}),
         (ENDS, "^[ayz]$", {"name": "z"}, "name-taken", {"name": "z"}),
+        (chain(), "neg|mul", {"name": "x"}, "name-taken", {"name": "x", "op": "Placeholder"}),
         (PARTED, ["s"], {"name": "s"}, "name-taken", {"name": "s"}),
         ([X, const("w", [1.0] * 20000), add("s", "x", "w")], ["w", "s"], {"name": "w"}, "name-taken",
          {"name": "w", "op": "Const"}),

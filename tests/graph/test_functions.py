@@ -79,6 +79,12 @@ def merged(
         ([function("A", BODY)], [function("A", BODY)], {}),
         # A new name avoids those of the other library.
         ([function("A", BODY)], [function("A", OTHER), function("A_1", OTHER)], {"A": "A_2"}),
+        # Callers of callers are unequal, too.
+        (
+            [function("C", BODY), calling("B", "C"), calling("A", "B"), calling("D", "E"), function("E", BODY)],
+            [calling("A", "B"), calling("B", "C"), function("C", OTHER), calling("D", "E"), function("E", BODY)],
+            {"A": "A_1", "B": "B_1", "C": "C_1"},
+        ),
         # Callers that call each other end.
         ([calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)], {"A": "A_1", "B": "B_1"}),
     ],
