@@ -233,9 +233,9 @@ COMMUTATIVE = SUMS | frozenset(
     BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference
     """.split()
 )
-ANY_ORDER = COMMUTATIVE - {"Maximum", "Minimum"}
-"""Commutative ops whose result has the same bits in any order: the sign of the larger of two zeros depends on it."""
 """Ops of two inputs whose order does not matter."""
+ANY_ORDER = COMMUTATIVE - {"Maximum", "Minimum"}
+"""Ops whose result has the same bits in both orders. The Maximum of 0 and -0 has the sign of one of its inputs."""
 
 # Attrs by which this package marks nodes.
 

@@ -156,8 +156,6 @@ EMBEDDING = [
     node("read", "ReadVariableOp", ["table"], dtype="float32"),
     gathered("index:output:0", table="read:value:0", axis="zero:output:0"),
 ]
-
-
 """The body of a function of indices and a table."""
 
 

@@ -151,8 +151,6 @@ REFUSALS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "dl4j_scatter_nd_update_locking_rank1shape_1indices.pb": ((3, 5, 7), ("Assign", "ref")),
     "tfjs_iris_fused_raw.pb": ((3,), ("_FusedConv2D", "'TArgs'")),
 }
-
-
 """Graphs that cannot be run: the possible exit codes, and words of the message."""
 
 

@@ -354,6 +354,7 @@ def test_random_ops_draw_the_same_for_both_graphs(name: str, seeds: tuple[int, i
 
 
 SAMPLING_EDITS = {"add-preprocessing": "t/rate", "freeze-input": "t/rate", "clone": "u/rate", "import": "p/t/rate"}
+"""Some of `DICE_EDITS`, and the input of the random op."""
 
 
 def sampling() -> Builder:
@@ -364,9 +365,6 @@ def sampling() -> Builder:
         node("t/sample", "RandomGamma", ["size", "t/rate"], S="int32", T="float32"),
         node("y", "Neg", ["t/sample"], T="float32"),
     )  # fmt: skip
-
-
-"""Some of `DICE_EDITS`, and the input of the random op."""
 
 
 @pytest.mark.parametrize("name", SAMPLING_EDITS)
@@ -471,8 +469,6 @@ def test_tables_and_variables_are_the_same_for_both_graphs(name: str, executor: 
 
 
 VALUES = value("values", [3.5, 4.5])
-
-
 """Other values of the table."""
 
 
