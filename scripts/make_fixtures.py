@@ -27,6 +27,7 @@ differently, so --check compares the bytes only if both files have the same `pro
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -343,7 +344,9 @@ def state(name: str, content: bytes) -> str:
 
 
 def main() -> int:
-    check = "--check" in sys.argv[1:]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file differs")
+    check = parser.parse_args().check
     contents = make_all()
     states = {name: state(name, content) for name, content in contents.items()}
     for name, content in sorted(contents.items()):
