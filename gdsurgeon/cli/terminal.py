@@ -96,7 +96,7 @@ def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str
 
 
 def _each(group: Sequence[Entry], most: int) -> list[tuple[str, str]]:
-    """Returns a line for each entry of one label; if they are more than `most`, the last line has their number."""
+    """Returns at most `most` lines for the entries of one label; the last can have the number of further entries."""
     shown = group if len(group) <= most else group[: most - 1]
     lines = [(entry.label, _shortest(entry, _room(entry.label))) for entry in shown]
     return lines + [(group[0].label, and_more(len(group) - len(shown)).strip())] * (len(shown) < len(group))
