@@ -267,12 +267,13 @@ def _check_control_flow(
                 raise EditError(f"{line}, where a placeholder cannot be used", code="crosses-loop", facts=facts)
     kept = {user: [new for new in inputs if new.node not in members] for user, inputs in news.items()}
     draft = draft_with(topology, {user: (inputs, waiting.get(user, user.controls)) for user, inputs in kept.items()})
-    new_frames, new_flow = while_frames(draft), control_flow(draft)
+    new_frames, new_flow = while_frames(draft), control_flow(draft, topology)
     for user in users:
         number = topology.id_of(user)
         loop, new_loop = (f.names[f.of[number]] if f.of[number] >= 0 else None for f in (frames, new_frames))
         # The Switch of a loop runs in each iteration, for both values of its condition.
-        is_held = any(c.op in SWITCH and c.inputs[1].node.op == LOOP_COND for c in waiting.get(user, user.controls))
+        switches = [c for c in waiting.get(user, user.controls) if c.exists and c.op in SWITCH]
+        is_held = any(switch.inputs[1].node.op == LOOP_COND for switch in switches)
         if user.op not in ENTER and (
             loop != new_loop or (not is_held and flow.sides[number] != new_flow.sides[number])
         ):

@@ -36,6 +36,7 @@ from support.graphs import (
 )  # fmt: skip
 from support.running import run
 from support.system import is_linear
+from support.v1_control_flow import cond
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
@@ -311,6 +312,22 @@ def test_the_pivot_of_a_branch_stays(name: str, user: str, bypass: bool) -> None
     """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
     edit = partial(remove, nodes=named(name), bypass=bypass, allow_outputs=True)
     refused(graph(*conditional()), "leaves-branch", edit, node=user)
+
+
+@pytest.mark.parametrize(
+    ("gone", "how", "inputs"),
+    [("c/ten", {"dangling": "placeholder"}, ["c/neg", "c/ten"]), ("c/neg", {"bypass": True}, ["c/x_f", "c/ten"])],
+)
+def test_a_predicate_is_removed_with_a_node_of_its_branch(gone: str, how: dict[str, Any], inputs: list[str]) -> None:
+    found = graph(node("p", "LogicalNot", ["q"]), *cond(placeholder("q", BOOL, ()))[1:])
+    remove(found, named("p", gone), **how)
+    assert graphs.inputs(found)["c/sub"] == inputs
+
+
+def test_a_missing_control_input_stays_missing() -> None:
+    found = graph(*cond(identity("more", "y", "^gone")))
+    remove(found, named("y"), bypass=True)
+    assert graphs.inputs(found)["more"] == ["c/Merge", "^gone"]
 
 
 def summing() -> list[bytes]:

@@ -49,13 +49,17 @@ class Side(NamedTuple):
 Sides = frozenset[Side]
 
 
-def control_flow(topology: Topology) -> ControlFlow:
+def control_flow(topology: Topology, before: Topology | None = None) -> ControlFlow:
     """Computes the control flow in topological order, without edges that close a loop.
 
     Linear in the size of the graph, times the nesting depth of conditionals.
 
     A node runs if all sides of its inputs are taken. A Merge requires only one of its inputs: their common sides must
     be taken, and the others are assumed to cover all cases.
+
+    Args:
+        topology: of the graph, or a draft.
+        before: of a draft the original, whose predicates name the sides: a predicate may be replaced.
     """
     size = topology.size
     frames, branches = [0] * size, [0] * size
@@ -73,7 +77,7 @@ def control_flow(topology: Topology) -> ControlFlow:
                 continue
         reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
         frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
-        entered = [sides[p] | _side(topology, p, port, frames[p]) for p, port in reads]
+        entered = [sides[p] | _side(before or topology, p, port, frames[p]) for p, port in reads]
         if op in MERGE and number not in heads and entered:
             taken = frozenset.intersection(*entered)
         else:
