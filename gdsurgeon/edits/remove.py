@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of, while_frames
-from gdsurgeon.analysis.traversal.order import producers_first
+from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
@@ -216,9 +216,10 @@ def _new_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict
     def producers(number: int) -> list[int]:
         return [p for p in topology.producers(number) if inside[p] and p not in loops.get(number, ())]
 
-    waits: dict[Node, dict[Node, None]] = {}  # the control inputs of each removed node, and of the nodes above it
-    instead: dict[Node, dict[Node, None]] = {}
-    for node in map(topology.node, producers_first(map(topology.id_of, members), topology.size, producers)):
+    # The control inputs of each removed node, and of the nodes above it; on a cycle not yet known.
+    waits: dict[Node, dict[Node, None]] = {node: {} for node in members}
+    instead: dict[Node, dict[Node, None]] = {node: {} for node in members}
+    for node in map(topology.node, depth_first(map(topology.id_of, members), topology.size, producers)):
         above = [r.node for r in node.inputs if node.op not in MERGE or r.node.op not in NEXT_ITERATION]
         own = [other for control in node.controls for other in instead.get(control, (control,))]
         waits[node] = dict.fromkeys([*own, *(other for p in above for other in waits.get(p, ()))])

@@ -588,6 +588,7 @@ def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:
 
 K, N = const("k", [1]), node("n", "NoOp")
 WAITED, MID = node("first", "NoOp", ["^k"]), node("mid", "NoOp", ["^first"])
+ROUND = [node("a", "NoOp", ["^b"]), node("b", "NoOp", ["^a", "^n"])]
 SEVERAL = [V, N, node("b", "NoOp"), node("p", "NoOp", ["^n", "^b"]), node("q", "NoOp", ["^b", "^p"])]
 
 
@@ -603,8 +604,10 @@ SEVERAL = [V, N, node("b", "NoOp"), node("p", "NoOp", ["^n", "^b"]), node("q", "
          [V, N, identity("y", "x", "^n", "^x")]),
         ([V, N, identity("a", "x", "^n"), neg("y", "a")], ["a"], True,
          [V, N, neg("y", "x", "^n")]),
+        ([V, N, *ROUND, identity("y", "x", "^b")], ["a", "b"], False, [V, N, identity("y", "x", "^n")]),
     ],
-    ids=["through one", "through several", "to none", "to what was read", "read and waited for", "still waited for"],
+    ids=["through one", "through several", "to none", "to what was read", "read and waited for", "still waited for",
+         "through a cycle"],
 )  # fmt: skip
 def test_control_edges_lead_to_what_the_removed_waited_for(
     records: list[bytes], removed: list[str], bypass: bool, after: list[bytes]
