@@ -114,7 +114,9 @@ def fuse_ops(
     assert isinstance(nodes, NodeList)
     topology = topology_of(graph)
     result = EditResult()
-    selection = _checked(topology, sorted(nodes, key=topology.id_of), name, keep, result, replaced=body is not None)
+    rows = graph.written().store.table.rows
+    in_order = sorted(nodes, key=lambda node: rows[node.name])
+    selection = _checked(topology, in_order, name, keep, result, replaced=body is not None)
     edges, outputs = selection.edges, selection.outputs
     if body is None:
         read, returned = ({tensor: tensor for tensor in tensors} for tensors in (edges.inputs, outputs))

@@ -129,7 +129,7 @@ def fuse_ops(
     """See `gdsurgeon.specification.specify.violations`."""
     del rtol, atol  # of the proof
     before, after = comparison.before, comparison.after
-    names = selected(before, nodes)
+    names = sorted(selected(before, nodes), key=before.store.table.rows.__getitem__)
     edges = Edges.of(before, [n for n in names if not _is_large(before[n])], keep)
     call = after.find(name)
     function = call.attr("f") if call is not None else None

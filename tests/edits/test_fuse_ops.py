@@ -45,8 +45,10 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.parts import insert
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Refused
 
 # -- plain -------------------------------------------------------------------------------------------------
@@ -676,3 +678,21 @@ def test_a_colocation_with_a_renamed_node_is_kept() -> None:
     fused(found, ["first", "b"])
     held = {n.name: list(n.attr["_class"].list.s) for n in only_function(found).node_def}
     assert held == {"first": [], "b": [b"loc:@first"]}
+
+
+# -- the order of the nodes --------------------------------------------------------------------------------
+
+
+def test_nodes_may_be_listed_in_any_order() -> None:
+    found = graph(*chain())
+    account(found, fuse_ops(found, ["neg", "sum"], "call"))
+    assert graphs.inputs(found)["mul"] == ["call:1", "call"]
+
+
+def test_new_nodes_are_fused_in_the_order_in_which_they_are_written() -> None:
+    found = graph(*chain())
+    insert(found, "sum", graph(placeholder("p"), neg("n", "p")), scope="new")
+    before = found.written()
+    result = fused(found, ["neg", "new/n"])
+    check_accounted(before, result, found.chunks())
+    assert graphs.inputs(found)["mul"] == ["call:1", "call"]
