@@ -181,8 +181,9 @@ def _checked(
             hint="select the nodes in between as well, or fewer nodes",
         )
     edges = boundary(members, topology)
-    wanted = {topology.graph[kept] for kept in keep}
-    for node in wanted.difference(members):
+    position = {node: i for i, node in enumerate(members)}
+    wanted = dict.fromkeys(map(topology.graph.__getitem__, keep))
+    for node in (node for node in wanted if node not in position):
         message = f"{quoted(node.name)} must keep its name, but is not among the selected nodes"
         raise EditError(message, code="not-selected", node=node.name)
     # A node without consumers is an output of the graph if it has outputs, or no control edge leaves it.
@@ -191,11 +192,10 @@ def _checked(
     kept = [node for node in members if node in wanted or node in ends]
     returned = {output for output in edges.outputs if edges.outer_uses[output]}
     returned |= {Output(node, i) for node in kept for i in range(node.output_count or 0)}
-    position = {node: i for i, node in enumerate(members)}
     outputs = sorted(returned, key=lambda output: (position[output.node], output.index))
-    exported = {o.node for o in outputs} | {*kept, *edges.controls_out}
+    exported = dict.fromkeys((*(output.node for output in outputs), *kept, *edges.controls_out))
     if replaced:
-        place = _place_of_body(topology.graph, outputs, edges, exported or {*members})
+        place = _place_of_body(topology.graph, outputs, edges, exported or members)
     else:
         place = _place_of_members(topology.graph, members, exported)
     check_name(name)

@@ -528,6 +528,8 @@ BESIDE_AND_READ = cond(neg("aside", "x"), add("c/more", "c/mul", "aside"), ident
         (TWO_CONDITIONALS, ["a", "b"], {}, "crosses-branch", {"nodes": ["a", "b"]}),
         (ON_ONE_NODE, ["p", "q"], {}, "crosses-branch", {"nodes": ["q", "p"]}),
         (ON_ONE_NODE, ["p", "r"], {}, "crosses-branch", {"nodes": ["r", "p"]}),
+        (ON_ONE_NODE, ["p", "r", "q"], {"body": graph(*ONE_RESULT)}, "crosses-branch", {"nodes": ["p", "q", "r"]}),
+        (LOOP, ["w/plus"], {"keep": ["out", "start", "three", "n", "zero"]}, "not-selected", {"node": "out"}),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(
