@@ -91,7 +91,8 @@ class Equivalence:
         self.folded: dict[int, bytes] = {}
         self._based = set[int]()  # the rows that are known to depend only on constants and shapes
         rows, is_chosen = self.table.rows, not {"constants", "shapes"}.isdisjoint(self.rules)
-        self._values = {rows[name]: value for name, value in certificate.constants.items() if is_chosen}
+        values = {rows[name]: value for name, value in certificate.constants.items() if is_chosen}
+        self._values = {row: value for row, value in values.items() if self.table.op(row) != "Const"}
         self._moved = {
             rows[old]: code for old, now in certificate.moved.items() if (code := self.code(now)) is not None
         }
@@ -379,16 +380,17 @@ class Equivalence:
 
     def _depends_on_shapes(self, row: int) -> bool:
         """Returns whether a row depends only on constants and the shapes of tensors."""
-        pending = [row]
+        pending, seen = [row], set[int]()
         while pending:
             at = pending.pop()
-            if at in self._based:
+            if at in self._based or at in seen:
                 continue
             op, (reads, _) = self.table.op(at), self.edges(at)
             if not self.free[at] or op in PLACEHOLDERS or not (reads or op == "Const"):
                 return False
-            self._based.add(at)
+            seen.add(at)
             pending += [self.normal(code) >> BITS for code in reads if op not in _OF_SHAPES]
+        self._based |= seen
         return True
 
     def _move(self, row: int, op: str, reads: list[int], waited: Sequence[int]) -> None:
@@ -541,7 +543,8 @@ class Equivalence:
     def _is_alike(self, mine: int, its: int) -> bool:
         """Returns whether two rows compute the same function of equal inputs and have equal control inputs."""
         op, names = self.table.op(mine), self.table.names
-        if self.opened.isdisjoint((mine, its)) and (mine in self.folded or its in self.folded):
+        is_folded = (mine in self.folded or its in self.folded) and self.free[mine] and self.free[its]
+        if is_folded and self.opened.isdisjoint((mine, its)):
             one, other = (self.graph[names[row]] for row in (mine, its))
             values = {self.folded.get(row) or node.attr_bytes("value") for row, node in ((mine, one), (its, other))}
             if len(values) == 1 and one.device == other.device:

@@ -55,11 +55,13 @@ def simplify(
     for slot in facts.rewired:
         if not _may_read(comparison, same, slot):
             yield (f"{quoted(slot.node)} reads {quoted(slot.new)} instead of {quoted(slot.old)}, which is not equal")
-    folded = [name for name in certificate.constants if name in after]
+    folded = {name: None for name in certificate.constants if name in after}
     yield from _folded(comparison, same, intent, folded, kept_names(before, outputs))
     yield from _opened(comparison, same, certificate.opened)
-    for name in facts.altered.keys() - folded:
-        old, new, altered = before[name], after[name], facts.altered[name]
+    for name, altered in facts.altered.items():
+        if name in folded:
+            continue
+        old, new = before[name], after[name]
         if "controls" in altered:
             intent.alter(name, {"controls": frozenset(control.name for control in new.controls)})
             yield from _waits(same, old, new)
@@ -71,7 +73,7 @@ def simplify(
 
 
 def _folded(
-    comparison: Comparison, same: Equivalence, intent: Intent, folded: Sequence[str], kept: Collection[str]
+    comparison: Comparison, same: Equivalence, intent: Intent, folded: Collection[str], kept: Collection[str]
 ) -> Iterator[str]:
     """Declares the nodes that became constants, and yields their faults."""
     for name in folded:
@@ -105,7 +107,7 @@ def _opened(comparison: Comparison, same: Equivalence, opened: Collection[str]) 
             yield f"{quoted(table.names[user])} reads a shape with an open dim, but is not a Reshape"
 
 
-def _growth(comparison: Comparison, folded: Sequence[str]) -> int:
+def _growth(comparison: Comparison, folded: Collection[str]) -> int:
     """Returns by how many bytes the constants `folded` are larger than the nodes that were removed or replaced."""
     before, after = comparison.before.store.table, comparison.after.store.table
     spans = [(after, after.rows[name], 1) for name in folded]

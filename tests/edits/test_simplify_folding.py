@@ -13,6 +13,7 @@ from support import graphs
 from support.desk import Desk, check_error
 from support.evaluating import Evaluations, array, by_tensorflow
 from support.graphs import (
+    BOOL,
     FLOAT,
     INT32,
     STRING,
@@ -32,12 +33,15 @@ from support.simplifying import simplified, stays
 from support.system import is_linear
 from support.v1_control_flow import while_loop
 
+from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.evaluator import Evaluator
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
+from gdsurgeon.specification.equivalence import Certificate
+from gdsurgeon.specification.specify import Asked, violations
 
 X = placeholder("x", FLOAT, (-1, 3))
 
@@ -251,3 +255,32 @@ def test_constants_that_are_compared_are_no_outputs(desk: Desk) -> None:
         proof = json.loads((desk.folder / "r.json").read_text())["proof"]
         assert proof["compared"] == 1
         assert {each["original"]: each["inner"] for each in proof["outputs"]} == {"y": False, "c": True, "d": True}
+
+
+VALUE = graph(const("c", [1, 2, 3]))["c"].attr_bytes("value") or b""
+
+
+def faults(before: Sequence[bytes], after: Sequence[bytes], *constants: str, **equal: str) -> list[str]:
+    """The faults that the check finds if a certificate says that CONSTANTS are 1, 2, 3."""
+    asked = Asked("simplify", {"passes": ("constants", "equal-nodes", "unread"), "max_growth": 1 << 10})
+    certificate = Certificate(equal, constants=dict.fromkeys(constants, VALUE))
+    return list(violations(compare_files(graph(*before), graph(*after)), asked, {"certificate": certificate}))
+
+
+def test_the_check_follows_the_inputs_of_a_constant_to_the_end() -> None:
+    rest = [X, relu("y", "b")]
+    found = faults([*rest, neg("a", "x"), neg("b", "a")], [*rest, const("b", [1, 2, 3])], "a", "b")
+    assert "'b' became a constant, but depends on more than constants and shapes" in found
+
+
+def test_a_constant_of_the_file_keeps_its_value() -> None:
+    rest = [X, add("y", "x", "c")]
+    assert faults([*rest, const("c", [4, 5, 6])], [*rest, const("c", [1, 2, 3])], "c")
+
+
+def test_a_constant_is_not_equal_to_one_that_runs_in_a_branch() -> None:
+    branch = [X, placeholder("p", BOOL, ()), typed("Switch", "s", "x", "p"), identity("t", "s:1"),
+              const("w", [1, 2, 3], controls=["^t"]), add("z", "t", "w")]  # fmt: skip
+    before = [*branch, const("c", [-1, -2, -3]), neg("n", "c"), add("y", "x", "n")]
+    found = faults(before, [*branch, add("y", "x", "w")], "n", n="w")
+    assert found == ["'y' reads 'w' instead of 'n', which is not equal"]
