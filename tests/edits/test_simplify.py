@@ -255,6 +255,13 @@ def test_a_decided_conditional_is_its_side(value: bool) -> None:
     assert run(after, "y", x=[1.0, 2.0]) == run(graph(*before), "y", x=[1.0, 2.0])
 
 
+def test_a_node_is_removed_when_the_last_control_edge_is_gone() -> None:
+    records = [const("p", True, BOOL), typed("Switch", "s", "x", "p"),
+               node("n", "IdentityN", ["s:1", "s:1"], T=dtypes(FLOAT, FLOAT)), neg("c", "x", "^n")]  # fmt: skip
+    found, _ = simplified(X, *records, add("y", "n", "n:1"), relu("z", "c"))
+    assert graphs.inputs(found) == {"x": [], "c": ["x"], "y": ["x", "x"], "z": ["c"]}
+
+
 def test_what_is_never_computed_may_be_read_from_before() -> None:
     """Which input of a Merge has come is read: the Switch stays, and what is neutral on its dead side goes."""
     taken = const("p", True, BOOL)

@@ -408,13 +408,13 @@ class GraphView:
         """Sets the inputs and control inputs of a node."""
         lost, found = self.topology.set_inputs(number, codes)
         self.changed.add(number)
+        if self.waiting:
+            self.mark_dirty_self(lost)
         if number in self.waiting and not any(code & CONTROL == CONTROL for code in self.topology.inputs(number)):
             self.waiting.remove(number)
         for producer in found:
             self._later_readers.setdefault(producer, []).append(number)
         self._changes.append(number)
-        if self.waiting:
-            self.mark_dirty_self(lost)
 
     def commit(self, what: str) -> None:
         """Ends a pass: applies its replacements and removes the replaced nodes.
