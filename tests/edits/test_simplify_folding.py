@@ -79,6 +79,14 @@ def test_the_name_that_is_an_output_stays_what_it_is() -> None:
     assert ("c", "c") in result.claims[0].outputs
 
 
+def test_the_certificate_has_the_bytes_of_the_constant_and_no_copy() -> None:
+    edited = graph(X, const("a", [1, 2, 3]), const("b", [4, 5, 6]), product("c", "a", "b"), add("y", "x", "c"))
+    (stage,) = simplify(edited, evaluate=Evaluations()).stages
+    (certificate,) = stage.result.decided.values()
+    assert isinstance(certificate, Certificate)
+    assert certificate.constants["c"] is edited["c"].attr_bytes("value")
+
+
 def test_what_follows_from_a_folded_constant_is_found() -> None:
     ones = [const("a", [0.5]), const("b", [2]), const("s", [], INT32), product("c", "a", "b"),
             typed("Reshape", "one", "c", "s")]  # fmt: skip

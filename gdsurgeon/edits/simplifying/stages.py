@@ -15,7 +15,7 @@ from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE
 from gdsurgeon.edits.replacing import drop_colocations
-from gdsurgeon.edits.simplifying.constants import Evaluate, Folding, constant_attrs, literal
+from gdsurgeon.edits.simplifying.constants import Evaluate, Folding, constant_attrs
 from gdsurgeon.edits.simplifying.functions import STANDS_FOR, decide_calls
 from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView, Pass, run_passes
 from gdsurgeon.edits.simplifying.passes import lasting, remove_unused
@@ -248,18 +248,18 @@ def _fold(view: GraphView, how: How, room: int, refused: set[str], step: Step) -
 def _become_constants(view: GraphView, values: Mapping[int, Tensor], idle: Sequence[int]) -> None:
     """Makes nodes constants, and removes the nodes that only they needed."""
     graph, node_of = view.graph, view.topology.node
-    going = [node_of(number) for number in idle]
-    view.become_constants({number: literal(value) for number, value in values.items()})
+    going, attrs = [node_of(number) for number in idle], {n: constant_attrs(value) for n, value in values.items()}
+    view.become_constants({number: each["value"] for number, each in attrs.items()})
     view.remove(idle, "")
     del view.counts[""]
-    for number, value in values.items():
+    for number, each in attrs.items():
         node = node_of(number)
         graph.set_op(node, "Const")
         graph.set_inputs(node, ())
         graph.set_colocated(node, ())
         for key in node.attr_keys:
             graph.set_attr(node, key, None)
-        for key, data in constant_attrs(value).items():
+        for key, data in each.items():
             graph.set_attr(node, key, data)
     drop_colocations(graph, going)
     graph.remove(going)
