@@ -198,7 +198,7 @@ class Replay:
         self._forwarded[old] = new
 
     def _become(self, node: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes | None]) -> None:
-        lost = [key for key in node.attr_keys if key[0] != "_" or key in ("_output_shapes", "_gradient_op_type")]
+        lost = [key for key in node.attr_keys if key[:1] != "_" or key in ("_output_shapes", "_gradient_op_type")]
         self.graph.replace_op(node, op, inputs, {**dict.fromkeys(lost), **attrs})
 
 

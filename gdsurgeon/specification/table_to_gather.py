@@ -45,7 +45,7 @@ def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | N
                 gone |= {table.name, user.name}
                 if before.serving is not None and user.name in _loading(before.serving):
                     kept.add(user.name)
-                    types = {f"attr {key}": None for key in user.attr_keys if key[0] == "T"}
+                    types = {f"attr {key}": None for key in user.attr_keys if key[:1] == "T"}
                     intent.alter(user.name, {"op": "NoOp", "inputs": (), **types})
                 continue
             lookups.append(user.name)

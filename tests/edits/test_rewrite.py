@@ -105,6 +105,12 @@ def test_attrs_are_carried_over() -> None:
     assert found["y"].plain_attr("alpha") == 0.25
 
 
+def test_an_attr_without_a_name_is_removed_like_the_others() -> None:
+    found, result = rewritten("Neg($x) -> Abs($x)", X, typed("Neg", "y", "x", **{"": FLOAT}))
+    assert [*found["y"].attr_keys] == ["T"]
+    account(found, result)
+
+
 # -- what stays ------------------------------------------------------------------------------------------------
 
 SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"

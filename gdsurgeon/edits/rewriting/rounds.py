@@ -163,7 +163,7 @@ class RewriteLog:
 
     def become(self, node: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes]) -> None:
         """Changes the op, the inputs and the attrs of a node; attrs that begin with an underscore are kept."""
-        lost = dict.fromkeys(key for key in node.attr_keys if key in STALE or (key not in attrs and key[0] != "_"))
+        lost = dict.fromkeys(key for key in node.attr_keys if key in STALE or (key not in attrs and key[:1] != "_"))
         changed = {key: data for key, data in attrs.items() if node.attr_bytes(key) != data}
         self.graph.replace_op(node, op, inputs, lost | changed)
         for user in self.graph.users(node) if self.graph.is_body else ():
