@@ -182,6 +182,12 @@ def test_dropout_that_drops_nothing_goes(records: list[bytes]) -> None:
     assert result.facts["passes"]["dropout"] == 1  # type: ignore[index, call-overload]
 
 
+def test_nodes_are_looked_at_again_when_nothing_upstream_draws_any_more() -> None:
+    both = [neg("m", "d"), node("n", "IdentityN", ["m", "x"], T=dtypes(FLOAT, FLOAT))]
+    found, _ = simplified(ROWS, *of_version_2(0), *both, add("last", "n", "n:1"))
+    assert graphs.inputs(found) == {"x": [], "y": ["x"], "m": ["x"], "last": ["m", "x"]}
+
+
 def test_a_choice_by_it_goes_where_the_shape_is_known() -> None:
     found, _ = simplified(placeholder("x", FLOAT, (2, 3)), *selecting(0))
     assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}

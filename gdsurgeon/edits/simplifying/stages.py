@@ -127,6 +127,8 @@ def simplify_nodes(
             each(view)
         if len(view.moved) > before:
             remove_unused(view)
+            _carry_out(view, how.before_change)
+            view.renew()
             is_done = False
     step.intent = _changes(view)
     step.idle = [view.topology.name(number) for number in view.idle]
