@@ -285,11 +285,13 @@ class Equivalence:
         self.free[row] = is_free and (self.is_quiet(row) or (op in REFUSING and "checks" in self.rules))
         if row in self._values and self._depends_on_shapes(row):
             self.folded[row] = self._values[row]
-        elif any(dead) and dead.count(False) == 1 and not waited:
-            self._hand_on(row, 0, reads[dead.index(False)])
+        elif any(dead) and dead.count(False) == 1:
+            taken = reads[dead.index(False)]
+            if not self.waits_beside([taken], waited):
+                self._hand_on(row, 0, taken)
         elif op == "Switch" and "conditions" in self.rules and len(reads) == 2:
             side = self._predicate(reads[1])
-            if side is not None and not waited and self._is_free(reads[1]):
+            if side is not None and self._is_free(reads[1]) and not self.waits_beside(reads[:1], waited):
                 self._taken[row] = side
                 self._hand_on(row, side, reads[0])
         elif reads and not (waited and self.waits_beside(reads, waited)):

@@ -262,6 +262,13 @@ def test_a_node_is_removed_when_the_last_control_edge_is_gone() -> None:
     assert graphs.inputs(found) == {"x": [], "c": ["x"], "y": ["x", "x"], "z": ["c"]}
 
 
+def test_a_decided_conditional_may_have_control_edges_without_effect() -> None:
+    records = [const("p", True, BOOL), scalar("k", 1), typed("Switch", "s", "x", "p", "^k"), neg("t", "s:1", "^s"),
+               relu("f", "s"), typed("Merge", "m", "f", "t", "^k", N=2)]  # fmt: skip
+    found, _ = simplified(X, *records, relu("y", "m"))
+    assert graphs.inputs(found) == {"x": [], "t": ["x"], "y": ["t"]}
+
+
 def test_what_is_never_computed_may_be_read_from_before() -> None:
     """Which input of a Merge has come is read: the Switch stays, and what is neutral on its dead side goes."""
     taken = const("p", True, BOOL)
