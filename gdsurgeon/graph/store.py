@@ -202,7 +202,7 @@ class Store:
     def rows(self, names: Collection[str]) -> list[int]:
         """Returns the row in the index of each of the nodes `names` that exist; see `record`."""
         rows = self.table.rows
-        for name in self._repeated.intersection(names) if self._repeated else ():
+        for name in self._repeated.intersection(names) if names else ():  # `_repeated` reads all names of the file
             raise _several(self.source, name)
         rows.expect(len(names))
         return [row for row in map(rows.get, names) if row is not None]
