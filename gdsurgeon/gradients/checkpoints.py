@@ -286,10 +286,10 @@ def report(
         told.append(Entry("gradient", f"of {count}: {request.scope}/ and the name of the tensor"))
     zeros, left_out = ([x.name for x in tensors] for tensors in (made.unconnected, made.left_out))
     weights = counted(sum(request.in_functions.values()), "weight")
-    told += [
-        *([Entry("zeros", "no gradient reaches", zeros)] if zeros else ()),
-        *([Entry("left out", f"{counted(len(left_out), 'weight')} without a gradient", left_out)] if left_out else ()),
-    ]
+    if zeros:
+        told.append(Entry("zeros", "no gradient reaches", zeros))
+    if left_out:
+        told.append(Entry("left out", f"{counted(len(left_out), 'weight')} without a gradient", left_out))
     if request.in_functions:
         told.append(Entry("left out", f"{weights} in functions (see gdsurgeon inline)", list(request.in_functions)))
     if made.calls:

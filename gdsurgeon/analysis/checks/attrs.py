@@ -327,7 +327,7 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> I
 
 
 def _wrong_values(key: str, value: AttrValue, which: str | None, wanted: AttrDef | None = None) -> Iterator[Remark]:
-    """Yields findings about DataTypes and shapes that do not exist or, if the attr is `wanted`, are not allowed."""
+    """Yields findings about DataTypes and shapes that do not exist, or that the definition `wanted` does not allow."""
     for dtype in [value.type] if which == "type" else value.list.type if which == "list" else ():
         name = dtypes.dtype_name(dtype)
         if not dtypes.is_dtype(dtype):

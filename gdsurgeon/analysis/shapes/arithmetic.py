@@ -51,15 +51,15 @@ def replaced(shape: Sequence[int], at: int, *dims: int) -> tuple[int, ...]:
 
 
 def check_can_replace(old: Output, new: Output, key: str = "replacement") -> None:
-    """Raises EditError if the known dtypes or the stated shapes of two tensors differ. `key`: the fact for `new`."""
-    shapes = stated_shape(old), stated_shape(new)
-    what = "" if compatible(*shapes) else "shape"
-    what = what if same_dtype(old.dtype, new.dtype) else "dtype"
-    if what:
-        expected, found = (typed(tensor.dtype, shape) for tensor, shape in zip((old, new), shapes, strict=True))
-        message = f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): {what}s differ"
-        facts = {"tensor": old.name, "expected": expected, key: new.name, "found": found}
-        raise EditError(message, code=f"{what}-mismatch", facts=facts)
+    """Raises EditError if the known dtypes or the stated shapes of two tensors differ; its fact `key` names `new`."""
+    shapes, has_dtype = (stated_shape(old), stated_shape(new)), same_dtype(old.dtype, new.dtype)
+    if has_dtype and compatible(*shapes):
+        return
+    what = "shape" if has_dtype else "dtype"
+    expected, found = (typed(tensor.dtype, shape) for tensor, shape in zip((old, new), shapes, strict=True))
+    message = f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): {what}s differ"
+    facts = {"tensor": old.name, "expected": expected, key: new.name, "found": found}
+    raise EditError(message, code=f"{what}-mismatch", facts=facts)
 
 
 def typed(dtype: int, shape: Shape) -> str:

@@ -35,7 +35,7 @@ def topological_order(topology: Topology) -> list[int]:
 
 
 def any_order(topology: Topology) -> Sequence[int]:
-    """Returns a topological order: the order of the file, if it is one, which needs no search."""
+    """Returns a topological order. If the order of the file is one, it is returned without a search."""
     is_of_file = not topology.is_edited and not has_forward_edges(topology)
     return range(topology.size) if is_of_file else topological_order(topology)
 
