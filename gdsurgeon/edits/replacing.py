@@ -146,13 +146,15 @@ def remove_unused(
     Placeholders stay, and nodes that are not removable. Returns the names of the removed nodes.
     """
     out: list[str] = []
-    pending = list(nodes)
+    pending, seen = list(nodes), set[Node]()
     while pending:
         node = pending.pop()
+        seen.add(node)
         may_go = graph.find(node.name) is node and node.op not in PLACEHOLDERS and is_removable(node)
         if may_go and not graph.users(node) and not graph.colocated_with(node):
             out.append(node.name)
             pending += [*(read.node for read in node.inputs), *node.controls]
+            pending += [other for other in node.colocated if other in seen]
             graph.remove([node])
     return out
 

@@ -408,7 +408,7 @@ def unread(comparison: Comparison, names: Iterable[str]) -> list[str]:
     def may_join(row: int) -> bool:
         now = after.find(rows.names[row])
         is_used = now is not None and (after.users(now) or after.colocated_with(now))
-        return rows.op(row) not in PLACEHOLDERS and not is_used
+        return rows.op(row) not in PLACEHOLDERS and not is_used and any(True for _ in rows.users(row))
 
     return [rows.names[row] for row in sorted(grown({*starts}, above, below, may_join) - starts)]
 

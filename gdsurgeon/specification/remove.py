@@ -30,14 +30,13 @@ def remove(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
-    names = selected(before, nodes)
-    if orphans:
-        names = [*names, *unread(comparison, names)]
+    chosen = dict.fromkeys(selected(before, nodes))
+    names = [*chosen, *(unread(comparison, chosen) if orphans else ())]
     removed = dict.fromkeys(names)
     intent = Intent(removed=names)
     called = {name for function in after.functions for name in after.functions.calls(function.signature.name)}
     intent.functions.removed = [name for name in facts.functions.removed if name not in called]
-    replacements = _replacements(removed, bypass_input)
+    replacements = _replacements(chosen, bypass_input)
     for user, slot, read, now in _lost_reads(comparison, removed):
         intent.rewire([(user, slot)], read.name, now)
         node = after[parse_tensor(now).node]
@@ -49,7 +48,7 @@ def remove(
         elif now not in replacements(read):
             yield f"{quoted(user)} reads {quoted(now)} instead of {quoted(read.name)}, but not an input of that node"
     intent.removed = [name for name in names if name not in {*intent.added}]
-    dependencies = _dependencies(removed, bypass)
+    dependencies = _dependencies(chosen, bypass)
     for user in dict.fromkeys(user for name in names for user in before.store.users(name) if user not in removed):
         expected = dependencies(before[user])
         controls = tuple(control.name for control in after[user].controls)

@@ -257,6 +257,21 @@ def test_what_others_read_or_stand_beside_stays() -> None:
     expect([*ASSERTED, beside, identity("z", "limit")], lambda graph: remove(graph, CHECKS, orphans=True), after)
 
 
+@pytest.mark.parametrize("read", [("a", "b"), ("b", "a")])
+def test_colocated_orphans_are_removed_in_any_order(read: tuple[str, str]) -> None:
+    """A node without consumers with which an orphan is colocated was an output before, so it is kept."""
+    orphans = [neg("a", "x"), identity("b", "x", _class=["loc:@a", "loc:@end"]), add("sum", *read)]
+    expect([X, *orphans, neg("end", "x")], lambda g: remove(g, named("sum"), allow_outputs=True, orphans=True),
+           [X, neg("end", "x")])  # fmt: skip
+
+
+def test_the_control_inputs_of_orphans_are_not_kept() -> None:
+    ten = node("ten", "Const", ["^guard"], dtype=FLOAT, value=graphs.tensor([10], FLOAT, ()))
+    guarded = [X, node("guard", "NoOp"), identity("z", "x", "^guard")]
+    expect([*guarded, ten, add("sum", "x", "ten"), neg("y", "sum")],
+           lambda g: remove(g, named("sum"), bypass=True, orphans=True), [*guarded, neg("y", "x")])  # fmt: skip
+
+
 # -- control flow --------------------------------------------------------------------------------------------
 
 
