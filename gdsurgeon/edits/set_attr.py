@@ -189,7 +189,8 @@ def _changes(
             kind = _kind(node, definition, attr)
             place = (node.op, attr.key, kind)
             if place not in parsed:
-                if definition is not None and attr.key not in definition.attrs and not attr.key.startswith("_"):
+                is_odd = definition is not None and attr.key not in definition.attrs and not attr.key.startswith("_")
+                if is_odd and not any(place[:2] == other[:2] for other in parsed):
                     text = f"{printable(node.op)} has no attr {quoted(attr.key)}"
                     result.warn(text, "no-such-attr", op=node.op, attr=attr.key)
                 parsed[place] = _from_text(graph, node.op, attr.key, kind, attr.text)

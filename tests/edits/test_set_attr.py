@@ -114,6 +114,8 @@ def test_an_attr_that_the_op_does_not_have() -> None:
     assert graphs.attrs(found, "a")["odd"].s == b"5"
     (warning,) = result.warnings
     check_error(warning, "no-such-attr", {"op": "MaxPool", "attr": "odd"})
+    set_attr(found, ["b"], [("odd:int", "5")])
+    assert len(set_attr(found, ["a", "b"], [("odd", "7")]).warnings) == 1
     # Of what is there the kind is known.
     set_attr(found, ["a"], [("_n", "6"), ("odd", "6")])
     assert (graphs.attrs(found, "a")["_n"].i, graphs.attrs(found, "a")["odd"].s) == (6, b"6")
