@@ -34,6 +34,7 @@ class Overlay:
         touched: nodes of the file that must be encoded again, in the order of their changes.
         removed: the names in the file of removed nodes.
         added: new nodes, in order, each with the node of the file that it follows; None: at the end.
+        places: likewise all nodes that were ever added.
         users: for each node its present and former consumers, by data or control inputs, if edits set them.
         colocated: likewise the nodes that are or were colocated with it.
         order: the nodes that an edit has sorted, as keys; they are written first.
@@ -49,6 +50,7 @@ class Overlay:
         self.touched: dict[Node, None] = {}
         self.removed: dict[str, None] = {}
         self.added: dict[Node, Node | None] = {}
+        self.places: dict[Node, Node | None] = {}
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
         self.order: dict[Node, None] = {}
@@ -104,11 +106,11 @@ class Overlay:
         self._journal.set_attribute(self, "order", dict.fromkeys(nodes))
 
     def enter(self, node: Node, after: Node | None) -> None:
-        """Adds a new node, to be written after the node `after`, or at the end if it is None or a removed new node."""
+        """Adds a new node, to be written after the node `after`, which may be removed, or at the end if it is None."""
         self.version += 1
         self._journal.set_item(self.current, node.name, node)
-        place = after if after is None or after.base_name is not None else self.added.get(after)
-        self._journal.set_item(self.added, node, place)
+        self.places[node] = after if after is None or after.base_name is not None else self.places.get(after)
+        self._journal.set_item(self.added, node, self.places[node])
 
     def drop(self, names: dict[str, None], nodes: Iterable[Node]) -> None:
         """Removes nodes.
@@ -141,6 +143,7 @@ class Overlay:
         self.order = {same(node): None for node in other.order}
         self.touched = {same(node): None for node in other.touched}
         self.added = {same(node): after and same(after) for node, after in other.added.items()}
+        self.places = dict(self.added)
         self.users = {same(node): {same(user): None for user in users} for node, users in other.users.items()}
         self.colocated = {same(node): {same(user): None for user in others} for node, others in other.colocated.items()}
 

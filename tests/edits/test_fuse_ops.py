@@ -698,3 +698,10 @@ def test_new_nodes_are_fused_in_the_order_in_which_they_are_written() -> None:
     result = fused(found, ["neg", "new/n"])
     check_accounted(before, result, found.chunks())
     assert graphs.inputs(found)["mul"] == ["call:1", "call"]
+
+
+def test_the_call_is_where_the_new_nodes_were() -> None:
+    found = graph(*chain())
+    insert(found, "sum", graph(placeholder("p"), neg("n", "p")), scope="new")
+    fused(found, ["new/n"])
+    assert graphs.names(found) == ["x", "one", "sum", "call", "neg", "mul", "y"]
