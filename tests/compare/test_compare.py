@@ -144,6 +144,12 @@ def test_a_declared_change_that_does_not_exist_is_a_fault(intent: Intent) -> Non
     assert audit(compare_written(found.pristine(), found.chunks()), intent)
 
 
+def test_a_replaced_node_without_its_replacement_is_a_fault() -> None:
+    found = before()
+    found.remove([found["z"]])
+    assert audit(compare_written(found.pristine(), found.chunks()), Intent(removed=["z"], added=["z"]))
+
+
 def test_a_name_that_another_node_has_now() -> None:
     found = before()
     found.remove([found["z"]])
