@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gdsurgeon.analysis.traversal.order import depth_first
@@ -229,8 +229,12 @@ def _equal_groups(matching: Matching) -> None:
     matching.propagate(a.shaped, b.shaped)
 
 
+Keys = Sequence[int] | Mapping[int, int]
+"""A number for each node."""
+
+
 def _groups(
-    nodes_a: Iterable[int], nodes_b: Iterable[int], keys_a: Sequence[int], keys_b: Sequence[int]
+    nodes_a: Iterable[int], nodes_b: Iterable[int], keys_a: Keys, keys_b: Keys
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Yields the nodes of both sides with the same key, for each key that both sides have equally often."""
     groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -356,7 +360,7 @@ def _in_place(matching: Matching) -> None:
 
 
 def _constants(matching: Matching) -> None:
-    """Pairs constants by their consumers; then by name; then trained or unused ones by their value."""
+    """Pairs constants by their consumers; then by name; then trained or unused ones by value and control edges."""
     a, b, mates, back = matching.a, matching.b, matching.mates, matching.back
     for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure), (a.kind, b.kind)):
         for i, j in list(matching.pairs()):
@@ -371,11 +375,26 @@ def _constants(matching: Matching) -> None:
         j = places.get(a.names[i], FREE)
         if j != FREE and a.structure[i] == b.structure[j]:
             matching.pair(i, j)
-    free_a, free_b = ([n for n in nodes if mates[n] == FREE] for nodes, mates in ((free_a, mates), (free_b, back)))
-    for nodes, others in _groups(free_a, free_b, a.content, b.content):
-        for i, j in zip(nodes, others, strict=True):
-            if a.forms[i].is_trained or not (a.users[i] or b.users[j]):
-                matching.pair(i, j)
+    numbers, own = Interner(), [j if i != FREE else FREE for j, i in enumerate(back)]
+    edged = (_with_controls(a, free_a, mates, numbers), _with_controls(b, free_b, own, numbers))
+    for keys_a, keys_b in (edged, (a.content, b.content)):
+        free_a, free_b = ([n for n in ns if mates[n] == FREE] for ns, mates in ((free_a, mates), (free_b, back)))
+        for nodes, others in _groups(free_a, free_b, keys_a, keys_b):
+            for i, j in zip(nodes, others, strict=True):
+                if a.forms[i].is_trained or not (a.users[i] or b.users[j]):
+                    matching.pair(i, j)
+
+
+def _with_controls(side: Side, nodes: Iterable[int], mates: Sequence[int], numbers: Interner) -> dict[int, int]:
+    """Returns a number for each of `nodes`, from its content and the partners of its control inputs and outputs."""
+    return {
+        node: numbers[
+            side.content[node],
+            tuple(sorted(mates[other] for other in side.controls[node])),
+            tuple(sorted(mates[other] for other in side.waiting[node])),
+        ]
+        for node in nodes
+    }
 
 
 def _passed(matching: Matching) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import meta_graphs
 from support.desk import Desk
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, typed
 from support.paths import FIXTURES
 
 from gdsurgeon.compare.diff import diff
@@ -20,6 +20,7 @@ from gdsurgeon.compare.side import Side, sides
 from gdsurgeon.container.load import load
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.view.content import content_of
 from gdsurgeon.view.difference import counts, lines
 from gdsurgeon.view.page import Union, union
@@ -48,7 +49,11 @@ def reading(source: str) -> list[bytes]:
     return [placeholder("x"), *two, relu("y", source, "Sin"), relu("e", "y", "Tanh"), identity("out", source)]
 
 
-X = placeholder("x")
+def product(name: str, source: str, weights: list[float]) -> list[bytes]:
+    return [const(f"{name}/w", weights), typed("Mul", name, source, f"{name}/w")]
+
+
+X, Z = placeholder("x"), placeholder("z")
 PAIRED: dict[str, tuple[list[bytes], list[bytes], dict[str, str]]] = {
     "nodes with other names": (
         [X, *layer("a", "x", [1, 2]), *layer("b", "a/relu", [3, 4])],
@@ -80,6 +85,36 @@ PAIRED: dict[str, tuple[list[bytes], list[bytes], dict[str, str]]] = {
     "a node that reads something else stays the same node for its consumers": (
         reading("n"), reading("m"), {name: name for name in ("x", "n", "m", "y", "e", "out")},
     ),
+    "equal outputs": (
+        [X, relu("a", "x"), relu("b", "x")],
+        [relu("c", "u"), relu("d", "u"), placeholder("u")],
+        {"x": "u", "a": "c", "b": "d"},
+    ),
+    "a renamed input of a node that has a further input now": (
+        [X, typed("AddN", "n", "x", N=1)],
+        [placeholder("u"), typed("AddN", "n", "u", "u", N=2)],
+        {"x": "u", "n": "n"},
+    ),
+    "inputs without a common consumer": (
+        [X, relu("y", "x")],
+        [placeholder("u"), relu("v", "u", "Abs"), relu("w", "v", "Sign")],
+        {},
+    ),
+    "two inputs were exchanged, and the names of the layers": (
+        [X, Z, *product("a", "x", [1, 2]), *product("b", "z", [3, 4]), typed("Sub", "y", "a", "b")],
+        [X, Z, *product("b", "z", [1, 2]), *product("a", "x", [3, 4]), typed("Sub", "y", "b", "a")],
+        {"x": "x", "z": "z", "a": "b", "b": "a", "a/w": "b/w", "b/w": "a/w", "y": "y"},
+    ),
+    "unused constants that differ only in their control inputs": (
+        [X, relu("n", "x"), const("p", [1]), const("q", [1], controls=["^n"])],
+        [const("r", [1], controls=["^m"]), const("s", [1]), placeholder("u"), relu("m", "u")],
+        {"x": "u", "n": "m", "p": "s", "q": "r"},
+    ),
+    "an unused constant without its control input": (
+        [X, relu("n", "x"), const("p", [1], controls=["^n"])],
+        [const("q", [1]), placeholder("u"), relu("m", "u")],
+        {"x": "u", "n": "m", "p": "q"},
+    ),
     "nothing in common": (
         [X, relu("y", "x"), relu("z", "y", "Neg")],
         [placeholder("u", INT32), relu("v", "u", "Abs", INT32), relu("w", "v", "Sign", INT32)],
@@ -91,6 +126,14 @@ PAIRED: dict[str, tuple[list[bytes], list[bytes], dict[str, str]]] = {
 @pytest.mark.parametrize(("before", "after", "wanted"), PAIRED.values(), ids=PAIRED)
 def test_pairs(before: list[bytes], after: list[bytes], wanted: dict[str, str]) -> None:
     assert pairs(graph(*before), graph(*after)) == wanted
+
+
+def test_equal_outputs_are_told_apart_by_their_names_in_a_signature() -> None:
+    a, b = (graph(X, relu(one, "x"), relu(other, "x")) for one, other in ("ab", "cd"))
+    a.serving, b.serving = (
+        Serving(signatures={"s": Served({}, {"first": first, "second": second})}) for first, second in ("ab", "dc")
+    )
+    assert pairs(a, b) == {"x": "x", "a": "d", "b": "c"}
 
 
 def test_names_that_have_changed_places_are_not_followed() -> None:
