@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support import folding
 from support.desk import check_error
 from support.graphs import FLOAT, INT32, Builder, const, graph, node, placeholder, scalar, typed
 from support.rewriting import binary, rewritten
 
 import gdsurgeon as gds
 from gdsurgeon.edits.rewrite import listed, rewrite
-from gdsurgeon.patterns.catalog import BOOK, in_book
+from gdsurgeon.operation.library import prove
+from gdsurgeon.patterns.catalog import BOOK, in_book, rules_in_text
 from gdsurgeon.patterns.parse import rule_of
 from gdsurgeon.patterns.terms import Rule
 from gdsurgeon.proof.accounting import check_accounted
@@ -374,3 +378,23 @@ def test_a_list_says_so_too() -> None:
     done, left = listed(graph(*of((3,))), [rule_of("Mul($x, 1) -> $x")])
     assert (done.nodes, done.why, left.nodes) == (("b",), "", ("a",))
     check_error(left.why, *other("a", (1, 1, 1, 3), (3,)))
+
+
+@pytest.mark.tensorflow
+def test_the_rules_for_fused_padding() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/recipes/from-graph-transforms.md").read_text()
+    rules = rules_in_text(re.findall(r"^(?:resized|padded): .*$", page, re.MULTILINE), "page")
+    resized = node("r", "ResizeBilinear", ["x", "size"], **F, align_corners=True)
+    found, result = rewritten(
+        rules, placeholder("x", FLOAT, (1, 4, 5, 3)), const("size", [9, 8], INT32), resized,
+        *mirrored("a", "r", "REFLECT"),
+        *mirrored("b", "a", "SYMMETRIC"),
+    )  # fmt: skip
+    assert [found[name].op for name in "ab"] == ["FusedResizeAndPadConv2D", "FusedPadConv2D"]
+    assert {output.after for output in prove(found.pristine(), found, result).compared} == {"a", "b"}
+
+
+def mirrored(name: str, source: str, mode: str) -> list[bytes]:
+    pads = const(f"{name}/pads", [0, 0, 1, 2, 1, 0, 0, 0], INT32, (4, 2))
+    pad = node(f"{name}/pad", "MirrorPad", [source, f"{name}/pads"], **F, Tpaddings="int32", mode=mode)
+    return [pads, pad, *folding.conv(name, f"{name}/pad", (3, 3, 3, 3), padding="VALID", strides=(1, 2, 2, 1))]

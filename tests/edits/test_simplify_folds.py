@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from support import graphs
 from support.drawing import Draw, below, pick
 from support.evaluating import array
 from support.folding import (
+    atrous,
     conv,
     conv_and_norm,
     fused,
     image,
     ints,
+    joined,
     numbers,
     picture,
     relu,
@@ -240,6 +243,89 @@ def test_numbers_that_are_rounded_where_they_are_computed() -> None:
     folded(graph(placeholder("x", DOUBLE, (-1, 10)), *records, *made))
     far = [const("n/mean", [1e9, 1, 1]), const("n/variance", [1e6] * 3), const("n/gamma", [1e-3] * 3), N[1]]
     folded(graph(image(), *C, *far, N[-1], relu("n")))
+
+
+# -- joined channels, and factors before a convolution ------------------------------------------------------
+
+
+JOINED = {
+    "ConcatV2": ([*joined(), *fused("n", "j", 5)], {"ConcatV2": 1, "Conv2D": 2, "BiasAdd": 2}),
+    "ConcatV2, a factor": (
+        [*joined(3), numbers("f", [9], 1, 2), typed("Mul", "n", "f", "j")], {"ConcatV2": 1, "Conv2D": 3},
+    ),
+    "ConcatV2, folded convolutions": (
+        [*conv("a", "x", (3, 3, 4, 3)), numbers("f", [3], 1, 2), typed("Mul", "m", "a", "f"),
+         *conv("b", "x", (1, 1, 4, 2)), const("axis", -1, graphs.INT32, ()),
+         typed("ConcatV2", "j", "m", "b", "axis", N=2, Tidx=graphs.INT32), *fused("n", "j", 5)],
+        {"ConcatV2": 1, "Conv2D": 2, "BiasAdd": 2},
+    ),
+    "BatchToSpaceND": (
+        [*atrous("back"), *fused("n", "back", 8)],
+        {"SpaceToBatchND": 1, "DepthwiseConv2dNative": 1, "BiasAdd": 1, "BatchToSpaceND": 1},
+    ),
+    "a number before": ([scalar("f", 0.25), typed("Mul", "m", "f", "x"), *conv("n", "m", (3, 3, 4, 3))], {"Conv2D": 1}),
+    "a number before groups": (
+        [scalar("f", 4), typed("RealDiv", "m", "x", "f"), *conv("n", "m", (3, 3, 2, 4))], {"Conv2D": 1},
+    ),
+    "channels before": (
+        [numbers("f", [1, 1, 1, 4]), typed("Mul", "m", "x", "f"),
+         *conv("n", "m", (3, 3, 4, 2), "DepthwiseConv2dNative")],
+        {"DepthwiseConv2dNative": 1},
+    ),
+    "channels before, transposed": (
+        [whole("size", [2, 12, 12, 3]), numbers("w", [2, 2, 3, 4]), numbers("f", [4]), typed("Mul", "m", "x", "f"),
+         typed("Conv2DBackpropInput", "n", "size", "w", "m", padding="SAME", strides=ints((1, 2, 2, 1)))],
+        {"Conv2DBackpropInput": 1},
+    ),
+    "channels before a product": (
+        [whole("flat", [-1, 4]), typed("Reshape", "r", "x", "flat"), numbers("f", [4]), typed("Mul", "m", "r", "f"),
+         numbers("w", [3, 4]), typed("MatMul", "n", "m", "w", transpose_b=True)], {"Reshape": 1, "MatMul": 1},
+    ),
+    "before and after": (
+        [numbers("f", [4]), typed("Mul", "m", "x", "f"), *conv("c", "m", (3, 3, 4, 3)), *fused("n", "c", 3)],
+        {"Conv2D": 1, "BiasAdd": 1},
+    ),
+    "before a padding": (
+        [numbers("f", [4]), typed("Mul", "m", "x", "f"), whole("pads", [0, 0, 1, 1, 1, 1, 0, 0], (4, 2)),
+         typed("Pad", "p", "m", "pads", Tpaddings=graphs.INT32), *conv("n", "p", (3, 3, 4, 3), padding="VALID")],
+        {"Conv2D": 1},
+    ),
+    "before each of joined convolutions": (
+        [numbers("f", [4]), typed("Mul", "a", "x", "f"), scalar("g", 3), typed("Mul", "b", "x", "g"),
+         *conv("c", "a", (3, 3, 4, 3)), *conv("d", "b", (3, 3, 4, 2)), const("axis", 3, graphs.INT32, ()),
+         typed("ConcatV2", "j", "c", "d", "axis", N=2, Tidx=graphs.INT32), *fused("n", "j", 5)],
+        {"ConcatV2": 1, "Conv2D": 2, "BiasAdd": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", JOINED)
+def test_joined_channels_and_factors_before_a_convolution(form: str) -> None:
+    records, ops = JOINED[form]
+    found = graph(image(side=6), *records, relu("n"))
+    before = graphs.written(found)
+    _, sites = folded(found).claims
+    assert isinstance(sites, SameSites)
+    inputs = {"t"} if form == "BatchToSpaceND" else {"r"} if "product" in form else {"x"}
+    assert [{*site.inputs} for site in sites.sites] == [inputs]
+    assert [site.outputs for site in sites.sites] == [(("n", "n"),)]
+    counts = Counter(graphs.ops(found).values())
+    assert {op: counts[op] for op in counts if op not in ("Const", "Placeholder", "Relu")} == ops
+    assert is_near(run(before, "y", x=picture(side=6)), run(found, "y", x=picture(side=6)))
+    stays(graphs.from_bytes(graphs.written(found)), passes=["unread"], fold_bn=True)
+
+
+def test_joined_channels_and_factors_that_stay() -> None:
+    other = [*joined(), relu("c0", "again", "Neg"), *fused("n", "j", 5), relu("n")]
+    assert unfolded(graph(image(), *other)) == "outside-uses"
+    along = [*joined()[:-2], const("axis", 1, graphs.INT32, ()), joined()[-1]]
+    along = [*conv("c0", "x", (3, 3, 4, 2)), *conv("c1", "x", (3, 3, 4, 2)), *along[-2:]]
+    assert unfolded(graph(image(), *along, *fused("n", "j", 2), relu("n"))) == "other-channels"
+    mixed = [*conv("c0", "x", (3, 3, 4, 2)), typed("Neg", "c1", "x"), *joined()[-2:], *fused("n", "j", 6), relu("n")]
+    assert unfolded(graph(image(), *mixed)) == "no-weights"
+    few = [numbers("f", [4]), typed("Mul", "n", "x", "f"), *conv("c", "n", (3, 3, 4, 3)), relu("c")]
+    assert unfolded(graph(image(1), *few)) == "other-channels"
+    assert unfolded(graph(placeholder("x", FLOAT), *few)) == "shape-unknown"
 
 
 # -- what stays -----------------------------------------------------------------------------------------------

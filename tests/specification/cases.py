@@ -17,7 +17,7 @@ from edits.test_simplify_inlining import AROUND
 from support import every_edit, function_savers
 from support.cloning import KEYS, layer, table
 from support.evaluating import Evaluations
-from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
+from support.folding import atrous, conv, fused, image, joined, numbers, relu, spelt_out, whole
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -244,6 +244,9 @@ FOLDED = {
              typed("SpaceToBatchND", "t", "x", "block", "pads", Tblock_shape=INT32, Tpaddings=INT32),
              *conv("c", "t", (3, 3, 4, 3), padding="VALID"),
              typed("BatchToSpaceND", "n", "c", "block", "crops", Tblock_shape=INT32, Tcrops=INT32)],
+    "joined": [*joined(), *fused("n", "j", 5)],
+    "moved": [*atrous("back"), numbers("f", [8], 1, 2), typed("Mul", "n", "back", "f")],
+    "factor": [numbers("f", [4], 1, 2), typed("RealDiv", "m", "x", "f"), *conv("n", "m", (3, 3, 4, 3))],
 }  # fmt: skip
 
 

@@ -103,6 +103,24 @@ def picture(channels: int = 4, side: int = SIDE, rows: int = 2) -> Any:
     return np.random.default_rng(5).normal(size=(rows, side, side, channels)).astype(np.float32)
 
 
+def joined(count: int = 2, **attrs: Any) -> list[bytes]:
+    """COUNT convolutions, and `j`, which has all their channels."""
+    names = [f"c{i}" for i in range(count)]
+    convs = [record for i, name in enumerate(names) for record in conv(name, "x", (3, 3, 4, 2 + i), **attrs)]
+    return [*convs, const("axis", 3, INT32, ()), typed("ConcatV2", "j", *names, "axis", N=count, Tidx=INT32)]
+
+
+def atrous(last: str = "n") -> list[bytes]:
+    """A depthwise convolution between SpaceToBatchND and BatchToSpaceND."""
+    sizes = {"Tblock_shape": INT32}
+    return [
+        whole("block", [2, 2]), whole("pads", [2, 2, 2, 2], (2, 2)), whole("crops", [0] * 4, (2, 2)),
+        typed("SpaceToBatchND", "t", "x", "block", "pads", Tpaddings=INT32, **sizes),
+        *conv("c", "t", (3, 3, 4, 2), "DepthwiseConv2dNative", padding="VALID"),
+        typed("BatchToSpaceND", last, "c", "block", "crops", Tcrops=INT32, **sizes),
+    ]  # fmt: skip
+
+
 def conv_and_norm(count: int = 3) -> Any:
     """The plainest of all models."""
     return graph(image(), *conv("c", "x", (3, 3, 4, count)), *fused("n", "c", count), relu("n"))

@@ -1,13 +1,14 @@
-"""Folds batch norms, and other factors per channel, into the weights of the convolution or product before them."""
+"""Folds batch norms, and other factors per channel, into the weights of convolutions and matrix products."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.simplifying.fold_sites import Sites, computing
 from gdsurgeon.errors import InputError, Remark
@@ -100,6 +101,12 @@ def after(done: Affine, node: Node, slot: int, layout: Layout) -> Affine | None:
             turned = done if slot == 0 else _multiplied(done, -np.ones(layout.count))._replace(gains=done.gains)
             return _added(turned, -value if slot == 0 else value)
     return None
+
+
+def _unchanged(count: int) -> Affine:
+    import numpy as np
+
+    return Affine(np.ones(count), np.zeros(count), np.zeros(count))
 
 
 def _multiplied(done: Affine, factor: Array) -> Affine:
@@ -248,23 +255,27 @@ class _Weighted(NamedTuple):
     """An op whose input 1 is its weights.
 
     Attributes:
-        rank: the rank of the result and of the weights.
+        rank: the rank of the data, of the result and of the weights.
         reads: the index of the data input.
-        counted: the channel axes of the weights.
+        counted: the axes of the weights for the channels of the result.
+        given: the axis of the weights for the channels of the data.
     """
 
     rank: int
     reads: int
     counted: tuple[int, ...]
+    given: int
 
 
 WEIGHTED = {
-    "Conv2D": _Weighted(4, 0, (3,)),
-    "Conv2DBackpropInput": _Weighted(4, 2, (2,)),
-    "Conv3D": _Weighted(5, 0, (4,)),
-    "DepthwiseConv2dNative": _Weighted(4, 0, (2, 3)),
-    "MatMul": _Weighted(2, 0, (1,)),
+    "Conv2D": _Weighted(4, 0, (3,), 2),
+    "Conv2DBackpropInput": _Weighted(4, 2, (2,), 3),
+    "Conv3D": _Weighted(5, 0, (4,), 3),
+    "DepthwiseConv2dNative": _Weighted(4, 0, (2, 3), 2),
+    "MatMul": _Weighted(2, 0, (1,), 0),
 }
+JOINTS = frozenset(("BatchToSpaceND", "ConcatV2"))
+"""Ops between convolutions and a batch norm that move whole channels."""
 MULTIPLYING = FUSED_BATCH_NORMS | QUOTIENTS | {GLOBAL, "Mul"}
 SHARED = "its weights are also used elsewhere"
 MOST_SUMS = 4
@@ -273,45 +284,65 @@ ALLOWED = 16
 """The number of elements that each removed node may add: the record of a node is larger."""
 
 
-class _Chain(NamedTuple):
-    """A convolution, its weights, the nodes after it that are folded into them, and their effect."""
+class _Part(NamedTuple):
+    """A convolution with constant weights, and the layout of its result."""
 
     conv: Node
     weights: Node
-    links: list[Node]
     layout: Layout
+
+
+class _Chain(NamedTuple):
+    """The nodes after convolutions that are folded into them.
+
+    Attributes:
+        parts: the convolutions; several if `joint` is a ConcatV2.
+        joint: a node between the convolutions and the links, or None.
+        links: the nodes that are folded.
+        does: the effect of the links on the channels of all parts.
+    """
+
+    parts: Sequence[_Part]
+    joint: Node | None
+    links: list[Node]
     does: Affine
 
-    @property
-    def last(self) -> Node:
-        """The remaining node."""
-        return self.links[-1]
+
+class _New(NamedTuple):
+    """The weights and offsets of a part after a fold, and by how many elements its weights grow."""
+
+    weights: Array
+    offset: Array
+    more: int
 
 
 def batch_norms(sites: Sites) -> int:
-    """Folds all chains; returns their number."""
-    chains: list[tuple[_Chain, Array, Array]] = []
-    for conv in sites.with_ops(WEIGHTED):
-        first = _first_gain(sites, conv)
+    """Folds factors into the convolutions before them; returns the number of folds."""
+    chains: list[tuple[_Chain, list[_New]]] = []
+    for start in sites.with_ops(WEIGHTED.keys() | JOINTS):
+        first = _first_gain(sites, start)
         if first is None:
             continue
         try:
-            chain = _chain(sites, conv, first)
+            chain = _chain(sites, start, first)
             if chain is not None:
-                chains.append((chain, *_folded(sites, chain)))
+                chains.append((chain, _folded(sites, chain)))
         except Unfit as unfit:
             sites.skip(first, unfit.why)
-    for chain, weights, offset in chains:
-        _put(sites, chain, weights, offset)
+    for (parts, joint, links, _), found in chains:
+        convs = [part.conv for part in parts]
+        between = [*convs, *links[:-1]] if joint is None else [*convs, joint, *links[:-1]]
+        _put(sites, links[-1], between, parts, found, joint)
+        sites.folded["batch norm", convs[0].op] += 1
     for node in sites.with_ops(FUSED_BATCH_NORMS | {GLOBAL}):
         if node.name not in sites.skipped:
             sites.skip(node, Remark("its input does not come from an op with weights", "no-weights"))
     return len(chains)
 
 
-def _first_gain(sites: Sites, conv: Node) -> Node | None:
-    """Returns the nearest factor after a convolution, past sums with constants; None if there is no factor."""
-    node = conv
+def _first_gain(sites: Sites, start: Node) -> Node | None:
+    """Returns the nearest factor after a node, past sums with constants; None if there is no factor."""
+    node = start
     for _ in range(MOST_SUMS):
         uses = [use for use in sites.graph.uses(node.output) if use.node.op in AFFINE]
         gains = [use.node for use in uses if use.node.op in MULTIPLYING and _is_by_constants(use)]
@@ -332,24 +363,25 @@ def _is_by_constants(use: Use) -> bool:
     return all(expression(other) is not None for other in others)
 
 
-def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
-    """Returns the chain after a convolution; None if it has no factor.
+def _chain(sites: Sites, start: Node, first: Node) -> _Chain | None:
+    """Returns the chain after a convolution or a joint; None if it has no factor, or a joint has other inputs.
 
     Raises:
         Unfit: `first`, which is a factor, cannot be folded.
     """
-    import numpy as np
-
-    weights = _weights(sites, conv)
-    layout = _layout(conv, weights)
+    joint = None if start.op in WEIGHTED else start
+    parts = [_part(sites, start)] if joint is None else _joined(sites, joint)
+    if not parts:
+        return None
+    layout = parts[0].layout._replace(count=sum(part.layout.count for part in parts))
     links: list[Node] = []
-    does = Affine(np.ones(layout.count), np.zeros(layout.count), np.zeros(layout.count))
-    node = conv
+    does = _unchanged(layout.count)
+    node = start
     while True:
         use = sites.only_use(node)
         if use is None and not does.gains:
             raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
-        if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != conv.device:
+        if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != start.device:
             break
         found = after(does, use.node, use.slot, layout)
         if found is None:
@@ -367,12 +399,107 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
             raise Unfit("it has control dependencies, or is on a different device", "has-controls")
         return None
-    if conv.controls or sites.runs_in_a_loop((conv, *links)):
+    _check_place(sites, [start, *(part.conv for part in parts)], links)
+    return _Chain(parts, joint, links, does)
+
+
+def _joined(sites: Sites, joint: Node) -> list[_Part]:
+    """Returns the convolutions whose channels a joint joins; none if there is a different input.
+
+    Raises:
+        Unfit: they cannot be folded into.
+    """
+    is_concat = joint.op == "ConcatV2"
+    reads, (sizes, *_) = (joint.inputs[:-1], joint.inputs[-1:]) if is_concat else (joint.inputs[:1], joint.inputs[1:])
+    if not all(read.node.op in WEIGHTED for read in reads):
+        return []
+    if any((use := sites.only_use(read.node)) is None or use.node is not joint for read in reads):
+        raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
+    parts = [_part(sites, read.node) for read in reads]
+    rank, axis = parts[0].layout[1:]
+    listed = integers(sizes.node)
+    is_whole = listed in ([axis], [axis - rank]) if is_concat else listed is not None and len(listed) < axis
+    if not is_whole or {part.layout[1:] for part in parts} != {(rank, axis)}:
+        raise Unfit("its channels differ from those of the convolution", "other-channels")
+    return parts
+
+
+def _check_place(sites: Sites, convs: Sequence[Node], links: Sequence[Node]) -> None:
+    """Raises Unfit if convolutions and links are in a loop, have control inputs, or are on different devices."""
+    if any(conv.controls for conv in convs) or sites.runs_in_a_loop((*convs, *links)):
         raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
-    return _Chain(conv, weights, links, layout, does)
+    if len({node.device for node in (*convs, *links)}) > 1:
+        raise Unfit("it has control dependencies, or is on a different device", "has-controls")
+
+
+# -- factors before a convolution -----------------------------------------------------------------------------
+
+
+def factors(sites: Sites) -> int:
+    """Folds factors into the convolutions after them; returns the number of folds."""
+    wanted = [(conv, use) for conv in sites.with_ops(WEIGHTED) if (use := _factor(sites, conv)) is not None]
+    if not wanted:
+        return 0
+    tensors = [tensor for _, (factor, slot) in wanted for tensor in (factor.inputs[slot], factor.output)]
+    shapes = infer_shapes(sites.graph, wanted=tensors)
+    found: list[tuple[_Part, Use, _New]] = []
+    for conv, use in wanted:
+        try:
+            part = _part(sites, conv)
+            found.append((part, use, _scaled(sites, part, use, shapes)))
+        except Unfit as unfit:
+            sites.skip(use.node, unfit.why)
+    for part, (factor, slot), new in found:
+        _put(sites, part.conv, [factor], [part], [new], source=factor.inputs[slot])
+        sites.folded["factor", part.conv.op] += 1
+    return len(found)
+
+
+def _factor(sites: Sites, conv: Node) -> Use | None:
+    """Returns the use of a tensor by a factor whose only consumer is a convolution; None if there is no factor."""
+    reads = WEIGHTED[conv.op].reads
+    factor = conv.inputs[reads].node
+    if factor.op not in QUOTIENTS | {"Mul"} or conv.setting("transpose_a") or sites.only_use(factor) != (conv, reads):
+        return None
+    slots = [slot for slot, read in enumerate(factor.inputs) if expression(read) is None]
+    return Use(factor, slots[0]) if len(slots) == 1 and (factor.op == "Mul" or slots == [0]) else None
+
+
+def _scaled(sites: Sites, part: _Part, use: Use, shapes: Shapes) -> _New:
+    """Returns the weights of a convolution with the factor before it. Raises Unfit."""
+    import numpy as np
+
+    (factor, slot), (conv, weights, layout) = use, part
+    header = constant_header(weights)
+    assert header is not None and header.dims is not None
+    given = 1 - WEIGHTED[conv.op].given if conv.setting("transpose_b") else WEIGHTED[conv.op].given
+    count = header.dims[given]
+    dims = [shapes.shape(tensor) for tensor in (factor.inputs[slot], factor.output)]
+    if any(shape is None or len(shape) != layout.rank or shape[layout.axis] < 0 for shape in dims):
+        raise Unfit("the shape of its input is unknown", "shape-unknown")
+    does = after(_unchanged(count), factor, slot, layout._replace(count=count))
+    if does is None or len({shape[layout.axis] for shape in dims if shape is not None}) > 1:
+        raise Unfit("it is not one number, or one for each channel of the convolution", "other-channels")
+    _check_place(sites, [conv], [factor])
+    scale = does.scale.reshape([count if axis == given else 1 for axis in range(layout.rank)])
+    found = _rounded(part, scale, np.zeros(layout.count), np.zeros(layout.count))
+    _check_growth(sites, [found], [factor])
+    return found
 
 
 # -- weights --------------------------------------------------------------------------------------------------
+
+
+def _part(sites: Sites, conv: Node) -> _Part:
+    """Returns a convolution with constant weights. Raises Unfit if they are not, or have a wrong rank or dtype."""
+    weights, rank = _weights(sites, conv), WEIGHTED[conv.op].rank
+    header = constant_header(weights)
+    if header is None or header.dims is None or len(header.dims) != rank:
+        raise Unfit("its weights are not a constant", "not-a-constant")
+    if header.dtype not in (FLOAT32, FLOAT64):
+        raise Unfit(f"its weights are {dtype_name(header.dtype)}", "dtype-mismatch")
+    count = prod(header.dims[axis] for axis in _counted(conv))
+    return _Part(conv, weights, Layout(count, rank, _channel_axis(conv, rank)))
 
 
 def _weights(sites: Sites, conv: Node) -> Node:
@@ -390,17 +517,6 @@ def _weights(sites: Sites, conv: Node) -> Node:
     return node
 
 
-def _layout(conv: Node, weights: Node) -> Layout:
-    """Returns the layout of a convolution's result. Raises Unfit if the weights have a wrong rank or dtype."""
-    rank, header = WEIGHTED[conv.op].rank, constant_header(weights)
-    if header is None or header.dims is None or len(header.dims) != rank:
-        raise Unfit("its weights are not a constant", "not-a-constant")
-    if header.dtype not in (FLOAT32, FLOAT64):
-        raise Unfit(f"its weights are {dtype_name(header.dtype)}", "dtype-mismatch")
-    count = prod(header.dims[axis] for axis in _counted(conv))
-    return Layout(count, rank, _channel_axis(conv, rank))
-
-
 def _counted(conv: Node) -> tuple[int, ...]:
     """Returns the channel axes of the weights."""
     if conv.op == "MatMul" and conv.setting("transpose_b"):
@@ -408,20 +524,37 @@ def _counted(conv: Node) -> tuple[int, ...]:
     return WEIGHTED[conv.op].counted
 
 
-def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
-    """Returns the weights with the factors of a chain, and its offsets, each rounded once. Raises Unfit."""
+def _folded(sites: Sites, chain: _Chain) -> list[_New]:
+    """Returns the weights with the factors of a chain, and its offsets. Raises Unfit."""
+    found: list[_New] = []
+    first = 0
+    for part in chain.parts:
+        scale, offset, peak = (each[first : first + part.layout.count] for each in chain.does[:3])
+        first += part.layout.count
+        counted, rank = _counted(part.conv), part.layout.rank
+        dims = values_of(part.weights).shape
+        shape = [dims[axis] if axis in counted else 1 for axis in range(rank)]
+        found.append(_rounded(part, scale.reshape(shape), offset, peak))
+    _check_growth(sites, found, chain.links)
+    return found
+
+
+def _rounded(part: _Part, scale: Array, offset: Array, peak: Array) -> _New:
+    """Returns the weights multiplied by `scale`, and `offset`, each rounded once; `peak`: as in `Affine`.
+
+    Raises:
+        Unfit: they cannot be read, or rounding would change the result too much.
+    """
     import numpy as np
 
     try:
-        values = values_of(chain.weights)
+        values = values_of(part.weights)
     except InputError:
         raise Unfit("its weights cannot be read", "unreadable") from None
     old = values.numbers(0, values.count).reshape(values.shape)
-    counted = _counted(chain.conv)
-    shape = [size if axis in counted else 1 for axis, size in enumerate(values.shape)]
     with np.errstate(all="ignore"):
-        exact: Array = old.astype(np.float64) * chain.does.scale.reshape(shape)
-        weights, offset = exact.astype(old.dtype), chain.does.offset.astype(old.dtype)
+        exact: Array = old.astype(np.float64) * scale
+        weights, offset = exact.astype(old.dtype), offset.astype(old.dtype)
         if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
             if np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any():
                 raise Unfit("the folded weights would overflow", "overflow")
@@ -429,46 +562,76 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
         tiny = np.finfo(old.dtype).tiny
         if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
             raise Unfit("the folded weights would underflow", "underflow")
-        others = tuple(axis for axis in range(old.ndim) if axis not in counted)
+        others = tuple(axis for axis in range(old.ndim) if axis not in _counted(part.conv))
         norms = np.sqrt(np.square(exact).sum(axis=others)).reshape(-1)
-        left = np.maximum(norms, np.abs(chain.does.offset))
-    if (chain.does.peak > CANCELLED * left).any():
+        left = np.maximum(norms, np.abs(offset))
+    if (peak > CANCELLED * left).any():
         raise Unfit("its sums would cancel, up to rounding", "cancels")
     is_splat = values.stored < values.count and bool((weights == weights.flat[0]).all())
-    _check_growth(sites, chain, 0 if is_splat else values.count - values.stored, offset)
-    return weights, offset
+    return _New(weights, offset, 0 if is_splat else values.count - values.stored)
 
 
-def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None:
-    """Raises Unfit if the new weights (`more` elements) and offsets need more space than the removed constants."""
-    comes = more + (offset.size if offset.any() else 0)
-    parts = {read.node for node in chain.links for read in node.inputs if read.node.op == "Const"}
+def _check_growth(sites: Sites, found: Sequence[_New], links: Sequence[Node]) -> None:
+    """Raises Unfit if the new weights and offsets need more space than the removed constants."""
+    comes = sum(new.more + (new.offset.size if new.offset.any() else 0) for new in found)
+    parts = {read.node for node in links for read in node.inputs if read.node.op == "Const"}
     goes = 0
     for part in parts:
         header = constant_header(part)
         if header is not None and sites.may_go(part) and len(sites.graph.users(part)) == 1:
             goes += header.content_bytes // (DTYPES[header.dtype].size or 1) + header.values
-    if comes > goes + ALLOWED * len(chain.links):
+    if comes > goes + ALLOWED * len(links):
         raise Unfit("the folded weights would need more bytes than are saved", "too-large")
 
 
 # -- carrying out ---------------------------------------------------------------------------------------------
 
 
-def _put(sites: Sites, chain: _Chain, weights: Array, offset: Array) -> None:
-    """Makes the last node of a chain a convolution with other weights, plus the offsets."""
-    conv, last = chain.conv, chain.last
-    source = conv.inputs[WEIGHTED[conv.op].reads]
-    axis = -1 if chain.layout.axis == chain.layout.rank - 1 else 1
-    filters = sites.constant(last, "weights", weights, source.node)
-    inputs = [filters.output if slot == 1 else read for slot, read in enumerate(conv.inputs)]
-    op, attrs = conv.op, computing(conv)
-    if offset.any():
-        bias = sites.constant(last, "bias", offset, filters)
-        inputs = [sites.copy(last, conv, inputs, bias).output, bias.output]
-        op, attrs = "BiasAdd", {"T": type_value(last.output.dtype).SerializeToString()}
-        if axis == 1:
-            attrs["data_format"] = string_value("NCHW").SerializeToString()
-    site = Site((source.name,), ((last.name, last.name),), axis, any_rows=conv.op != "Conv2DBackpropInput")
-    sites.replace(last, [conv, *chain.links[:-1]], op, inputs, attrs, site)
-    sites.folded["batch norm", conv.op] += 1
+def _put(
+    sites: Sites,
+    last: Node,
+    going: Sequence[Node],
+    parts: Sequence[_Part],
+    found: Sequence[_New],
+    joint: Node | None = None,
+    source: Output | None = None,
+) -> None:
+    """Makes a node a convolution with other weights, plus the offsets.
+
+    Args:
+        sites: get the fold.
+        last: the node.
+        going: the nodes that are removed.
+        parts: the convolutions, of which there are several if the node becomes a `joint` of the new ones.
+        found: their new weights.
+        joint: a node between the convolutions and `last`.
+        source: the data of the only convolution, if it changes.
+    """
+    sources: list[Output] = []
+    joined: list[Output] = []
+    for (conv, _, layout), new in zip(parts, found, strict=True):
+        reads = WEIGHTED[conv.op].reads
+        sources.append(source or conv.inputs[reads])
+        weights = sites.constant(last, "weights", new.weights, sources[-1].node)
+        given = {reads: sources[-1], 1: weights.output}
+        inputs = [given.get(slot, read) for slot, read in enumerate(conv.inputs)]
+        op, attrs = conv.op, computing(conv)
+        if new.offset.any():
+            bias = sites.constant(last, "bias", new.offset, weights)
+            inputs = [sites.copy(last, conv, inputs, bias).output, bias.output]
+            op, attrs = "BiasAdd", {"T": type_value(inputs[0].dtype).SerializeToString()}
+            if layout.axis != layout.rank - 1:
+                attrs["data_format"] = string_value("NCHW").SerializeToString()
+        if joint is not None:
+            behind = inputs[op != "BiasAdd"].node
+            copy = (
+                sites.copy(last, conv, inputs, behind) if op == conv.op else sites.add(last, op, inputs, attrs, behind)
+            )
+            joined.append(copy.output)
+    if joint is not None:
+        op, inputs, attrs = joint.op, [*joined, *joint.inputs[len(joined) :]], computing(joint)
+    layout = parts[0].layout
+    axis = -1 if layout.axis == layout.rank - 1 else 1
+    any_rows = "Conv2DBackpropInput" not in (conv.op for conv, *_ in parts) and op != "BatchToSpaceND"
+    names = tuple(dict.fromkeys(tensor.name for tensor in sources))
+    sites.replace(last, going, op, inputs, attrs, Site(names, ((last.name, last.name),), axis, any_rows))

@@ -14,6 +14,7 @@ from gdsurgeon.edits.simplifying.constants import constant_attrs
 from gdsurgeon.errors import Remark
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import ASIDE
@@ -100,6 +101,11 @@ class Sites(RewriteLog):
         self.graph.set_colocated(made, node.colocated)
         return self.added(made)
 
+    def add(self, last: Node, op: str, inputs: Sequence[Output], attrs: Mapping[str, bytes], behind: Node) -> Node:
+        """Adds a node in the scope of the node `last`."""
+        called = self._unique(f"{last.name}/{op}")
+        return self.added(self.graph.add(called, op, inputs, attrs=attrs, device=last.device, after=behind))
+
     def replace(
         self,
         last: Node,
@@ -125,9 +131,14 @@ class Sites(RewriteLog):
         self.remove_loose(read, self.kept)
         if not is_new:
             self.found[last.name] = site
-        for user in self.graph.users(last) if is_new else ():
+        users = [*self.graph.users(last)] if is_new else []
+        for user in users:  # grows while it is walked
             if user.name in self.found:
-                self.found[user.name] = self.found[user.name]._replace(inputs=site.inputs)
+                reads = dict.fromkeys((*self.found[user.name].inputs, *site.inputs))
+                still = tuple(tensor for tensor in reads if parse_tensor(tensor).node in self.graph)
+                self.found[user.name] = self.found[user.name]._replace(inputs=still)
+            elif self.is_new(user):
+                users += self.graph.users(user)
 
 
 def computing(node: Node) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import cast
 
 from gdsurgeon.analysis.queries.deciding import chosen_from, reordered
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, claims_apart, nodes_of_sites
-from gdsurgeon.edits.simplifying.batch_norms import batch_norms
+from gdsurgeon.edits.simplifying.batch_norms import batch_norms, factors
 from gdsurgeon.edits.simplifying.fold_sites import Sites
 from gdsurgeon.edits.simplifying.paddings import paddings
 from gdsurgeon.errors import Json, NothingToDo, Remark
@@ -43,7 +43,7 @@ def fold(graph: Graph, ends: Sequence[Output], kept: Collection[Node], *, spells
     """
     firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
     sites = Sites(graph, kept, [node for node in kept if node not in firsts], spells_out=spells_out)
-    while paddings(sites) + batch_norms(sites):
+    while paddings(sites) + batch_norms(sites) + factors(sites):
         pass
     if not graph.is_changed:
         why = "; ".join(first_lines([each.text for each in told_of(sites) if each.label == "not folded"], MOST_REASONS))
