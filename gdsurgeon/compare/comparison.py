@@ -307,7 +307,7 @@ def _other_fields_of(node: Node) -> bytes:
     """Returns the fields of a node's record other than its name, op, inputs, device and attrs."""
     record = node.record
     assert record is not None
-    return other_fields(record.buffer(), 0, record.end - record.body)
+    return other_fields(record.buffer())
 
 
 def _other_classes(node: Node) -> Value:

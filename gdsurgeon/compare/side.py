@@ -191,7 +191,7 @@ def forms_in(graph: Graph) -> list[Form]:
         for form in forms_of(graph.source):
             if isinstance(form, bytes):
                 if form not in known:
-                    known[form] = _form(read_header(form, 0, len(form)), form)
+                    known[form] = _form(read_header(form), form)
                 out.append(known[form])
             else:
                 out.append(_form(form.header(), form.buffer()))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from gdsurgeon.analysis.queries.attr_text import Device, format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.analysis.queries.attr_text import Device, format_device, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -182,4 +182,4 @@ def _matches(device: str, old: str, wanted: Device | None) -> bool:
     if wanted is None:  # TensorFlow does not accept this device either: it matches only by its text
         return device == old
     parts = parse_device(device)
-    return parts is not None and has_parts(parts, wanted)
+    return parts is not None and all(parts.get(part, "").lower() == value.lower() for part, value in wanted.items())

@@ -49,7 +49,7 @@ class Record(NamedTuple):
     def header(self) -> Header:
         """Returns the header. Raises InputError if the record is not a NodeDef."""
         try:
-            return read_header(self.buffer(), 0, self.end - self.body)
+            return read_header(self.buffer())
         except WireError as error:
             raise corrupt(self.source, error, self.body) from error
 
@@ -72,7 +72,7 @@ def record_at(source: Source, start: int, end: int, data: bytes | None = None) -
     """Returns the record from `start` to `end` of `source`; `data` are its bytes, if already read."""
     if data is None:
         data = source.read(start, end - start if end - start <= _TINY else 22)
-    body = record_body(data, 0, len(data))
+    body = record_body(data)
     return Record(source, start, start + body, end, data[body:] if end - start <= _TINY else None)
 
 

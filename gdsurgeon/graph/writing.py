@@ -207,7 +207,7 @@ class Overlay:
             now = _colocation_attr(data, [self.respelt.get(name, name) for name in colocated_names(data)])
             attrs = {COLOCATION_ATTR: now} if now != data else {}
         changes = Changes(rename_input=self.respelt_input, attrs=attrs)
-        pieces = patched(record.buffer(), 0, record.end - record.body, changes)
+        pieces = patched(record.buffer(), changes)
         return [record_tag(size_of_pieces(pieces)), *_chunks(record, pieces)]
 
     def replaced_others(self, store: Store, functions: FunctionLibrary) -> list[Replacement]:
@@ -322,7 +322,7 @@ def _pieces(node: Node) -> list[Piece]:
         rename_input=None if resolved else node.graph.spell_base_input,
         attrs=attrs_now,
     )
-    return patched(node.record.buffer(), 0, node.record.end - node.record.body, changes)
+    return patched(node.record.buffer(), changes)
 
 
 def _spelt_inputs(node: Node) -> list[str]:

@@ -36,21 +36,21 @@ class Span(NamedTuple):
 Piece = bytes | Span
 
 
-def read_header(buf: Buffer, start: int, end: int) -> Header:
-    """Returns the header of the NodeDef from `start` to `end` of `buf`.
+def read_header(buf: Buffer) -> Header:
+    """Returns the header of the NodeDef in `buf`.
 
     Raises:
         WireError: it is not a NodeDef, or a text in it is not UTF-8.
     """
     if isinstance(buf, bytes):
-        quick = _plain_header(buf, start, end)
+        quick = _plain_header(buf)
         if quick is not None:
             return quick
     name = op = device = ""
     inputs: list[str] = []
     attrs: dict[str, tuple[int, int]] = {}
     unknown = False
-    for field in fields(buf, start, end):
+    for field in fields(buf, 0, len(buf)):
         number, wire_type = field.number, field.wire_type
         if wire_type != LEN:
             unknown = True
@@ -70,21 +70,19 @@ def read_header(buf: Buffer, start: int, end: int) -> Header:
     return Header(name, op, tuple(inputs), device, attrs, unknown)
 
 
-def other_fields(buf: Buffer, start: int, end: int) -> bytes:
-    """Returns the fields of the NodeDef from `start` to `end` of `buf` that its header does not describe,
-    concatenated.
-    """
+def other_fields(buf: Buffer) -> bytes:
+    """Returns the fields of the NodeDef in `buf` that its header does not describe, concatenated."""
     told = range(NAME, ATTR + 1)
-    others = (f for f in fields(buf, start, end) if f.wire_type != LEN or f.number not in told)
+    others = (f for f in fields(buf, 0, len(buf)) if f.wire_type != LEN or f.number not in told)
     return b"".join(bytes(buf[f.start : f.end]) for f in others)
 
 
-def _plain_header(buf: bytes, start: int, end: int) -> Header | None:
+def _plain_header(buf: bytes) -> Header | None:
     """Returns the header of a record in the usual form (known fields, lengths of one or two bytes); else None."""
     name = op = device = ""
     inputs: list[str] = []
     attrs: dict[str, tuple[int, int]] = {}
-    pos = start
+    pos, end = 0, len(buf)
     try:
         while pos < end:
             tag, size, value = buf[pos], buf[pos + 1], pos + 2
@@ -157,25 +155,25 @@ class Changes(NamedTuple):
     attrs: Mapping[str, bytes | None] | None = None
 
 
-def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
-    """Returns the NodeDef from `start` to `end` of `buf` with `changes`, in pieces; unchanged parts are spans.
+def patched(buf: Buffer, changes: Changes) -> list[Piece]:
+    """Returns the NodeDef in `buf` with `changes`, in pieces; unchanged parts are spans.
 
     Fields keep their order. New inputs replace the old ones at the first input, or follow the op. Text with an
     unchanged value keeps its bytes.
     """
     if isinstance(buf, bytes) and changes.op is None and changes.device is None and not changes.attrs:
-        quick = _plain_patched(buf, start, end, changes)
+        quick = _plain_patched(buf, changes)
         if quick is not None:
             return [quick]
-    return list(_merged(_patched(buf, start, end, changes)))
+    return list(_merged(_patched(buf, changes)))
 
 
-def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes | None:
+def _plain_patched(buf: bytes, changes: Changes) -> bytes | None:
     """Returns the record with a new name and new inputs; None unless its fields are in the usual order.
 
     The usual order is name, op, inputs, then other fields. The result is byte for byte equal to that of `_patched`.
     """
-    pos, texts = start, list[bytes]()
+    pos, end, texts = 0, len(buf), list[bytes]()
     try:
         if buf[pos] != 0x0A or buf[pos + 1] > 127:
             return None
@@ -206,30 +204,31 @@ def _plain_patched(buf: bytes, start: int, end: int, changes: Changes) -> bytes 
         return None  # `_patched` reports errors
     if pos != end:
         return None
-    name = buf[start:op] if changes.name is None else encode_len(NAME, changes.name.encode())
+    name = buf[:op] if changes.name is None else encode_len(NAME, changes.name.encode())
     reads = [buf[inputs:rest]] if new is None else _encoded_inputs(new)
-    return b"".join((name, buf[op:inputs], *reads, buf[rest:end]))
+    return b"".join((name, buf[op:inputs], *reads, buf[rest:]))
 
 
-def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Piece]:
+def _patched(buf: Buffer, changes: Changes) -> Iterator[Piece]:
     texts = {NAME: changes.name, OP: changes.op, DEVICE: changes.device}
     attrs = dict(changes.attrs or {})
     done: set[str] = set()
     inputs = changes.inputs
-    if inputs is not None and tuple(_inputs(buf, start, end)) == inputs:
+    if inputs is not None and tuple(_inputs(buf)) == inputs:
         inputs = None
-    anchor = _input_anchor(buf, start, end) if inputs is not None else -1
-    if inputs is not None and anchor == start:
+    anchor = _input_anchor(buf) if inputs is not None else -1
+    if inputs is not None and anchor == 0:
         yield from _encoded_inputs(inputs)
-    last = {f.number: f.start for f in fields(buf, start, end) if f.number in texts and f.wire_type == LEN}
-    for field in fields(buf, start, end):
+    last = {f.number: f.start for f in fields(buf, 0, len(buf)) if f.number in texts and f.wire_type == LEN}
+    for field in fields(buf, 0, len(buf)):
         number = field.number
         span = Span(field.start, field.end)
         if field.wire_type != LEN:
             yield span
         elif number == INPUT:
             if inputs is None:
-                yield _renamed_input(buf, field, changes.rename_input)
+                rename = changes.rename_input
+                yield span if rename is None else _text_field(buf, field, rename(_text(buf, field, "input")))
         elif number in texts:
             # If a text field occurs twice, the last one counts.
             text = texts[number] if last[number] == field.start else None
@@ -272,28 +271,22 @@ def _encoded_inputs(inputs: Iterable[str]) -> Iterator[bytes]:
         yield encode_len(INPUT, text.encode())
 
 
-def _input_anchor(buf: Buffer, start: int, end: int) -> int:
-    """Returns the offset for inputs: the end of the first input, else of the op, else of the name, else `start`."""
+def _input_anchor(buf: Buffer) -> int:
+    """Returns the offset for inputs: the end of the first input, else of the op, else of the name, else 0."""
     after: dict[int, int] = {}
-    for field in fields(buf, start, end):
+    for field in fields(buf, 0, len(buf)):
         if field.number == INPUT and field.wire_type == LEN:
             # The end of a field, so that exactly one field in the loop of `_patched` matches.
             return field.end
         if field.number in (NAME, OP) and field.wire_type == LEN:
             after[field.number] = field.end
-    return after.get(OP, after.get(NAME, start))
+    return after.get(OP, after.get(NAME, 0))
 
 
-def _inputs(buf: Buffer, start: int, end: int) -> Iterator[str]:
-    for field in fields(buf, start, end):
+def _inputs(buf: Buffer) -> Iterator[str]:
+    for field in fields(buf, 0, len(buf)):
         if field.number == INPUT and field.wire_type == LEN:
             yield _text(buf, field, "input")
-
-
-def _renamed_input(buf: Buffer, field: Field, rename: Callable[[str], str] | None) -> Piece:
-    if rename is None:
-        return Span(field.start, field.end)
-    return _text_field(buf, field, rename(_text(buf, field, "input")))
 
 
 def _text_field(buf: Buffer, field: Field, text: str) -> Piece:
@@ -346,13 +339,12 @@ def record_tag(size: int) -> bytes:
     return b"\x0a" + encode_varint(size)
 
 
-def record_body(buf: Buffer, start: int, end: int) -> int:
-    """Returns the offset at which the NodeDef begins in the record from `start` to `end`."""
-    if end - start > 2 and buf[start] < 128 and buf[start + 1] < 128:
-        return start + 2  # the tag and the length have one byte each
-    _, pos = read_varint(buf, start, end)
-    _, pos = read_varint(buf, pos, end)
-    return pos
+def record_body(buf: Buffer) -> int:
+    """Returns the offset at which the NodeDef begins in a record that begins with `buf`."""
+    if len(buf) > 2 and buf[0] < 128 and buf[1] < 128:
+        return 2  # the tag and the length have one byte each
+    _, pos = read_varint(buf, 0, len(buf))
+    return read_varint(buf, pos, len(buf))[1]
 
 
 def _text(buf: Buffer, field: Field, what: str) -> str:

@@ -309,7 +309,7 @@ class _Body:
     def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
         """Checks the nodes."""
         signature, rows = self._function.signature, nodes_of(self._function)
-        headers = [read_header(form, 0, len(form)) for form in rows.forms]
+        headers = [read_header(form) for form in rows.forms]
         found = [self._attrs.findings(header, form) for header, form in zip(headers, rows.forms, strict=True)]
         outputs = [
             None if each.gives is None else _outputs(define(header.op), header, form)

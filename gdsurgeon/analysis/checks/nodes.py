@@ -164,7 +164,7 @@ class NodeChecks:
 
     def _looks(self, batch: Batch, kinds: bytes) -> tuple[list[Look], list[int]]:
         """Returns the distinct looks in `batch`, whose inputs have `kinds`, and for each node its number there."""
-        found = [self._attrs.findings(read_header(form, 0, len(form)), form) for form in batch.forms]
+        found = [self._attrs.findings(read_header(form), form) for form in batch.forms]
         of_forms = list({id(each): each for each in found}.values())  # forms of equal nodes have the same findings
         form_of = list(picked(distinct([*map(id, found)])[1], batch.form_of))
         looks = [Look(each, DATA_INPUT * min(each.inputs, len(kinds))) for each in of_forms]

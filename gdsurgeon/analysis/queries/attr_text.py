@@ -326,11 +326,6 @@ def format_device(device: Device) -> str:
     return out
 
 
-def has_parts(device: Device, wanted: Device) -> bool:
-    """Returns whether `device` has all parts of `wanted`, ignoring case."""
-    return all(device.get(part, "").lower() == value.lower() for part, value in wanted.items())
-
-
 def placed_nodes(graph: Graph) -> Iterator[Node]:
     """Yields the nodes of `graph` that have a device, without nodes of functions; one pass over the file."""
     touched, removed = set(graph.touched()), graph.removed()

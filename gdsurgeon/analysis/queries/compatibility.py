@@ -125,7 +125,8 @@ def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
     looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
     out = [unknown for number in looked_at for unknown in look.at("", topology.node(number))]
     out += look.too_much("", graph, {})
-    called = called_shapes(graph) if look.asks_shapes(graph) else {}
+    needs_shapes = any(release.takes_less(node.op) for function in graph.functions for node in function.node_def)
+    called = called_shapes(graph) if needs_shapes else {}
     for name in sorted(used_functions(graph)):
         if name in graph.functions:
             body = Body(graph, name, {}, lenient=True)
@@ -178,10 +179,6 @@ class _Look:
             self._alike[op] = self._release.knows_as(op, self._newest)
         return self._definitions[op]
 
-    def asks_shapes(self, graph: Graph) -> bool:
-        """Returns whether a function of `graph` has nodes that the release accepts only with certain shapes."""
-        return any(self._release.takes_less(node.op) for function in graph.functions for node in function.node_def)
-
     def too_much(self, function: str, graph: Graph, given: Mapping[Output, Shape]) -> Iterator[Unknown]:
         """Yields the nodes of a graph whose input shapes the kernels of the release may not support.
 
@@ -192,9 +189,14 @@ class _Look:
         shapes = infer_shapes(graph, given) if found else None
         for node in map(topology.node, found):
             read = [shapes.shape(read) if shapes is not None else None for read in node.inputs]
-            text = _too_many_dims(node.op, read) if node.op in MATRICES_ONLY else _several_groups(node, read)
-            if text:
-                yield Unknown(function, node.name, node.op, "dims", "", text)
+            if node.op in MATRICES_ONLY:
+                dims = None if not read or read[0] is None else len(read[0])
+                is_known, text = dims == 2, f"requires two dims, but has {'any number' if dims is None else dims}"
+            else:
+                count = groups(node, read)
+                is_known, text = count == 1, f"supports only one group of channels, but has {count}"
+            if not is_known:
+                yield Unknown(function, node.name, node.op, "dims", "", f"{node.op} {text}")
 
     def may_lack(self, op: str) -> bool:
         """Returns whether there may be something about a node of `op` that the release does not know."""
@@ -283,18 +285,6 @@ def groups(node: Node, shapes: Sequence[Shape]) -> int:
         return 1
     depth, seen = given[1 if node.text_attr("data_format") == "NCHW" else 3], filters[2]
     return depth // seen if 0 < seen < depth and depth % seen == 0 else 1
-
-
-def _several_groups(node: Node, shapes: Sequence[Shape]) -> str:
-    count = groups(node, shapes)
-    return f"{node.op} supports only one group of channels, but has {count}" if count > 1 else ""
-
-
-def _too_many_dims(op: str, shapes: Sequence[Shape]) -> str:
-    shape = shapes[0] if shapes else None
-    if shape is not None and len(shape) == 2:
-        return ""
-    return f"{op} requires two dims, but has {'any number' if shape is None else len(shape)}"
 
 
 _TYPE = 0x30

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.checks.check import debug_infos
@@ -77,7 +78,11 @@ def baked_strings(graph: Graph) -> list[Strings]:
     All strings of string tensors are included. String attrs are included if they are text with spaces, paths or URLs;
     the others are names and settings (``SAME``, ``NHWC``).
     """
-    found = list(_in_debug_info(graph))
+    found: list[Strings] = []
+    with suppress(InputError):  # the structural check reports this
+        for info in debug_infos(graph):
+            if info.files:
+                found.append(Strings("", "", "debug_info", False, count=len(info.files), paths=list(info.files)))
     for node in parsed_nodes(graph.source):
         found += _in_node(node)
     for function in graph.functions:
@@ -135,16 +140,6 @@ def _is_worth_saying(text: str) -> bool:
 
 
 # -- places of strings ------------------------------------------------------------------------------------
-
-
-def _in_debug_info(graph: Graph) -> Iterator[Strings]:
-    """Yields the source files that the debug info of the graph names."""
-    try:
-        for info in debug_infos(graph):
-            if info.files:
-                yield Strings("", "", "debug_info", False, count=len(info.files), paths=list(info.files))
-    except InputError:
-        return  # the structural check reports this
 
 
 def _in_node(node: NodeDef | Record, function: str = "") -> Iterator[Strings]:

@@ -131,12 +131,6 @@ class Shapes:
             return [producer for producer in above if not self.topology.is_loop_back(producer, number)]
         return above
 
-    def infer_all(self) -> None:
-        """Infers all nodes."""
-        for number in self.order:
-            if not self._is_known[number]:
-                self.infer(number)
-
     def update(
         self, topology: Topology, order: Sequence[int], places: Sequence[int], edited: Iterable[int]
     ) -> list[int]:
@@ -289,8 +283,8 @@ def infer_shapes(
         order = any_order(topology)
         places = places_in(order, topology.size)
     out = Shapes(topology, order, places, given, use_stated=use_stated, settle=settle, base=base)
-    if wanted is None:
-        out.infer_all()
+    for number in order if wanted is None else ():
+        out.infer(number)
     for output in wanted or ():
         out._ask(output)
     return out

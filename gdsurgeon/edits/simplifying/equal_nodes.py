@@ -167,7 +167,7 @@ class _Forms:
 
     def _header(self, form: int) -> Header:
         if form not in self._headers:
-            self._headers[form] = read_header(self._forms[form], 0, len(self._forms[form]))
+            self._headers[form] = read_header(self._forms[form])
         return self._headers[form]
 
 
