@@ -74,7 +74,7 @@ class Equivalence:
         dead: for each row, whether a constant predicate prevents it from running.
         branching: for each row, whether it depends on control flow.
         folded: the rows of `constants` that depend only on constants and shapes, with their values.
-        opened: the rows of `opened`. Outside of `shape`, they are not equal to constants with the same value.
+        opened: the rows of `opened`. Only `shape` makes them equal to constants with the same value.
     """
 
     def __init__(self, graph: Graph, rules: Collection[str], certificate: Certificate) -> None:

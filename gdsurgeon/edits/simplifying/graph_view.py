@@ -251,7 +251,7 @@ class GraphView:
         return None if start is None else self._changes[start:]
 
     def skip_own_changes(self, what: str) -> None:
-        """Ends a pass that has looked at all nodes near its own changes; those of `mark_dirty_self` are kept."""
+        """Ends a pass that has looked at all nodes near its own changes; marks of `mark_dirty_self` are kept."""
         own = self.changed_since(what) or ()
         self.mark_dirty_self([~number for number in own if number < 0])
 

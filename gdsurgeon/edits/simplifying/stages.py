@@ -139,7 +139,7 @@ def simplify_nodes(
 def _certificate(view: GraphView) -> Certificate:
     """Returns the steps that the specification does not derive itself.
 
-    A step of a node is also one of the nodes that the node replaced before, because they were equal.
+    The step of a node is also recorded for the equal nodes that it replaced.
     """
     name, spelt = view.topology.name, partial(_spelt, view.topology)
     constants, moved, opened = dict(view.constants), dict(view.moved), set(view.opened)
