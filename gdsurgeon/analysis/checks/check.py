@@ -373,8 +373,12 @@ class _Body:
         return f"^ {name}" if name in self._args else f"^:{name}"
 
     def faults(self) -> Iterator[Remark]:
-        """Yields the faults of the results, and a cycle."""
+        """Yields the faults of names and results, and a cycle."""
         function = self._function
+        for name in self._args:
+            if name in self._args_of:
+                text = f"a node and an input of {self._where} are named {quoted(name)}"
+                yield Remark(text, "name-taken", function=self._name, node=name)
         stated = {arg.name: arg for arg in function.signature.output_arg}
         for key, target in sorted(function.ret.items()):
             inputs, arg = self._inputs(target), stated.get(key)

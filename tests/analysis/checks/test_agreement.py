@@ -167,10 +167,6 @@ def _another_port(make: Maker) -> None:
     make.node.input[_input_of(make)] += pick(make.draw, (":0", ":1", ":7", ":01", ":x"))
 
 
-def _one_input_less(make: Maker) -> None:
-    del make.node.input[_input_of(make)]
-
-
 def _a_type(make: Maker, choices: list[int]) -> None:
     attr, value = _attr_of(make, "type")
     if attr.kind == "type":
@@ -214,10 +210,6 @@ def _two_lists(make: Maker) -> None:
     value.list.type.append(1)
 
 
-def _a_missing_attr(make: Maker) -> None:
-    del make.node.attr[_chosen(make, sorted(make.node.attr))]
-
-
 def _another_kind(make: Maker, keys: Iterable[str] = ()) -> None:
     key, kind = _chosen(make, keys or make.definition.attrs), pick(make.draw, KINDS)
     value = make.value(AttrDef("", kind, False, None), pick(make.draw, (kind, f"list({kind})")))
@@ -239,14 +231,6 @@ def _another_input(make: Maker) -> None:
     text = pick(make.draw, [node.name for node in make.nodes])
     spellings = (text, f"{text}:0", f"{text}:1", f"{text}:99", f"{text}:-1", f"^{text}", "gone", "^gone", "")
     make.node.input.append(pick(make.draw, spellings))
-
-
-def _a_name(make: Maker) -> None:
-    make.node.name = pick(make.draw, ("", "_a", "a b", "a>b", "a>", ">a", "é", "n1", "a/b", "-a", ".a", "a:0", "^a"))
-
-
-def _an_op(make: Maker) -> None:
-    make.node.op = pick(make.draw, ("", "NoSuchOp", "F", "identity", "NoOp"))
 
 
 def _a_version(make: Maker) -> None:
@@ -281,18 +265,6 @@ def _a_ret(make: Maker) -> None:
     make.function.ret["out"] = pick(make.draw, texts)
 
 
-def _a_call(make: Maker) -> None:
-    make.nodes.add(name="call", op="F").input.append(make.source(pick(make.draw, (1, 1, 3))))
-
-
-def _a_cycle(make: Maker) -> None:
-    make.node.input.append(f"^{make.node.name}")
-
-
-def _a_colocation(make: Maker) -> None:
-    make.node.attr["_class"].list.s.append(b"loc:@" + pick(make.draw, ("n1", "gone")).encode())
-
-
 def _output_shapes(make: Maker) -> None:
     for _ in range(make.draw(below(4))):
         make.node.attr["_output_shapes"].list.shape.add().unknown_rank = True
@@ -311,16 +283,23 @@ def _a_constant(make: Maker) -> None:
         tensor.float_val.extend([1.0] * make.draw(below(4)))
 
 
-MISTAKES: dict[str, Callable[[Maker], None]] = {
+NAMES = ("", "_a", "a b", "a>b", "a>", ">a", "é", "n1", "a/b", "-a", ".a", "a:0", "^a")
+MISTAKES: dict[str, Callable[[Maker], object]] = {
+    "one input less": lambda make: make.node.input.pop(_input_of(make)),
+    "a missing attr": lambda make: make.node.attr.pop(_chosen(make, sorted(make.node.attr))),
+    "a cycle": lambda make: make.node.input.append(f"^{make.node.name}"),
+    "a colocation": lambda make: make.node.attr["_class"].list.s.append(pick(make.draw, (b"loc:@n1", b"loc:@gone"))),
+    "a call": lambda make: make.nodes.add(name="call", op="F", input=[make.source(pick(make.draw, (1, 1, 3)))]),
+    "an op": lambda make: setattr(make.node, "op", pick(make.draw, ("", "NoSuchOp", "F", "identity", "NoOp"))),
+    "a name": lambda make: setattr(make.node, "name", pick(make.draw, NAMES)),
     "a dtype": lambda make: _a_type(make, NUMBERS),
     "no dtype": lambda make: _a_type(make, [0, 999, 101, 120, -1]),
     "another attr": lambda make: _another_kind(make, ("foo", "_foo", "T", "N", "dtype")),
 } | {
     mistake.__name__[1:].replace("_", " "): mistake
     for mistake in (
-        _another_source, _another_port, _one_input_less, _a_text, _below_minimum, _another_number, _a_list, _two_lists,
-        _a_missing_attr, _another_kind, _no_value, _a_placeholder, _another_input, _a_name, _an_op, _a_version,
-        _a_signature, _a_ret, _a_call, _a_cycle, _a_colocation, _output_shapes, _a_constant,
+        _another_source, _another_port, _a_text, _below_minimum, _another_number, _a_list, _two_lists, _another_kind,
+        _no_value, _a_placeholder, _another_input, _a_version, _a_signature, _a_ret, _output_shapes, _a_constant,
     )
 }  # fmt: skip
 
@@ -361,10 +340,7 @@ def importer() -> Iterator[Importer]:
 def agrees(importer: Importer, made: st.SearchStrategy[tuple[str, list[str], bytes]], examples: int) -> None:
     """Has the two look at some EXAMPLES of what is MADE."""
 
-    @settings(
-        max_examples=examples,
-        phases=[Phase.generate, Phase.shrink],
-    )
+    @settings(max_examples=examples, phases=[Phase.generate, Phase.shrink])
     @given(made)
     def look(one: tuple[str, list[str], bytes]) -> None:
         op, slips, data = one

@@ -233,6 +233,8 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
         "bad-device", {"node": "k", "device": "/gpu"}),
     "no device inside": (with_functions(function("F", identity("y", "x", device="/job:"))),
                          "bad-device", {"function": "F", "node": "y", "device": "/job:"}),
+    "node and input of one name": (with_functions(function("F", BODY, node("x", "NoOp"))),
+                                   "name-taken", {"function": "F", "node": "x"}),
     "gradient of nothing": ([C, library(calls("G"), gradients={"F": "G"})], "no-such-function", {"name": "F"}),
 }  # fmt: skip
 

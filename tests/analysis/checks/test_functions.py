@@ -30,7 +30,7 @@ def function_of(nodes: Sequence[Any]) -> Any:
     """A function with `nodes` of a graph, which returns its argument."""
     out = FunctionDef()
     out.signature.name = "F"
-    out.signature.input_arg.add(name="x", type=1)
+    out.signature.input_arg.add(name="given", type=1)
     ops = {node.name: node.op for node in nodes}
     for node in nodes:
         made = out.node_def.add()
@@ -38,7 +38,7 @@ def function_of(nodes: Sequence[Any]) -> Any:
         del made.input[:]
         made.input.extend(spelt(text, ops) for text in node.input)
     out.signature.output_arg.add(name="out", type=1)
-    out.ret["out"] = "x"
+    out.ret["out"] = "given"
     return out
 
 
@@ -122,10 +122,10 @@ IN_BODIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         "cycle dtype-mismatch name-taken no-such-tensor wrong-count",
     ),
     "one input less": (lambda node, _: node.input.__delitem__(slice(1, 2)), "wrong-count"),
-    "name of an argument": (lambda node, _: setattr(node, "name", "x"), "no-such-tensor"),
-    "control input of an argument": (lambda node, _: node.input.append("^x"), ""),
+    "name of an argument": (lambda node, _: setattr(node, "name", "given"), "name-taken no-such-tensor"),
+    "control input of an argument": (lambda node, _: node.input.append("^given"), ""),
     "argument in place of another": (
-        lambda node, _: node.input.__setitem__(slice(0, 1), ["x"]),
+        lambda node, _: node.input.__setitem__(slice(0, 1), ["given"]),
         "dtype-mismatch wrong-count",
     ),
     "several tensors at once": (
