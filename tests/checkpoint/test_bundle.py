@@ -266,8 +266,7 @@ def test_published_checkpoints(desk: Desk, path: Path) -> None:
             assert files.table == as_it_is(checkpoint).table
         held = values(checkpoint)
     first = checkpoint.keys[-1]
-    ran = desk.run("checkpoint", str(path), "--drop", f"^{first}$", "-o", "n")
-    assert ran.code == 0, ran.err
+    desk.done("checkpoint", str(path), "--drop", f"^{first}$", "-o", "n")
     with open_checkpoint("n") as written:
         left = values(written)
     for key in left:
@@ -405,8 +404,7 @@ def valued(tf: Any, dtype: str, value: list[Any]) -> Any:
 
 
 def edited(desk: Desk, prefix: str, *arguments: str) -> str:
-    ran = desk.run("checkpoint", prefix, *arguments, "-o", "n")
-    assert ran.code == 0, ran.err
+    desk.done("checkpoint", prefix, *arguments, "-o", "n")
     return str(desk.folder / "n")
 
 

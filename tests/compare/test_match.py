@@ -272,7 +272,7 @@ def models(desk: Desk) -> Path:
         meta_graphs.put(desk.folder / name)
     np.save(desk.folder / "v.npy", np.array([3, 5], "float32"))
     prefix = "two/variables/variables"
-    assert desk.run("checkpoint", prefix, "--set", f"{meta_graphs.KEY}=@v.npy", "-o", "new").code == 0
+    desk.done("checkpoint", prefix, "--set", f"{meta_graphs.KEY}=@v.npy", "-o", "new")
     for path in desk.folder.glob("new.*"):
         path.rename(desk.folder / "two/variables" / path.name.replace("new", "variables"))
     return desk.folder

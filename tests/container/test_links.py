@@ -99,7 +99,7 @@ def test_a_graph_that_is_a_link(desk: Desk, model: Path) -> None:
     for path in ("model", "model/saved_model.pb"):
         desk.refused(3, "link-in-savedmodel", "inspect", path, file="model/saved_model.pb")
     subprocess.run(["cp", "-rL", "model", "copy"], check=True)
-    assert desk.run("rename", "copy", "x=pixels", *QUICK, "-o", "out").code == 0
+    desk.done("rename", "copy", "x=pixels", *QUICK, "-o", "out")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -119,8 +119,8 @@ def test_the_folder_itself_and_those_above_it_may_be_links(desk: Desk, model: Pa
     os.rename("model", "real/model")
     os.symlink("real", "above")
     os.symlink("above/model", "model")
-    assert desk.run(*RENAME, "-o", "out").code == 0
-    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    desk.done(*RENAME, "-o", "out")
+    desk.done(*RENAME, "-i", "--backup", ".bak")
     assert os.readlink("model") == "above/model" and sorted(os.listdir("real")) == ["model", "model.bak"]
     for folder in ("out", "real/model", "real/model.bak"):
         assert all(path.is_file() or path.is_dir() for path in Path(folder).rglob("*"))
@@ -146,7 +146,7 @@ def test_the_file_alone_can_be_converted_to_be_mended(desk: Desk, model: Path) -
     meta.asset_file_def[0].filename = "../up"
     shutil.rmtree("model")
     put(desk.folder / "model", meta)
-    assert desk.run("convert", "model/saved_model.pb", "-o", "model.pbtxt").code == 0
+    desk.done("convert", "model/saved_model.pb", "-o", "model.pbtxt")
 
 
 # -- what is exchanged between a look at it and its use -------------------------------------------------------
@@ -208,8 +208,7 @@ def test_a_shard_that_is_a_link_is_copied(desk: Desk, model: Path) -> None:
     for name in os.listdir("model/variables"):
         os.rename(f"model/variables/{name}", f"store/{name}")
         os.symlink(f"store/{name}", name)
-    ran = desk.run("checkpoint", "variables", "--rename", "net/w=v", "-o", "out")
-    assert ran.code == 0, ran
+    desk.done("checkpoint", "variables", "--rename", "net/w=v", "-o", "out")
     assert Path("out.data-00000-of-00001").read_bytes() == Path("store/variables.data-00000-of-00001").read_bytes()
     assert not os.path.islink("out.data-00000-of-00001")
     assert all(path.stat().st_nlink == 1 for path in Path("store").iterdir())

@@ -52,13 +52,6 @@ def check_served(tf: Any, path: str, recorded: Recorded, key: str = KEY, ways: A
         assert load(tf, path, key, recorded.inputs) == wanted, load
 
 
-def ran(desk: Desk, *command: str) -> str:
-    """The output of a command that passes."""
-    done = desk.run(*command)
-    assert done.code == 0, done.err
-    return done.err
-
-
 def put_pre(desk: Desk, value: np.ndarray) -> np.ndarray:
     """Writes pre.pb, a graph that takes the bits of numbers as integers, and strings in base 64; returns VALUE so."""
     shape = (-1, *value.shape[1:]) if value.shape else ()
@@ -83,18 +76,18 @@ def unedited(_desk: Desk, _model: str, recorded: Recorded) -> Expected:
 
 def renamed(desk: Desk, model: str, recorded: Recorded) -> Expected:
     """Every node outside of functions gets a new name."""
-    ran(desk, "rename", model, "--regex", "^=p/", *QUICK, "-o", "out")
+    desk.done("rename", model, "--regex", "^=p/", *QUICK, "-o", "out")
     return KEY, recorded
 
 
 def slim(desk: Desk, model: str, recorded: Recorded) -> Expected:
-    ran(desk, "slim", model, *QUICK, "-o", "out")
+    desk.done("slim", model, *QUICK, "-o", "out")
     return KEY, recorded
 
 
 def frozen(desk: Desk, model: str, recorded: Recorded) -> Expected:
     """Frozen, and a SavedModel again."""
-    ran(desk, "freeze", model, *QUICK, "-o", "frozen.pb")
+    desk.done("freeze", model, *QUICK, "-o", "frozen.pb")
     serving = open_model(model).graph.serving
     assert serving is not None
     served, run = serving.called[KEY], serving.initialising
@@ -104,7 +97,7 @@ def frozen(desk: Desk, model: str, recorded: Recorded) -> Expected:
     if run is not None and any(is_table(node.op) for node in there.nodes()):
         options += [("--init", name) for name in run.targets]
         options += [("--asset", f"{tensor}={path}") for tensor, path in run.feeds.items()]
-    ran(desk, "to-savedmodel", "frozen.pb", *chain.from_iterable(options), *QUICK, "-o", "out")
+    desk.done("to-savedmodel", "frozen.pb", *chain.from_iterable(options), *QUICK, "-o", "out")
     return KEY, recorded
 
 
@@ -112,7 +105,7 @@ def signed(desk: Desk, model: str, recorded: Recorded) -> Expected:
     """The signature, an input and an output get new names."""
     old, new = max(recorded.inputs), max(recorded.outputs)
     pairs = (f"{KEY}/{old}=seen", f"{KEY}/{new}=given", f"{KEY}=predict")
-    ran(desk, "signature", model, *chain.from_iterable(("--rename", pair) for pair in pairs), *QUICK, "-o", "out")
+    desk.done("signature", model, *chain.from_iterable(("--rename", pair) for pair in pairs), *QUICK, "-o", "out")
     inputs = {("seen" if name == old else name): value for name, value in recorded.inputs.items()}
     outputs = {("given" if name == new else name): value for name, value in recorded.outputs.items()}
     return "predict", Recorded(inputs, outputs)
@@ -122,7 +115,7 @@ def preprocessed(desk: Desk, model: str, recorded: Recorded) -> Expected:
     """One input is computed by nodes that are added."""
     key = max(recorded.inputs)
     raw = put_pre(desk, recorded.inputs[key])
-    ran(desk, "add-preprocessing", model, "pre.pb", "--map", f"{KEY}/{key}=raw,used", *QUICK, "-o", "out")
+    desk.done("add-preprocessing", model, "pre.pb", "--map", f"{KEY}/{key}=raw,used", *QUICK, "-o", "out")
     return KEY, Recorded({**recorded.inputs, key: raw}, recorded.outputs)
 
 
@@ -178,10 +171,10 @@ def test_what_is_edited_twice(desk: Desk, loaded: Any, saved_models: Shipped) ->
     recorded = saved_models.recorded("several", "scaled")
     model = saved_models.path("several")
     raw = put_pre(desk, recorded.inputs["x"])
-    ran(desk, "add-preprocessing", model, "pre.pb", "--map", "scaled/x=raw,used", UNCHECKED, "-o", "once")
+    desk.done("add-preprocessing", model, "pre.pb", "--map", "scaled/x=raw,used", UNCHECKED, "-o", "once")
     check_served(loaded, "once", Recorded({**recorded.inputs, "x": raw}, recorded.outputs), "scaled")
-    ran(desk, "signature", "once", "--rename", "scaled/x=seen", "--rename", "scaled/y=given", UNCHECKED, "-o", "twice")
-    ran(desk, "signature", "twice", "--rename", "scaled=predict", "--delete", "counted", UNCHECKED, "-o", "thrice")
+    desk.done("signature", "once", "--rename", "scaled/x=seen", "--rename", "scaled/y=given", UNCHECKED, "-o", "twice")
+    desk.done("signature", "twice", "--rename", "scaled=predict", "--delete", "counted", UNCHECKED, "-o", "thrice")
     outputs = {"given": recorded.outputs["y"], "k": recorded.outputs["k"]}
     check_served(loaded, "thrice", Recorded({"k": recorded.inputs["k"], "seen": raw}, outputs), "predict")
     assert sorted(loaded.saved_model.load("thrice").signatures) == ["predict", "serving_default"]
@@ -191,18 +184,18 @@ def test_what_is_edited_twice(desk: Desk, loaded: Any, saved_models: Shipped) ->
 
 def test_calls_that_are_dissolved(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
     """The graph calls no function any more: what its variables and tables are is known from the signature's own."""
-    ran(desk, "inline", saved_models.path("table2"), UNCHECKED, "-o", "flat")
+    desk.done("inline", saved_models.path("table2"), UNCHECKED, "-o", "flat")
     recorded = saved_models.recorded("table2")
     check_served(loaded, "flat", recorded)
     raw = put_pre(desk, recorded.inputs["words"])
-    ran(desk, "add-preprocessing", "flat", "pre.pb", "--map", f"{KEY}/words=raw,used", UNCHECKED, "-o", "out")
+    desk.done("add-preprocessing", "flat", "pre.pb", "--map", f"{KEY}/words=raw,used", UNCHECKED, "-o", "out")
     check_served(loaded, "out", Recorded({"words": raw}, recorded.outputs))
 
 
 def test_an_input_that_is_frozen_is_none(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
     recorded = saved_models.recorded("several", "scaled")
     value = float(recorded.inputs["k"])
-    ran(desk, "freeze-input", saved_models.path("several"), f"scaled/k={value}", UNCHECKED, "-o", "out")
+    desk.done("freeze-input", saved_models.path("several"), f"scaled/k={value}", UNCHECKED, "-o", "out")
     # Keras would take the model's own function of that name.
     ways = (loaders.by_tensorflow_1, loaders.by_c_api, loaders.by_tensorflow_2)
     check_served(loaded, "out", Recorded({"x": recorded.inputs["x"]}, recorded.outputs), "scaled", ways)
@@ -217,7 +210,7 @@ def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Sh
         "pre.pb",
         placeholder("raw", INT32, (-1, 4)) + const("table", table.tolist()) + scalar("zero", 0, INT32) + gather,
     )
-    ran(desk, "add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
+    desk.done("add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
     recorded = saved_models.recorded("dense")
     loads = [load(loaded, "out", KEY, {"x": np.arange(12, dtype=np.int32).reshape(3, 4)}) for load in loaders.ALL]
     assert all(given == loads[0] for given in loads)
@@ -244,7 +237,7 @@ def test_a_signature_that_only_the_graph_has(desk: Desk, loaded: Any, saved_mode
             del item.children[:]
             item.children.extend(kept)
     file.write_bytes(data.SerializeToString())
-    ran(desk, "signature", "model", "--rename", f"{KEY}=plainly", "-o", "out")
+    desk.done("signature", "model", "--rename", f"{KEY}=plainly", "-o", "out")
     check_served(loaded, "out", saved_models.recorded("several", "scaled"), "scaled", loaders.OF_GRAPHS)
     assert sorted(loaded.saved_model.load("out").signatures) == ["counted", "plainly", "scaled"]
 
@@ -258,11 +251,11 @@ def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
         if item.user_object.identifier == SIGNATURE_MAP:
             item.children[0].node_id = 99
     file.write_bytes(data.SerializeToString())
-    ran(desk, "rename", "model", "serving_default_x=x", "-o", "renamed")
+    desk.done("rename", "model", "serving_default_x=x", "-o", "renamed")
     put_pre(desk, saved_models.recorded("dense").inputs["x"])
     edit = ("add-preprocessing", "model", "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
     desk.refused(3, "corrupt", *edit, found=99, count=7)
-    ran(desk, *edit, "--as-v1")
+    desk.done(*edit, "--as-v1")
 
 
 def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +280,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
         assert (fault["code"], fault["signature"]) == ("wrong-function", KEY)  # type: ignore[index, call-overload]
     monkeypatch.setattr("gdsurgeon.operation.saved_models.wrong_functions", lambda *_: [])
     desk.refused(5, "differs", *edit)
-    assert desk.run(*edit, UNCHECKED).code == 0
+    desk.done(*edit, UNCHECKED)
 
 
 def test_variables_that_only_objects_restore(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
@@ -339,7 +332,7 @@ def test_a_function_declares_what_its_signature_does(
     with monkeypatch.context() as patch:
         patch.setattr(container_objects, part, wrong)
         desk.refused(5, "unsound-graph", *edit)
-    ran(desk, *edit)
+    desk.done(*edit)
 
 
 @pytest.mark.parametrize(("refusing", "code"), [(("after",), 5), (("before", "after"), 7), (("once",), 0)])
@@ -360,5 +353,5 @@ def test_what_the_original_refuses_is_no_fault(
     if code:
         desk.refused(code, "does-not-run" if code == 5 else "unfeedable", *edit, signature=KEY)
     else:
-        ran(desk, *edit)
+        desk.done(*edit)
     assert len(calls) == {5: 2, 7: 6, 0: 3}[code]

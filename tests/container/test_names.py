@@ -41,24 +41,23 @@ def plainly(model: Any) -> Any:
 @pytest.mark.parametrize("objects", [False, True])
 def test_whatever_names_a_node_follows_it(desk: Desk, old: str, objects: bool) -> None:
     put(desk.folder / "model", meta_graph(objects=objects))
-    ran = desk.run("rename", "model", f"{old}=pixels", *QUICK, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("rename", "model", f"{old}=pixels", *QUICK, "-o", "out")
     wanted = saved_model(meta_graph(lambda name: "pixels" if name == old else name, objects=objects))
     assert plainly(read("out")) == wanted
-    assert desk.run("rename", "out", f"pixels={old}", *QUICK, "-o", "back").code == 0
+    desk.done("rename", "out", f"pixels={old}", *QUICK, "-o", "back")
     back, model = ((desk.folder / name / "saved_model.pb").read_bytes() for name in ("back", "model"))
     assert back == model
 
 
 def test_all_names_follow_at_once(desk: Desk) -> None:
     put(desk.folder / "model")
-    assert desk.run("rename", "model", "--regex", "^=p/", *QUICK, "-o", "out").code == 0
+    desk.done("rename", "model", "--regex", "^=p/", *QUICK, "-o", "out")
     assert plainly(read("out")) == saved_model(meta_graph(lambda name: "p/" + name))
 
 
 def test_of_several_graphs_the_others_stay(desk: Desk) -> None:
     put(desk.folder / "model", meta_graph(tags=["serve", "tpu"]), meta_graph(), meta_graph(tags=["train"]))
-    assert desk.run("rename", "model", "x=pixels", "--tags", "serve,tpu", *QUICK, "-o", "out").code == 0
+    desk.done("rename", "model", "x=pixels", "--tags", "serve,tpu", *QUICK, "-o", "out")
     renamed = meta_graph(lambda name: "pixels" if name == "x" else name, tags=["serve", "tpu"])
     assert plainly(read("out")) == saved_model(renamed, meta_graph(), meta_graph(tags=["train"]))
     assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "served").code == 0  # the one to serve
@@ -100,8 +99,7 @@ def test_what_something_needs_cannot_go(desk: Desk, gone: str, needed: str) -> N
 
 def test_members_of_collections_that_go_are_told(desk: Desk) -> None:
     put(desk.folder / "model")
-    ran = desk.run("simplify", "model", *QUICK, "-o", "out", "--outputs", "y", "--report", "r.json")
-    assert ran.code == 0, ran.err
+    ran = desk.done("simplify", "model", *QUICK, "-o", "out", "--outputs", "y", "--report", "r.json")
     (line,) = [line for line in ran.err.splitlines() if "collections" in line]
     assert line.startswith("  removed  from collections: ") and "1 of losses" in line
     lost = json.loads((desk.folder / "r.json").read_text())["edit"]["collections"]
@@ -115,8 +113,7 @@ def test_members_of_collections_that_go_are_told(desk: Desk) -> None:
 def test_a_signature_stays_with_the_name_that_another_node_takes(desk: Desk) -> None:
     put(desk.folder / "model")
     desk.put("twice.pb", scalar("two", 2) + post())
-    ran = desk.run("add-postprocessing", "model", "twice.pb", *QUICK, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("add-postprocessing", "model", "twice.pb", *QUICK, "-o", "out")
     meta = read("out").meta_graphs[0]
     assert meta.signature_def["serving_default"].outputs["y"].name == "y:0"
     served = {node.name: node for node in meta.graph_def.node}
@@ -139,15 +136,14 @@ def test_what_an_input_is_by_default_follows_it(desk: Desk) -> None:
         return dict(read(folder).meta_graphs[0].signature_def["serving_default"].defaults)
 
     renaming = ("signature", "model", "--rename", "serving_default/x=seen", *QUICK, "-o", "renamed")
-    assert desk.run(*renaming).code == 0
+    desk.done(*renaming)
     assert defaults("renamed") == {"seen": default}
     adding = ("signature", "model", "--outputs", "serving_default:again=y", *QUICK, "-o", "added")
-    assert desk.run(*adding).code == 0
+    desk.done(*adding)
     assert defaults("added") == {"x": default}
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Cast", ["raw"], SrcT=INT32, DstT=FLOAT))
     edit = ("add-preprocessing", "model", "pre.pb", "--map", "x=raw,used", *QUICK, "-o", "cast")
-    ran = desk.run(*edit)
-    assert ran.code == 0, ran.err
+    desk.done(*edit)
     assert defaults("cast") == {}
 
 
@@ -238,8 +234,7 @@ def test_the_checkpoint_of_another_model(desk: Desk, command: tuple[str, ...]) -
     checkpoint(desk.folder, "other", key="net/ww")
     arguments = (command[0], "model", *command[1:], "--checkpoint", "other")
     desk.refused(3, "no-such-tensor", *arguments, prefix="other", key="net/w", count=1)
-    ran = desk.run("inspect", "model", "--checkpoint", "weights/model-5")
-    assert ran.code == 0, ran.err
+    desk.done("inspect", "model", "--checkpoint", "weights/model-5")
 
 
 def test_freeze_replaces_no_folder(desk: Desk) -> None:

@@ -51,19 +51,19 @@ def model(desk: Desk) -> dict[str, bytes | str]:
 
 def test_a_new_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
     (desk.folder / "model").chmod(0o750)
-    assert desk.run(*RENAME, "-o", "out").code == 0
+    desk.done(*RENAME, "-o", "out")
     assert below(desk.files(), "model") == model
     check_edited(desk.folder / "out", model)
     assert desk.temporary_files() == []
     assert stat.S_IMODE((desk.folder / "out").stat().st_mode) == 0o750
     shard = "variables/variables.data-00000-of-00001"
     assert (desk.folder / "out" / shard).samefile(desk.folder / "model" / shard)
-    assert desk.run("rename", "model/saved_model.pb", "x=pixels", *QUICK, "-o", "another").code == 0
+    desk.done("rename", "model/saved_model.pb", "x=pixels", *QUICK, "-o", "another")
     check_edited(desk.folder / "another", model)
 
 
 def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | str]) -> None:
-    assert desk.run(*RENAME).code == 0
+    desk.done(*RENAME)
     check_edited(desk.folder / "model.edited", model)
     desk.refused(2, "file-exists", *RENAME, file="model.edited")
 
@@ -71,7 +71,7 @@ def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | st
 @pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb", "link"])
 def test_in_place(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
     (desk.folder / "link").symlink_to("model")
-    assert desk.run("rename", name, "x=pixels", *QUICK, "-i").code == 0
+    desk.done("rename", name, "x=pixels", *QUICK, "-i")
     check_edited(desk.folder / "model", model)
     assert os.readlink(desk.folder / "link") == "model"
     assert sorted(os.listdir(desk.folder)) == ["link", "model"]
@@ -82,12 +82,12 @@ def test_in_place(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
 def test_the_backup_is_the_old_model(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
     for _ in range(2):
         put_back = below(desk.files(), "model")
-        assert desk.run("rename", name, "x=pixels", *QUICK, "-i", "--backup", ".bak").code == 0
+        desk.done("rename", name, "x=pixels", *QUICK, "-i", "--backup", ".bak")
         check_edited(desk.folder / "model", model)
         kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
         assert kept == put_back
         assert sorted(os.listdir(desk.folder)) == ["model", "model.bak"]
-        assert desk.run("rename", "model", "pixels=x", *QUICK, "-i").code == 0
+        desk.done("rename", "model", "pixels=x", *QUICK, "-i")
 
 
 @pytest.mark.parametrize("name", [".", "saved_model.pb"])
@@ -95,7 +95,7 @@ def test_from_within_the_folder(
     desk: Desk, model: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(desk.folder / "model")
-    assert desk.run("rename", name, "x=pixels", *QUICK).code == 0
+    desk.done("rename", name, "x=pixels", *QUICK)
     check_edited(desk.folder / "model.edited", model)
     assert below(desk.files(), "model") == model
 
@@ -109,7 +109,7 @@ def test_a_backup_replaces_no_other_folder(desk: Desk, model: dict[str, bytes | 
 def test_an_earlier_model_is_exchanged(desk: Desk, model: dict[str, bytes | str]) -> None:
     put(desk.folder / "out", meta_graph(lambda name: "old/" + name))
     desk.put("out/notes.txt", b"of the old one")
-    assert desk.run(*RENAME, "-o", "out").code == 0
+    desk.done(*RENAME, "-o", "out")
     check_edited(desk.folder / "out", model)
     assert sorted(os.listdir(desk.folder)) == ["model", "out"]
 
@@ -124,7 +124,7 @@ def test_nothing_else_is_replaced(desk: Desk, model: dict[str, bytes | str], the
 
 def test_an_empty_folder_is_filled(desk: Desk, model: dict[str, bytes | str]) -> None:
     (desk.folder / "out").mkdir()
-    assert desk.run(*RENAME, "-o", "out").code == 0
+    desk.done(*RENAME, "-o", "out")
     check_edited(desk.folder / "out", model)
 
 
@@ -138,7 +138,7 @@ def test_the_folders_around_it(desk: Desk, model: dict[str, bytes | str]) -> Non
     before = sorted(desk.folder.iterdir())
     assert desk.run(*RENAME, "-o", "served/by/1", "--report", "/dev/full").code == 6
     assert sorted(desk.folder.iterdir()) == before
-    assert desk.run(*RENAME, "-o", "served/by/1").code == 0
+    desk.done(*RENAME, "-o", "served/by/1")
     check_edited(desk.folder / "served" / "by" / "1", model)
 
 
@@ -154,11 +154,11 @@ def test_files_are_copied_where_they_cannot_be_linked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, model: dict[str, bytes | str], code: int
 ) -> None:
     monkeypatch.setattr(os, "link", fails(code))
-    assert desk.run(*RENAME, "-o", "out").code == 0
+    desk.done(*RENAME, "-o", "out")
     check_edited(desk.folder / "out", model)
     shard = "variables/variables.data-00000-of-00001"
     assert not (desk.folder / "out" / shard).samefile(desk.folder / "model" / shard)
-    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    desk.done(*RENAME, "-i", "--backup", ".bak")
     assert below(desk.files(), "model.bak") == {"model.bak" + k.removeprefix("model"): v for k, v in model.items()}
 
 
@@ -240,7 +240,7 @@ run()
 def test_a_signal_when_two_folders_have_just_changed_names(desk: Desk, at: int, code: int) -> None:
     """The state is read from the disk: the backup is moved back, or the model has appeared and is kept."""
     put(desk.folder / "model")
-    assert desk.run(*RENAME, "-o", "model.bak").code == 0
+    desk.done(*RENAME, "-o", "model.bak")
     before = desk.files()
     ran = finished(desk.fork_python("-c", EXCHANGED, *RENAME, "-i", "--backup", ".bak", str(at)))
     assert ran.code == code, ran
@@ -259,11 +259,11 @@ def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
     """A node of a signature, if the objects have no signatures; a node that no signature needs does not matter."""
     put(desk.folder / "model", meta_graph(objects=True))
     removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "unseen")
-    assert desk.run(*removing).code == 0
+    desk.done(*removing)
     assert read("unseen").meta_graphs[0].HasField("object_graph_def")
     moving = ("set-device", "model", "--assign", "/cpu:0", "--select", "^y$", *QUICK, "-o", "out")
     desk.refused(4, "not-served", *moving)
-    assert desk.run(*moving, "--as-v1").code == 0
+    desk.done(*moving, "--as-v1")
     meta = read("out").meta_graphs[0]
     assert not meta.HasField("object_graph_def")
     assert next(node for node in meta.graph_def.node if node.name == "y").device == "/device:CPU:0"
@@ -367,7 +367,7 @@ def test_a_reader_sees_the_old_or_the_new(desk: Desk) -> None:
     try:
         for turn in range(20):
             pair = "x=pixels" if turn % 2 == 0 else "pixels=x"
-            assert desk.run("rename", "model", pair, *QUICK, "-i").code == 0
+            desk.done("rename", "model", pair, *QUICK, "-i")
             wanted.add((desk.folder / "model" / "saved_model.pb").read_bytes())
     finally:
         is_over.set()

@@ -330,7 +330,7 @@ def test_validate_compares_what_is_served(desk: Desk, model: Path, name: str, co
 
 def test_diff_tells_what_differs_around_the_graphs(desk: Desk, model: Path) -> None:
     """Compared by the names of nodes: data that follows a renamed node is equal."""
-    assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "renamed").code == 0
+    desk.done("rename", "model", "x=pixels", *QUICK, "-o", "renamed")
     assert desk.answer("diff", "model", "renamed", code=1)["around"] == []
     put_other(desk, "the saver keeps more")
     (found,) = desk.answer("diff", "model", "other", code=1)["around"]
@@ -340,8 +340,7 @@ def test_diff_tells_what_differs_around_the_graphs(desk: Desk, model: Path) -> N
 
 def test_no_mistake(desk: Desk, model: Path) -> None:
     """The model that the mistakes are planted in can be edited."""
-    ran = desk.run("rename", "model", "x=pixels", *QUICK, "-o", "out")
-    assert ran.code == 0, ran.err
+    desk.done("rename", "model", "x=pixels", *QUICK, "-o", "out")
 
 
 def saved_chunks(change: Change) -> Any:
@@ -422,6 +421,5 @@ def test_what_was_asked_for_is_written(
 def test_a_meta_graph_can_do_without_its_saver(desk: Desk) -> None:
     desk.put("m.meta", meta_graph(tags=()).SerializeToString())
     nodes_gone = [word for name in ("save/saved", "unused") for word in ("--node", name)]
-    ran = desk.run("remove", "m.meta", *nodes_gone, "--allow-outputs", *QUICK, "-o", "out.meta")
-    assert ran.code == 0, ran.err
+    desk.done("remove", "m.meta", *nodes_gone, "--allow-outputs", *QUICK, "-o", "out.meta")
     assert not MetaGraphDef.FromString(desk.files()["out.meta"]).HasField("saver_def")

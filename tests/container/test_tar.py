@@ -78,7 +78,7 @@ def test_from_folder_to_folder(desk: Desk, model: Path) -> None:
     assert desk.run("rename", "-", "y=q", *QUICK, "-o", "again", data=out.out).code == 0
     assert {str(path.relative_to(desk.folder / "again")) for path in (desk.folder / "again").rglob("*.*")} == FILES
     assert {"pixels", "q"} <= named((desk.folder / "again" / "saved_model.pb").read_bytes())
-    assert desk.run("rename", "again", "pixels=x", *QUICK, "-o", "back").code == 0
+    desk.done("rename", "again", "pixels=x", *QUICK, "-o", "back")
 
 
 def test_the_same_each_time(desk: Desk, model: Path) -> None:
@@ -116,15 +116,14 @@ def test_proven_in_pipes(desk: Desk, model: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("bit-identical") == 2
-    assert desk.run("inspect", "frozen.pb").code == 0
+    desk.done("inspect", "frozen.pb")
     assert desk.temporary_files() == []
 
 
 def test_a_new_one(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("words.txt", b"a\n")
-    ran = desk.run("to-savedmodel", "model.pb", *QUICK, "-o", "-")
-    assert ran.code == 0, ran.err
+    ran = desk.done("to-savedmodel", "model.pb", *QUICK, "-o", "-")
     assert members(ran.out).keys() == {"saved_model.pb"}
 
 

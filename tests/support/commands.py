@@ -197,8 +197,7 @@ def good(name: str, model: str = MODEL) -> tuple[str, ...]:
 
 def edited(desk: Desk, name: str) -> bytes:
     """Returns the result of the command for the model."""
-    ran = desk.run(*good(name), "-o", "first.pb", *QUICK)
-    assert ran.code == 0, ran.err
+    desk.done(*good(name), "-o", "first.pb", *QUICK)
     data = desk.files()["first.pb"]
     assert isinstance(data, bytes)
     (desk.folder / "first.pb").unlink()
