@@ -346,7 +346,7 @@ MEANINGS = {
     "--feeds": _one("FILE.npz", "Values of inputs, by name."),
     "--first-divergence": _flag("If the models differ, find the first node that differs."),
     "--fix-batch": _flag("Make Reshapes with a constant batch size accept any batch size."),
-    "--fold-bn": _flag("Also fold batch norms, paddings and dilations into convolutions."),
+    "--fold-bn": _flag("Also fold batch norms, factors, paddings and dilations into convolutions."),
     "--for": _one("TARGET", "Engine, such as opencv, or TensorFlow release, such as tf1.15."),
     "--format": _choice("Format of the result.", "binary", "text", "html", "svg", "dot", "md"),
     "--forward": _many("NAME,...", "Select these nodes and all nodes that depend on them.", listed(nodes)),

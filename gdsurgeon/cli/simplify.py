@@ -42,8 +42,8 @@ def command(
     identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, bodies, functions. Inputs and
     outputs keep their names. --shape gives an input a fixed shape.
 
-    With --fold-bn, batch norms, paddings and dilations are folded into convolutions and matrix products. The outputs
-    then agree up to rounding, and every folded layer is also checked in isolation.
+    With --fold-bn, batch norms, factors, paddings and dilations are folded into convolutions and matrix products. The
+    outputs then agree up to rounding, and every folded layer is also checked in isolation.
 
     \b
     Examples:

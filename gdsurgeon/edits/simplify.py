@@ -123,7 +123,7 @@ def simplify(
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES`: constants store all their elements, and passes
             that
             the engine does not support are skipped; '' is TensorFlow.
-        fold_bn: also fold batch norms, paddings and dilations into convolutions.
+        fold_bn: also fold batch norms, factors, paddings and dilations into convolutions.
         tolerance: with `fold_bn`, the largest max |a - b| / max |a| of a tensor; a tenth of it for a fold in isolation.
 
     Raises:

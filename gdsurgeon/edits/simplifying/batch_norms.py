@@ -602,7 +602,7 @@ def _put(
         sites: get the fold.
         last: the node.
         going: the nodes that are removed.
-        parts: the convolutions, of which there are several if the node becomes a `joint` of the new ones.
+        parts: the convolutions; several if the node becomes a `joint` of the new ones.
         found: their new weights.
         joint: a node between the convolutions and `last`.
         source: the data of the only convolution, if it changes.

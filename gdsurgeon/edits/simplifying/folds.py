@@ -1,4 +1,4 @@
-"""Folds into convolutions: batch norms, paddings, and dilations by SpaceToBatchND. Values change only by rounding."""
+"""Folds batch norms, factors, paddings and dilations into convolutions. Values change only by rounding."""
 
 from __future__ import annotations
 
