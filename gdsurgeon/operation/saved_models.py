@@ -233,7 +233,7 @@ def edited_model(container: Container, result: EditResult, *, as_v1: bool) -> Fo
 def _check_restorable(graph: Graph, result: EditResult) -> None:
     """Raises EditError if the edit has added variables without values in the checkpoint.
 
-    Copies have the values of their originals, see `_faults_of_copies`.
+    Copies have the values of their originals, see `faults_of_copies`.
     """
     scopes = graph.serving.copies if graph.serving is not None else ()
     copies = {copy for copied in scopes for copy in copied.nodes.values()}

@@ -26,8 +26,8 @@ class Settings(NamedTuple):
         samples: the number of feeds.
         verbose: whether TensorFlow's own log is printed to standard error.
         reads: files and folders that the graphs may read: a checkpoint, assets.
-        release: the folder with the libraries of a different release, see `gdsurgeon.runtime.released`; or a different
-            engine, see `gdsurgeon.runtime.worker.open_runtime`.
+        release: the folder with the libraries of a different release, see `gdsurgeon.runtime.packages.unpacked`; or a
+            different engine, see `gdsurgeon.runtime.worker.open_runtime`.
         onednn: whether TensorFlow may use kernels of oneDNN.
     """
 
@@ -43,18 +43,15 @@ class Settings(NamedTuple):
     onednn: bool = True
 
 
-STEPS = (
-    "waiting", "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching",
-    "publishing",
-)  # fmt: skip
-"""The steps in order. "waiting" waits for a different process that replaces the model; "running" and "comparing" occur
-once for each sample.
-"""
-
-
 class Event(NamedTuple):
-    """The beginning of a step: one of `STEPS`, and the number of the sample from 1 and of all samples; 0 for other
-    steps."""
+    """The beginning of a step.
+
+    Attributes:
+        step: in this order ``waiting`` for a different process that replaces the model, ``loading``, ``checking``,
+            ``editing``, ``staging``, ``proving``, for each sample ``running`` and ``comparing``, ``searching``,
+            ``measuring``, ``publishing``.
+        sample, samples: the number of the sample from 1, and of all samples; 0 in other steps.
+    """
 
     step: str
     sample: int = 0

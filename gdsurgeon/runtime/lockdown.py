@@ -43,7 +43,7 @@ class Opening(NamedTuple):
 
 
 def lock_in(opening: Opening) -> list[str]:
-    """Restricts this process permanently. Files that it loads later must be among `readable`.
+    """Restricts this process permanently. Files that it loads later must be among `_readable`.
 
     Call it while there is only one thread: other existing threads are not restricted.
 
