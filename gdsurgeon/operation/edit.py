@@ -413,9 +413,8 @@ class _Operation:
             if request.v2_check and request.dry_run:
                 proof.served += " in a dry run: there is no folder to load"
         if request.run_in:
-            released = proving.check_released(request.run_in)
-            proof.released = released.told
-            proof.warnings += _release_warnings(released.version, request.target)
+            version, proof.released = proving.check_released(request.run_in)
+            proof.warnings += _release_warnings(version, request.target)
         return proof
 
     def publish(self, before_publishing: Callable[[Outcome], None]) -> None:

@@ -17,7 +17,6 @@ from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import Chunk
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.elsewhere import Released
     from gdsurgeon.proof.served import Folders, Loader
     from gdsurgeon.runtime.evaluator import Evaluator
 
@@ -154,8 +153,9 @@ class Proving(Closing):
                 executor.settings = settings
         raise AssertionError  # the last attempt returns or raises
 
-    def check_released(self, path: str) -> Released:
-        """Returns the result of a different release for the proven graph; see `elsewhere.check_released`.
+    def check_released(self, path: str) -> tuple[str, str]:
+        """Returns the version of a different release, and its result for the proven graph; see
+        `elsewhere.check_released`.
 
         `path` is a wheel or a folder of the release.
         """

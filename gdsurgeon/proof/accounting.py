@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.audit import audit
@@ -22,6 +23,7 @@ from gdsurgeon.wire.protos import AttrValue, NodeDef
 from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
+UNREQUESTED = "the result is not what was requested:", "unrequested-change"
 
 
 def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -> None:
@@ -50,37 +52,25 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
             after.serving = following.serving
             before = after
     if result.asked is not None and result.stages:
-        _refuse_unasked(stage_violations(result.asked, done, after))
+        _refuse(stage_violations(result.asked, done, after), *UNREQUESTED)
 
 
 def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
     """Compares a file with the written result of an edit; returns the graph that was read from it."""
     inside = {name: inner.intent.renamed for name, (_, inner) in result.inside.items()}
     comparison = compare_written(before, chunks, result.intent.renamed, inside)
-    faults = list(unaccounted(comparison, result))
-    if faults:
-        raise ValidationError(
-            "the result has changes that the edit did not declare:",
-            code="undeclared-change",
-            details=tuple(faults[:MOST_DETAILS]),
-        )
-    missing = list(missing_functions(comparison))
-    if missing:
-        raise ValidationError(
-            "the result calls functions that do not exist:",
-            code="no-such-function",
-            details=tuple(missing[:MOST_DETAILS]),
-        )
-    _refuse_unasked(unasked(comparison, result))
+    changes = "the result has changes that the edit did not declare:"
+    _refuse(unaccounted(comparison, result), changes, "undeclared-change")
+    _refuse(missing_functions(comparison), "the result calls functions that do not exist:", "no-such-function")
+    _refuse(unasked(comparison, result), *UNREQUESTED)
     return comparison.after
 
 
-def _refuse_unasked(found: Iterator[str]) -> None:
-    faults = list(found)
-    if faults:
-        raise ValidationError(
-            "the result is not what was requested:", code="unrequested-change", details=tuple(faults[:MOST_DETAILS])
-        )
+def _refuse(faults: Iterator[str], message: str, code: str) -> None:
+    """Raises ValidationError if there are `faults`."""
+    details = tuple(islice(faults, MOST_DETAILS))
+    if details:
+        raise ValidationError(message, code=code, details=details)
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:

@@ -10,7 +10,6 @@ from math import prod
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.compare.comparison import Comparison, Spelling, difference_text, rewiring_text
-from gdsurgeon.compare.intent import Value
 from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
 from gdsurgeon.graph.attrs import Shape, type_value
@@ -102,14 +101,11 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
         body = comparison.inside.get(name)
         inner = listed_differences(body, name) if body is not None else []
         out += inner or [GraphDifference("", name, ["the function differs"], node=False)]
-    out += [_outside_nodes(where, what, was, now) for what, (was, now) in facts.graph_fields.items()]
+    for what, (was, now) in facts.graph_fields.items():
+        change = "is only in the second" if was is None else "is only in the first" if now is None else "differs"
+        has_value = what in ("signature", "versions") or what.startswith("gradient")
+        out.append(GraphDifference(where, what, [change], node=False, has_value=has_value))
     return out
-
-
-def _outside_nodes(where: str, what: str, was: Value, now: Value) -> GraphDifference:
-    change = "is only in the second" if was is None else "is only in the first" if now is None else "differs"
-    has_value = what in ("signature", "versions") or what.startswith("gradient")
-    return GraphDifference(where, what, [change], node=False, has_value=has_value)
 
 
 def summed_up(differences: list[GraphDifference]) -> Iterator[str]:

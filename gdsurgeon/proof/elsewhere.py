@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isfinite, prod
-from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.errors import (
@@ -301,13 +300,6 @@ def agreement(found: EngineRun) -> str:
     return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'input set')}, {largest}"
 
 
-class Released(NamedTuple):
-    """The result of a different release: its version, and a summary with its name."""
-
-    version: str
-    told: str
-
-
 def check_released(
     executor: Executor,
     graph: Graph,
@@ -316,7 +308,7 @@ def check_released(
     load: Callable[[Executor], None],
     *,
     runs: bool = True,
-) -> Released:
+) -> tuple[str, str]:
     """Runs the edited graph in a different release on the feeds of this TensorFlow, and compares the outputs.
 
     Args:
@@ -328,7 +320,7 @@ def check_released(
         runs: whether the graph runs; otherwise it must only load.
 
     Returns:
-        The result.
+        The version of the release, and a summary with its name.
 
     Raises:
         ValidationError: the release does not load or run the graph, or returns other values; the facts contain the
@@ -349,7 +341,7 @@ def check_released(
                     load(executor)
                     other.loaded(EDITED)
                     told = _compared(executor, other, graph, overrides) if runs else "loads it"
-                    return Released(version, f"{name} {told}")
+                    return version, f"{name} {told}"
                 except Refused as refused:
                     what = f"{name} does not load or run the result: {printable(refused.text)}"
                     raise ValidationError(what, code="does-not-load", facts=there) from refused

@@ -198,25 +198,12 @@ class Executor(Closing):
         result: str,
         feeds: Mapping[str, Tensor | Result],
         fetches: Sequence[str],
-        *,
-        trace: bool = False,
     ) -> Pending[RunSummary]:
-        """Begins a run; the fetched tensors stay in the process as `result`. `trace`: with a full trace."""
+        """Begins a run; the fetched tensors stay in the process as `result`."""
         self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
-        return self._worker.run(key, result, feeds, fetches, trace=trace)
+        return self._worker.run(key, result, feeds, fetches)
 
-    def run(
-        self,
-        key: str,
-        result: str,
-        feeds: Mapping[str, Tensor | Result],
-        fetches: Sequence[str],
-        *,
-        trace: bool = False,
-    ) -> RunSummary:
-        """Runs a graph, as `begin`, and returns the summary. Raises Refused."""
-        return self.wait(self.begin(key, result, feeds, fetches, trace=trace))
-
+    run = _answer(Worker.run)
     put = _answer(Worker.put)
     tensor = _answer(Worker.tensor)
     statistics = _answer(Worker.statistics)

@@ -59,7 +59,8 @@ def prove_pieces(
     pieces = [Joined([step], step.result) for step in steps] if each else joined_steps(steps)
     is_whole = len(pieces) == 1
     if not is_whole:
-        _check_known(overrides, steps)
+        graphs = steps[0].before, steps[-1].after
+        check_names(overrides, dict.fromkeys(node.name for graph in graphs for node in input_nodes(graph)))
     loaded, seconds, proofs = steps[0].before, 0.0, list[Piece]()
     while pieces:
         piece, result = pieces.pop(0)
@@ -98,12 +99,6 @@ def _called(piece: Sequence[Step]) -> str:
     """Returns the name of a piece in messages: ``fix.gds:3``, or ``fix.gds:3 to 5``."""
     first, last = piece[0].called, piece[-1].called
     return first if len(piece) == 1 else f"{first} to {last.rpartition(':')[2]}"
-
-
-def _check_known(overrides: Overrides, steps: Sequence[Step]) -> None:
-    """Raises UsageError if an override has a name that is not an input before or after the edits."""
-    names = [node.name for graph in (steps[0].before, steps[-1].after) for node in input_nodes(graph)]
-    check_names(overrides, list(dict.fromkeys(names)))
 
 
 def _said_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:

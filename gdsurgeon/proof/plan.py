@@ -213,7 +213,9 @@ class Planner:
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
         self._restored = serving.variables if serving is not None else frozenset()
-        self._references = self._served_references()
+        served = map(self.top.id_of, output_nodes(graph)) if serving is not None and serving.called else ()
+        # The outputs of signatures that are references: variables, or nodes that change restored variables.
+        self._references = frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
         self._assigned = {n: found for n in self.top.with_ops(RESOURCE_VARIABLES) if (found := self._assigned_to(n))}
         self._undefined = self._find_undefined()
         for number in self.top.with_ops(filter(self._is_suspicious, self.top.ops())):
@@ -224,12 +226,6 @@ class Planner:
                 for table in self.top.producers(number)[:1]:
                     self.obstacles.setdefault(table, self.obstacles[blocked[number]])
         self.blocked = self._downstream_with_origin(self.obstacles)
-
-    def _served_references(self) -> frozenset[int]:
-        """Returns the outputs of signatures that are references: variables, or nodes that change restored variables."""
-        serving = serving_of(self.graph)
-        served = map(self.top.id_of, output_nodes(self.graph)) if serving is not None and serving.called else ()
-        return frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
 
     def _assigned_to(self, number: int) -> Assigned | None:
         """Returns how a resource variable can get a generated value, if the file has none and the shape is known."""

@@ -9,14 +9,11 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, middle_cut, printable
-from gdsurgeon.graph.attrs import format_shape
-from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.text import and_more, counted
 from gdsurgeon.values import EXACT, Data, Tolerance, widest
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.plan import FetchPlan
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -170,6 +167,9 @@ class Ran(Data):
         optimized: whether TensorFlow optimized the graphs.
         feeds: the feeds by name, as text.
         made: how the feeds were generated, and why, by name.
+        random_nodes: the random ops that the outputs depend on.
+        drawn: random ops that ran once, and whose values were fed to both graphs.
+        enclosed: random ops in a loop or a function.
         skipped: (output, reason) for outputs that did not run.
         unproven: skipped outputs that access resources outside the graph, with the reason; the proof fails without
             them.
@@ -192,6 +192,9 @@ class Ran(Data):
     optimized: bool = False
     feeds: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    random_nodes: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
+    enclosed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unproven: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -216,6 +219,8 @@ class Closeness(Data):
         elements: the number of compared elements of each output, in all samples.
         numbers: the same, without samples in which every element is NaN.
         onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
+        deployed: how the graphs compare after TensorFlow optimizes them, if an edit claims this.
+        memory: the memory of the optimized gradients, if they have a budget.
     """
 
     outputs: list[OutputProof] = field(default_factory=list)
@@ -228,6 +233,8 @@ class Closeness(Data):
     elements: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     onednn_difference: float = 0.0
+    deployed: Deployed | None = None
+    memory: MemoryUse | None = None
 
     @property
     def compared(self) -> list[OutputProof]:
@@ -248,41 +255,8 @@ class Closeness(Data):
 
 
 @dataclass(eq=False, repr=False)
-class Randomness(Data):
-    """The random ops of the graphs.
-
-    Attributes:
-        random_nodes: the random ops that the outputs depend on.
-        drawn: random ops that ran once, and whose values were fed to both graphs.
-        enclosed: random ops in a loop or a function.
-    """
-
-    random_nodes: list[str] = field(default_factory=list)
-    drawn: list[str] = field(default_factory=list)
-    enclosed: list[str] = field(default_factory=list)
-
-    def note_random(self, plan: FetchPlan) -> None:
-        """Records the random ops of `plan`."""
-        self.random_nodes, self.enclosed = list(plan.random_nodes), list(plan.enclosed)
-        self.drawn = list(dict.fromkeys(node_of(name) for name in plan.sampled))
-
-
-@dataclass(eq=False, repr=False)
-class Measured(Data):
-    """Measurements of the optimized graphs.
-
-    Attributes:
-        memory: the memory of the gradients, if they have a budget.
-        deployed: how the optimized graphs compare, if an edit claims this.
-    """
-
-    memory: MemoryUse | None = None
-    deployed: Deployed | None = None
-
-
-@dataclass(eq=False, repr=False)
-class Proof(Measured, Randomness, Closeness, Ran):
-    """The results of the execution of an edited graph, in four records."""
+class Proof(Closeness, Ran):
+    """The results of the execution of an edited graph, in two records."""
 
     def __repr__(self) -> str:
         told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
@@ -458,11 +432,6 @@ def shown_value(tensor: Tensor) -> str:
         more = tensor.count > MOST_ELEMENTS
     text = ", ".join(items) + (", ..." if more else "")
     return text if tensor.shape == () else f"[{text}]"
-
-
-def describe_tensor(tensor: Tensor) -> str:
-    """Returns the dtype and shape: ``float32 [1,224,224,3]``."""
-    return f"{dtype_name(tensor.dtype)} {format_shape(tensor.shape)}"
 
 
 MOST_PARTS = 4

@@ -166,10 +166,9 @@ def _first_mixing(context: ProofContext, claim: RowByRow, trial: Trial, key: str
             summary = executor.run(EDITED, "batch searched", trial.fed[BATCH], tensors)
         except Refused:
             continue
-        infos = enumerate(summary.outputs)
         expected = [
             _stacked(executor, {row: Result(f"{row} searched", n) for row in rows}, rows, info.shape)
-            for n, info in infos
+            for n, info in enumerate(summary.outputs)
         ]
         executor.put("rows searched", expected)
         pairs = [(place, place) for place in range(len(tensors))]

@@ -141,11 +141,11 @@ def served_by_objects(
         container = open_model(folders.after, Wanted(folders.tags)).container
         if container is None:
             return ""
-        found = by_objects(container, keys, graph.pristine())
-        executor.load_graph(LOADER, found.graph)
+        found, called = _Reader(container, graph.pristine()).read(keys)
+        executor.load_graph(LOADER, found)
         executor.loaded(LOADER)
-        for key, outputs in found.outputs.items():
-            run = _run(executor, found.graph, overrides, key, loaded=LOADER, more=tuple(outputs.values()))
+        for key, outputs in called.items():
+            run = _run(executor, found, overrides, key, loaded=LOADER, more=tuple(outputs.values()))
             if run.is_random or _wrong(executor, run, {name: run.more[text] for name, text in outputs.items()}):
                 return ""
     except (NotReadable, Refused, GdsurgeonError):
@@ -326,34 +326,15 @@ class NotReadable(Exception):
     """The objects of a signature are of a kind that is not read here, or do not fit the signature."""
 
 
-class ByObjects(NamedTuple):
-    """A graph that computes signatures twice: by its own nodes and by the model's objects.
-
-    Attributes:
-        graph: the nodes of the model and the calls of the objects' functions.
-        outputs: by key and name of an output, the tensor that the call returns.
-    """
-
-    graph: Graph
-    outputs: dict[str, dict[str, str]]
-
-
-def by_objects(container: Container, keys: Sequence[str], original: Graph) -> ByObjects:
-    """Returns the graph of a staged SavedModel, with a call of the function of each signature in `keys`.
+class _Reader:
+    """Adds calls of the functions of a model's objects to its graph, which then computes signatures twice.
 
     Args:
-        container: the SavedModel.
-        keys: of signatures.
+        container: the staged SavedModel; its graph is changed.
         original: the graph before the edit. It is restored from its own checkpoint, which TensorFlow may read here. The
             body of each function that it does not have is imported as a graph.
-
-    Raises:
-        NotReadable: the objects cannot be read here.
     """
-    return _Reader(container, original).read(keys)
 
-
-class _Reader:
     def __init__(self, container: Container, original: Graph) -> None:
         self._graph, self._around = container.graph, container.meta.around
         self._known = original.functions
@@ -366,7 +347,12 @@ class _Reader:
         self._initialisers: list[str] = []
         self._keys: dict[int, str] = {}
 
-    def read(self, keys: Sequence[str]) -> ByObjects:
+    def read(self, keys: Sequence[str]) -> tuple[Graph, dict[str, dict[str, str]]]:
+        """Returns the graph with a call for each signature in `keys`, and by key and output the tensor of the call.
+
+        Raises:
+            NotReadable: the objects cannot be read here.
+        """
         if any(name not in self._graph.functions for name in self._around.object_graph_def.concrete_functions):
             raise NotReadable
         outputs = {key: self._call(key, place) for place, key in enumerate(keys)}
@@ -378,7 +364,7 @@ class _Reader:
         graph.serving = serving._replace(
             keys={**serving.keys, **added}, apart=serving.apart | {*added}, initialising=initialising
         )
-        return ByObjects(graph, outputs)
+        return graph, outputs
 
     def _call(self, key: str, place: int) -> dict[str, str]:
         """Adds a call of the function of the signature `key`; returns its outputs by name."""

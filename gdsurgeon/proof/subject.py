@@ -26,11 +26,10 @@ from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Restoring
-from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
+from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name, element_size
 from gdsurgeon.proof.change import restoring_runs
 from gdsurgeon.proof.executor import DO_WITHOUT, Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan
-from gdsurgeon.proof.proof import describe_tensor
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
@@ -296,8 +295,12 @@ class Subject:
         return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
 
     def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
-        """Returns feeds as text."""
-        return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
+        """Returns feeds as text, such as ``float32 [1,224,224,3]``."""
+        return {
+            name: f"{dtype_name(value.dtype)} {format_shape(value.shape)}"
+            for name, value in feeds.items()
+            if isinstance(value, Tensor) and name in self.shapes
+        }
 
     def _settle(
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None

@@ -532,9 +532,9 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
     places = edited.places()
     compared = {tensor for tensor, after in reference.pairs if after in places}
     both = {tensor: after for tensor, after in reference.given.items() if tensor in compared and after in places}
-    graph = _with_other_inputs(reference.graph, {}, {}) if both else None
-    if graph is None:
+    if not both:
         return reference
+    graph = reference.graph.copy()
     unique = graph.unique_names()
     given = {tensor: after for tensor, after in reference.given.items() if tensor not in both}
     for name, after in both.items():

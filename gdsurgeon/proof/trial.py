@@ -439,7 +439,8 @@ class Trial:
         self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
         self._places = {name: run.subject.places() for name, run in self._runs.items()}
         if self.runs:
-            proof.note_random(self.subject(self.lead).plan)
+            plan = self.subject(self.lead).plan
+            proof.random_nodes, proof.enclosed, proof.drawn = plan.random_nodes, plan.enclosed, nodes_of(plan.sampled)
 
     def _check_something_to_run(self) -> None:
         lead = self.subject(self.lead)

@@ -373,10 +373,10 @@ def _rules(opening: Opening) -> dict[str, list[Instruction]]:
         # back to clone if it is missing.
         "clone": [_load_argument(0), thread, _refused(), _ALLOWED],
         "clone3": [_refused(errno.ENOSYS)],
-        "signals": [*_unless(0, os.getpid()), _ALLOWED],
-        "processes": [*_unless(0, 0, os.getpid()), _ALLOWED],
+        "signals": [*_unless(os.getpid()), _ALLOWED],
+        "processes": [*_unless(0, os.getpid()), _ALLOWED],
         # Limits are read only: a privileged process could raise its own.
-        "prlimit64": [*_unless(0, 0, os.getpid()), *_unless_null(2), _ALLOWED],
+        "prlimit64": [*_unless(0, os.getpid()), *_unless_null(2), _ALLOWED],
         "fcntl": [_load_argument(1), *_if_equal(_FILE_CONTROLS), _ALLOWED],
         "ioctl": [
             *(_load_argument(1), *_if_equal(_CONTROLS)),
@@ -387,14 +387,14 @@ def _rules(opening: Opening) -> dict[str, list[Instruction]]:
     if opening.files_and_network:
         return rules | {"files": [], "network": [], "sockets of drivers": [], "sendto": []}
     if opening.accelerators:  # a driver uses a path socket to ask whether it shares a GPU
-        return rules | {"sockets of drivers": [], "socket": [*_unless(0, _UNIX), _ALLOWED], "sendto": []}
+        return rules | {"sockets of drivers": [], "socket": [*_unless(_UNIX), _ALLOWED], "sendto": []}
     return rules
 
 
-def _unless(index: int, *numbers: int) -> list[Instruction]:
-    """Returns instructions that refuse the call unless the low half of an argument is one of `numbers`."""
+def _unless(*numbers: int) -> list[Instruction]:
+    """Returns instructions that refuse the call unless the low half of the first argument is one of `numbers`."""
     checks = [Instruction(_EQUAL, number, if_true=len(numbers) - at) for at, number in enumerate(numbers)]
-    return [_load_argument(index), *checks, _refused()]
+    return [_load_argument(0), *checks, _refused()]
 
 
 def _unless_null(index: int) -> list[Instruction]:

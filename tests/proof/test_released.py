@@ -56,7 +56,7 @@ def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (),
     def load(which: Executor) -> None:
         which.load_bytes(EDITED, graph_bytes(*(there if there and which is not executor else records)))
 
-    return check_released(executor, graph(*records), Overrides(), installed(), load, **options).told
+    return check_released(executor, graph(*records), Overrides(), installed(), load, **options)[1]
 
 
 @pytest.mark.tensorflow
