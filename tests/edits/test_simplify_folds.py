@@ -326,6 +326,8 @@ def test_joined_channels_and_factors_that_stay() -> None:
     few = [numbers("f", [4]), typed("Mul", "n", "x", "f"), *conv("c", "n", (3, 3, 4, 3)), relu("c")]
     assert unfolded(graph(image(1), *few)) == "other-channels"
     assert unfolded(graph(placeholder("x", FLOAT), *few)) == "shape-unknown"
+    waiting = [few[0], typed("Mul", "n", "x", "f", "^also"), *few[2:], node("also", "NoOp", ["^x"])]
+    assert unfolded(graph(image(), *waiting)) == "crosses-loop"
 
 
 # -- what stays -----------------------------------------------------------------------------------------------
@@ -476,14 +478,23 @@ def chains(draw: st.DrawFn) -> bytes:
 
 
 def _block(draw: Draw, name: str, at: str, channels: int) -> tuple[list[bytes], str, int]:
-    kind = pick(draw, ("Conv2D", "DepthwiseConv2dNative", "groups"))
+    kind = pick(draw, ("Conv2D", "DepthwiseConv2dNative", "groups", "joined"))
     count = draw(below(3)) + 1
     given = {"DepthwiseConv2dNative": channels, "groups": 1}.get(kind, channels)
     last = channels * count if kind == "groups" else count
-    op = "Conv2D" if kind == "groups" else kind
-    records = conv(f"{name}/c", at, (2, 3, given, last), op, strides=pick(draw, ((1, 1, 1, 1), (1, 2, 2, 1))))
-    channels = channels * count if kind != "Conv2D" else count
-    at = f"{name}/c"
+    op = "DepthwiseConv2dNative" if kind == "DepthwiseConv2dNative" else "Conv2D"
+    strides = pick(draw, ((1, 1, 1, 1), (1, 2, 2, 1)))
+    records: list[bytes] = []
+    if kind != "joined" and draw(below(2)):
+        scale = numbers(f"{name}/s", [channels] if draw(below(2)) and kind != "groups" else [], 1, 2)
+        records, at = [scale, typed("Mul", f"{name}/m", at, f"{name}/s")], f"{name}/m"
+    parts = [f"{name}/c", f"{name}/e"] if kind == "joined" else [f"{name}/c"]
+    records += [record for part in parts for record in conv(part, at, (2, 3, given, last), op, strides=strides)]
+    channels, at = channels * count if kind in ("groups", "DepthwiseConv2dNative") else count, parts[0]
+    if kind == "joined":
+        axis = const(f"{name}/axis", 3, graphs.INT32, ())
+        records += [axis, typed("ConcatV2", f"{name}/j", *parts, f"{name}/axis", N=2, Tidx=graphs.INT32)]
+        channels, at = 2 * count, f"{name}/j"
     if draw(below(2)):
         records += [numbers(f"{name}/b", [channels]), typed("BiasAdd", f"{name}/d", at, f"{name}/b")]
         at = f"{name}/d"
