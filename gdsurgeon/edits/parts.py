@@ -154,7 +154,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     if not is_same or not compatible(shape, stated):
         message = f"{what} {found}, but {taking} expects {expected}"
         raise EditError(message, code="shape-mismatch" if is_same else "dtype-mismatch", facts=facts)
-    if shape is None or shape == stated:
+    if shape in (None, stated, shape_of_tensor(wanted_in, wanted)):
         return
     conflicts = infer_shapes(wanted_in, {wanted: shape}).conflicts
     known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
@@ -371,8 +371,11 @@ def insert(
         copied = plan_copy(graph, site.body, replace={site.placeholder.output: site.tensor}, scope=site.scope)
         copied.apply(site.tensor.node)
         new, change = copied.output(site.result), copied.intent()
-        move_uses(graph, uses, {site.tensor: new}, change)
-        result.intent = result.intent.then(change)
+        move_uses(graph, uses, {site.tensor: new}, result.intent)
+        result.intent.added += change.added
+        result.intent.copied |= change.copied
+        result.intent.renamed_functions |= change.renamed_functions
+        result.intent.functions.added += change.functions.added
         given[old] = new.name
         parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), change.copied))
         result.notes += copied.notes(site.body)
@@ -404,13 +407,13 @@ def _tensors(
     if not isinstance(wanted, Selection):
         return distinct_outputs(graph, wanted)
     nodes = [node for node in nodes_of(graph, wanted) if node.output_count]
-    found = [node.output for node in nodes if graph.uses(node.output)]
+    found = {node.output: None for node in nodes if graph.uses(node.output)}
     if not found:
         message = "nothing would change: the selected nodes have no consumers"
         raise EditError(message, code="no-consumers", tensors=[node.name for node in nodes[:10]])
     for name in (node.name for node in nodes if node.output not in found):
         result.note(f"{quoted(name)} has no consumers: nothing is inserted", "no-consumers", node=name)
-    return found
+    return [*found]
 
 
 def _site(graph: Graph, tensor: Output, body: Graph, scope: str, report: EditResult) -> _Site:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from support import graphs
 from support.desk import Desk
 from support.expecting import account, expect, refused, sound
-from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
+from support.graphs import BOOL, FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar, typed
 from support.running import run
+from support.system import is_linear
 from support.v1_control_flow import LOOP
 
 import gdsurgeon as gds
@@ -261,3 +263,12 @@ def test_a_selection_on_the_command_line(desk: Desk) -> None:
     desk.refused(2, "conflicting-options", "insert", "m.pb", "--at", "a", "body.pb", "--op", "Neg", option="--at")
     steps = ("insert", "m.pb", "--op", "Neg", "--steps", "clip(0, 6)")
     desk.refused(2, "conflicting-options", *steps, "--emit", "e.pb", option="--emit")
+
+
+def test_many_tensors_take_linear_time() -> None:
+    def insertion(count: int) -> Callable[[], object]:
+        found = graph(X, *(neg(f"n{i}", f"n{i - 1}" if i else "x") for i in range(count)))
+        part = graph(placeholder("p", FLOAT, (2,)), identity("q", "p"))
+        return lambda: insert(found, Selection(ops=("Neg",)), part)
+
+    assert is_linear(insertion, 100, 800)
