@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header, decode_tensor
 from gdsurgeon.graph.node import Node, Output, placeholder_shape, same_dtype
@@ -57,7 +57,9 @@ def check_can_replace(old: Output, new: Output, key: str = "replacement") -> Non
         return
     what = "shape" if has_dtype else "dtype"
     expected, found = (typed(tensor.dtype, shape) for tensor, shape in zip((old, new), shapes, strict=True))
-    message = f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): {what}s differ"
+    graph = new.node.graph
+    other = quoted(new.name) + (f" of {printable(graph.source_name)}" if graph is not old.node.graph else "")
+    message = f"{quoted(old.name)} ({expected}) cannot be replaced by {other} ({found}): {what}s differ"
     facts = {"tensor": old.name, "expected": expected, key: new.name, "found": found}
     raise EditError(message, code=f"{what}-mismatch", facts=facts)
 
