@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
+
+if TYPE_CHECKING:
+    from gdsurgeon.ops.op_defs import OpDef
 
 MAX_FUNCTION_NESTING = 30
 """Most levels of function attrs inside function attrs that protobuf's limit of 100 nested messages allows."""

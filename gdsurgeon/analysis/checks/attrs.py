@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, takewhile
 from operator import mul
@@ -141,9 +140,10 @@ def _checked_part(buf: Buffer, start: int, end: int) -> object:
     """Returns the part of an AttrValue that is checked: None for a short string, the header of a tensor, else all."""
     if end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128:
         return None
-    with suppress(WireError):
+    try:
         return _tensor_header(buf, start, end) or buf[start:end]
-    return buf[start:end]
+    except WireError:
+        return buf[start:end]
 
 
 def check_values(definition: OpDef, attrs: Mapping[str, bytes], keys: Collection[str] | None = None) -> list[Remark]:
