@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import value_of
@@ -190,7 +191,7 @@ def compare_functions(out: Difference, ignore: Collection[str] = ()) -> dict[str
 
     def follow(candidates: Iterable[Pair]) -> None:
         """Pairs functions, and the functions that matched nodes of their bodies call, if both are free."""
-        pending = deque(candidates)
+        pending = deque(dict.fromkeys(candidates))
         while pending:
             one, other = pending.popleft()
             if one in before and other in after and one not in called and other not in taken:
@@ -200,7 +201,7 @@ def compare_functions(out: Difference, ignore: Collection[str] = ()) -> dict[str
                     bodies[one, other] = body = _compared_bodies(out, one, other)
                     pending += _called_by_partners(body.matching)
 
-    follow([*zip(before, before, strict=True), *_called_by_partners(out.matching)])
+    follow(chain(zip(before, before, strict=True), _called_by_partners(out.matching)))
     follow(
         _with_unique_content(
             [f for n, f in before.items() if n not in called], [f for n, f in after.items() if n not in taken]
