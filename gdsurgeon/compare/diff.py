@@ -239,7 +239,7 @@ def _called_by_partners(matching: Matching | None) -> Iterator[Pair]:
 
 
 def _with_unique_content(*sides: Iterable[FunctionDef]) -> Iterator[Pair]:
-    """Yields the functions with equal types and ops that no other function of its side has."""
+    """Yields each two functions with equal types and ops, if no other function of either side has them."""
     groups: dict[object, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for place, functions in enumerate(sides):
         for function in functions:

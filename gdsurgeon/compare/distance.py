@@ -61,7 +61,7 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
 
 
 Sums = tuple[float, float, float, int]
-"""The sum of the squares of the first numbers and of the differences, the largest difference, and their number."""
+"""The sums of the squares of the first numbers and of the differences; the largest difference; their number."""
 
 
 def _small_block(one: ConstantValues, other: ConstantValues, start: int, size: int) -> Sums:

@@ -28,7 +28,7 @@ MOST_WORK = 4_000_000
 
 
 UNPAIRED, OTHER_VALUE, TRAINED, OTHER_END = 2, 2, 4, 4
-"""The weights of a node of one graph only, the value of a constant, a trained value, an input or output."""
+"""The weights of a node without a partner, and of a different value, trained value, and input or output."""
 WEIGHTS = {OP: 4, CONTROL: 1, DEVICE: 1}
 """The weights of other differences; 2 by default."""
 

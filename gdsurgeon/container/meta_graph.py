@@ -29,8 +29,7 @@ MAIN_OP = "saved_model_main_op"
 GRAPH = 2
 """Field number of the GraphDef in a MetaGraphDef."""
 SAVER, SIGNATURES, OBJECTS = 3, 5, 7
-"""Field numbers of the saver, of a signature, and of the object graph, by which tf.saved_model.load finds everything.
-"""
+"""Field numbers: the saver, a signature, and the object graph, by which tf.saved_model.load finds everything."""
 MOST_AROUND = 1 << 30
 """The maximum size in bytes of the parts outside the graph, which are parsed at once."""
 
@@ -39,7 +38,7 @@ class Around(NamedTuple):
     """The new parts of a MetaGraph outside its graph.
 
     Attributes:
-        replaced: the field numbers of the present parts that are left out.
+        replaced: the field numbers of the existing parts that are left out.
         new: the parts that are added.
         added: functions that they need, for the library.
         dropped: names of library functions that are no longer needed.
