@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
@@ -436,21 +435,14 @@ def _without_weights(node: Node) -> NodeDef:
     return definition
 
 
-def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], otherwise: int) -> GraphDef:
-    """Returns a copy of a GraphDef in which every placeholder has a full shape, for shape inference.
-
-    Args:
-        definition: the GraphDef.
-        shapes: the shapes of placeholders, by name.
-        otherwise: the size of every other unknown dimension.
-    """
-    out = deepcopy(definition)
-    for node in out.node:
+def _set_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Sets the `shapes` of placeholders, by name, and 1 for every other unknown dimension of one."""
+    for node in definition.node:
         if node.op not in PLACEHOLDERS:
             continue
         if node.name in shapes:
             # In graphs so old that a scalar shape means an unknown shape, only PlaceholderV2 can be a scalar.
-            is_old = out.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
+            is_old = definition.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
             node.op = "PlaceholderV2" if is_old and not shapes[node.name] else "Placeholder"
             node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
             del node.input[:]
@@ -460,8 +452,7 @@ def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], oth
             del node.attr["dtype"], node.attr["shape"]
         elif node.attr["shape"].HasField("shape") and not node.attr["shape"].shape.unknown_rank:
             for dim in node.attr["shape"].shape.dim:
-                dim.size = otherwise if dim.size < 0 else dim.size
-    return out
+                dim.size = 1 if dim.size < 0 else dim.size
 
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
@@ -511,7 +502,8 @@ def tensor_sizes(
             message = f"{quoted(name)}, for which a shape is given, is not an input{'.' if near else ''}"
             raise UsageError(message + suggestion(near), code="no-such-input", node=name, near=near)
     given = {name: shape for name, shape in shapes.items() if name in inputs}
-    definition = with_shapes(together(known, definition), given, 1)
+    definition = together(known, definition)
+    _set_shapes(definition, given)
     signatures = differentiator.signatures(definition.SerializeToString())
     tensors = {
         name: [tensor_size(base_dtype(found.dtype), found.shape) for found in outputs]

@@ -211,8 +211,7 @@ def _take_in_parts(known: GraphDef, definition: GraphDef, node: NodeDef, owned: 
     dtype = node.attr["T"]
 
     def add(name: str, op: str, inputs: Sequence[str]) -> str:
-        new = definition.node.add()
-        new.CopyFrom(NodeDef(name=unique(f"{node.name}/{name}"), op=op, input=inputs))
+        new = definition.node.add(name=unique(f"{node.name}/{name}"), op=op, input=inputs)
         new.attr["T"].CopyFrom(dtype)
         if op == "AddN":
             new.attr["N"].i = len(inputs)

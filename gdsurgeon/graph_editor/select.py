@@ -322,9 +322,10 @@ def get_walks_intersection_ops(
     For arguments and errors see `get_forward_walk_ops` and `get_backward_walk_ops`; `control_ios` stands for control
     inputs and control outputs.
     """
-    control = check_cios(control_inputs, control_outputs, control_ios)
-    inclusive, within = (forward_inclusive, backward_inclusive), (within_ops, within_ops_fn)
-    forward, backward = _two_walks(forward_seed_ops, backward_seed_ops, inclusive, within, control)
+    control_inputs, control_outputs = check_cios(control_inputs, control_outputs, control_ios)
+    within = within_ops, within_ops_fn
+    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, *within, control_outputs=control_outputs)
+    backward = get_backward_walk_ops(backward_seed_ops, backward_inclusive, *within, control_inputs=control_inputs)
     return list(filter(frozenset(backward).__contains__, forward))
 
 
@@ -340,21 +341,11 @@ def get_walks_union_ops(
     control_ios: ControlOutputs | None = None,
 ) -> list[Node]:
     """Returns the nodes that a forward or a backward walk reaches, each once; see `get_walks_intersection_ops`."""
-    control = check_cios(control_inputs, control_outputs, control_ios)
-    inclusive, within = (forward_inclusive, backward_inclusive), (within_ops, within_ops_fn)
-    forward, backward = _two_walks(forward_seed_ops, backward_seed_ops, inclusive, within, control)
+    control_inputs, control_outputs = check_cios(control_inputs, control_outputs, control_ios)
+    within = within_ops, within_ops_fn
+    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, *within, control_outputs=control_outputs)
+    backward = get_backward_walk_ops(backward_seed_ops, backward_inclusive, *within, control_inputs=control_inputs)
     return list(dict.fromkeys([*forward, *backward]))
-
-
-def _two_walks(
-    forward_seed_ops: object,
-    backward_seed_ops: object,
-    inclusive: tuple[bool, bool],
-    within: tuple[object, NodeFilter | None],
-    control: tuple[bool, ControlOutputs | None],
-) -> tuple[list[Node], list[Node]]:
-    forward = get_forward_walk_ops(forward_seed_ops, inclusive[0], *within, control_outputs=control[1])
-    return forward, get_backward_walk_ops(backward_seed_ops, inclusive[1], *within, control_inputs=control[0])
 
 
 # -- selections --------------------------------------------------------------------------------------------
