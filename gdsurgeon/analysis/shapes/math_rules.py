@@ -5,7 +5,7 @@ Also convolutions, pooling, and ops on images and sound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_OUTPUTS,
@@ -179,10 +179,13 @@ def _einsum(call: Call) -> Sequence[Shape]:
     return [tuple(dims.get(label, UNKNOWN) for label in result)]
 
 
+_FORMATS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
+
+
 @RULES.of("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
 def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     form = call.text("data_format")
-    if form not in ("NHWC", "NCHW", "NDHWC", "NCDHW"):
+    if form not in _FORMATS:
         return []
     shape = call.ranked(0, len(form))
     at = form.index("C")
@@ -243,9 +246,6 @@ RULES.add(
 )
 
 
-_FORMATS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
-
-
 class SlidingWindow:
     """How a convolution or pooling moves over a tensor.
 
@@ -282,6 +282,10 @@ class SlidingWindow:
             raise Misfit(f"a window of {covered} does not fit into {dim}")
         return (dim - covered) // stride + 1
 
+    def sizes(self, shape: Sequence[int], extents: Iterable[int]) -> list[int]:
+        """Returns the output size for each spatial dim of `shape`, and a window with these `extents`."""
+        return [self.size(shape[axis], extent, axis) for axis, extent in zip(self.spatial, extents, strict=True)]
+
     def placed(self, batch: int, channels: int, space: Sequence[int]) -> tuple[int, ...]:
         """Returns a shape with these dims in the order of the data format."""
         sizes = iter(space)
@@ -297,8 +301,7 @@ def _convolution(call: Call) -> Sequence[Shape]:
     shape, taps = call.ranked(0, rank), call.ranked(1, rank)
     inside, outside = taps[-2:]
     channels = shape[window.channel]
-    space = [window.size(shape[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
-    out = window.placed(shape[0], outside, space)
+    out = window.placed(shape[0], outside, window.sizes(shape, taps[:-2]))
     if channels >= 0 and inside >= 0 and not _fit(channels, inside, outside):
         raise Misfit(_wrong_channels(taps, inside, shape), [out])
     return [out]
@@ -325,8 +328,7 @@ def _depthwise(call: Call) -> Sequence[Shape]:
         raise Misfit(_wrong_channels(taps, inside, shape))
     channels = merge_dims(channels, inside)
     outside = channels * taps[3] if channels >= 0 and taps[3] >= 0 else UNKNOWN
-    space = [window.size(shape[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:2], strict=True)]
-    return [window.placed(shape[0], outside, space)]
+    return [window.placed(shape[0], outside, window.sizes(shape, taps[:2]))]
 
 
 @RULES.of("Conv2DBackpropInput Conv3DBackpropInputV2")
@@ -342,8 +344,7 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
         raise Misfit(f"its output must have {length} dimensions")
     if out[0] < 0:
         out = (grad[0], *out[1:])
-    space = [window.size(out[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
-    wanted = window.placed(out[0], taps[-1], space)
+    wanted = window.placed(out[0], taps[-1], window.sizes(out, taps[:-2]))
     if not compatible(wanted, grad):
         text = (
             f"for the output {format_shape(out)} it needs {format_shape(wanted)}, but its input is {format_shape(grad)}"
@@ -365,7 +366,7 @@ def _pool(call: Call) -> Sequence[Shape]:
     shape = call.ranked(0, rank)
     if not window.moves_in_space or extents[0] != 1 or extents[window.channel] != 1:
         return [(UNKNOWN,) * rank]
-    space = [window.size(shape[axis], extents[axis] or UNKNOWN, axis) for axis in window.spatial]
+    space = window.sizes(shape, [extents[axis] or UNKNOWN for axis in window.spatial])
     return [window.placed(shape[0], shape[window.channel], space)]
 
 
