@@ -125,8 +125,8 @@ def make_function(
     for node in members:
         definition = node.op_def
         assert definition is not None
-        for index, arg in enumerate(expanded_args(definition, node.plain_attr)):
-            spelt[Output(node, index)] = f"{node.name}:{arg.arg}:{arg.place}"
+        for index, (arg, place) in enumerate(expanded_args(definition, node.plain_attr)):
+            spelt[Output(node, index)] = f"{node.name}:{arg}:{place}"
         function.signature.is_stateful |= definition.is_stateful
     spelt |= args  # a member may have an output that is an input, and a computed output
     for output in outputs:

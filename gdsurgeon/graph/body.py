@@ -7,7 +7,6 @@ is a Placeholder, and a result is an Identity that reads the returned tensor. Co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, Json, quoted
 from gdsurgeon.graph.attrs import Shape, plain, shape_value, type_value
@@ -18,24 +17,18 @@ from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import INPUT_SHAPES, PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
-from gdsurgeon.text import nearest, suggestion
+from gdsurgeon.text import an, nearest, suggestion
 from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto
 from gdsurgeon.wire.source import BytesSource
 
 
-class BodyArg(NamedTuple):
-    """An output of a node, which bodies spell ``node:arg:place``: the op's output argument, and the place in it."""
+def expanded_args(definition: OpDef, read: AttrReader) -> list[tuple[str, int]]:
+    """Returns for each output of an op its output argument and the place in it; bodies spell ``node:arg:place``.
 
-    arg: str
-    place: int
-
-
-def expanded_args(definition: OpDef, read: AttrReader) -> list[BodyArg]:
-    """Returns the output argument and place of each output tensor of an op; `read` returns the values of attrs."""
+    `read` returns the values of attrs.
+    """
     return [
-        BodyArg(arg.name, index)
-        for arg in definition.outputs
-        for index in range(len(arg_dtypes([arg], definition, read)))
+        (arg.name, index) for arg in definition.outputs for index in range(len(arg_dtypes([arg], definition, read)))
     ]
 
 
@@ -165,8 +158,8 @@ class Body:
                 is_other = node.changed_attrs and node not in self._retyped
                 if node.base_name in gone or is_other or node.op_override or node.device_override or rewired:
                     raise EditError(
-                        f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the "
-                        f"function {quoted(self.name)}: only its name can change",
+                        f"{quoted(node.name)} is {an(what)} of the function {quoted(self.name)}: only its name can "
+                        "change",
                         code="is-input" if what == "argument" else "is-output",
                         facts={"node": node.name, "function": self.name},
                     )
@@ -209,8 +202,7 @@ class Body:
         gone = self.graph.removed()
         kept = {key: node.name for key, node in self.control_results.items() if node.base_name not in gone}
         out.control_ret.clear()
-        for key, name in kept.items():
-            out.control_ret[key] = name
+        out.control_ret.update(kept)
         keys = [key for key in out.signature.control_output if key in kept]
         del out.signature.control_output[:]
         out.signature.control_output.extend(keys)
@@ -347,8 +339,8 @@ class _Reader:
             raise self._error("bad-name", line, name=node.name)
         by_arg: dict[str, list[str]] = {arg.name: [] for arg in definition.outputs}
         places = expanded_args(definition, lambda key: plain(node.attr[key]) if key in node.attr else None)
-        for index, place in enumerate(places):
-            by_arg[place.arg].append(format_input(node.name, index))
+        for index, (arg, _) in enumerate(places):
+            by_arg[arg].append(format_input(node.name, index))
         for arg, tensors in by_arg.items():
             self._enter(f"{node.name}:{arg}", tensors)
 

@@ -101,11 +101,15 @@ class Graph:
         """The name of the file, for messages."""
         return self.store.name
 
-    @cached_property
-    def _pristine(self) -> Graph:
+    def _of_file(self) -> Graph:
+        """Returns a new graph of the same file, without edits."""
         out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
         out.store = self.store
         return out
+
+    @cached_property
+    def _pristine(self) -> Graph:
+        return self._of_file()
 
     def pristine(self) -> Graph:
         """Returns the graph as it is in the file, without edits; always the same object. Do not modify it."""
@@ -678,15 +682,14 @@ class Graph:
         if self.is_changed:
             out = Graph(ChunkSource(list(resolved(self.chunks())), self.source_name), text=self.text)
         else:
-            out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
-            out.store = self.store
+            out = self._of_file()
         out.serving = None if self._stands_alone else self.serving
         return out
 
     def copy(self) -> Graph:
         """Returns an independent copy of the graph as it is now; both share the file."""
-        out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
-        out.store, out.owner, out.repairs, out.became = self.store, self.owner, self.repairs, self.became
+        out = self._of_file()
+        out.owner, out.repairs, out.became = self.owner, self.repairs, self.became
         out._serving, out._stands_alone = self._serving, self._stands_alone
         if "functions" in vars(self) and self._borrowed is None:
             out.functions = self.functions.copy(out._journal)
@@ -710,17 +713,13 @@ class Graph:
 
     def __reduce__(self) -> tuple[object, ...]:
         if self._serving is not None or self._borrowed is not None:
-            what = "the body of a function" if self._borrowed is not None else f"a part of a {self._serving_kind}"
+            what = "the body of a function" if self._serving is None else f"a part of a {self._serving.kind}"
             raise EditError(
                 f"{printable(self.source_name)} cannot be pickled: the graph is {what}; load the file again",
                 code="not-picklable",
                 file=self.source_name,
             )
         return _unpickled, (self.to_bytes(), self.source_name)
-
-    @property
-    def _serving_kind(self) -> str:
-        return self._serving.kind if self._serving is not None else ""
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -796,10 +795,10 @@ class Graph:
         path = os.fspath(path)
         if self._serving is not None and not self._stands_alone:
             raise UsageError(
-                f"the graph is a part of a {self._serving_kind}, {printable(self.source_name)}",
+                f"the graph is a part of a {self._serving.kind}, {printable(self.source_name)}",
                 code="wrong-format",
                 file=self.source_name,
-                kind=self._serving_kind,
+                kind=self._serving.kind,
                 hint="gds.operate(model, edit, out=PATH) writes all of it; gds.freeze makes one file of it",
             )
         if check:

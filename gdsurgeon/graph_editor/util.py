@@ -45,7 +45,7 @@ class WrongType(EditError, TypeError):
         found = type(argument).__name__
         shown = printable(repr(argument)) if isinstance(argument, (str, int, float, type(None))) else an(found)
         line = f"{an(expected)} is expected, not {shown}"
-        super().__init__(line, code="wrong-type", facts={"expected": expected, "found": found})
+        super().__init__(line, code="wrong-type", expected=expected, found=found)
 
 
 def check_type(argument: object, kind: type) -> None:
