@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
-from types import MappingProxyType
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -133,51 +132,36 @@ def simplify(
         NothingToDo: nothing can be simplified.
         NotValidatedError: `fold_bn` is given, and NumPy is not installed.
     """
-    chosen, fold_bn = _asked(passes, skip, engine, has_shapes=bool(shapes), fold_bn=fold_bn)
+    fold_bn = fold_bn and FOLD_BN not in skip
+    skip = [name for name in skip if name != FOLD_BN]
+    chosen = _chosen(passes, skip, left_out(engine, has_shapes=bool(shapes)))
+    if not chosen and not fold_bn and (passes or not engine):
+        raise _nothing_left(passes, skip, engine)
     if fold_bn:
         require_numpy("folding batch norms")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
-    _check_sound(graph, engine)
-    was, inside = topology_of(graph).op_counts(), _nodes_inside(graph)
+    topology = topology_of(graph)
+    topology.check_reads(topology.numbers())
+    if engine:
+        check_room(graph)
+    was, inside = topology.op_counts(), _nodes_inside(graph)
     work = _Work(graph, [end.name for end in ends], chosen, evaluate, max_growth)
     work.fix(pairs_of(shapes))
     if INLINE in chosen:
         work.inline()
     work.run()
     if engine:
-        work.do("spelt_constants", lambda: spelt_out(graph))
+        work.spell_out()
     if FUNCTIONS in chosen:
         work.drop_functions()
     if not graph.is_changed and not fold_bn:
         raise NothingToDo("nothing would change: no pass found anything to simplify")
-    sites: Sites | None = None
-    if fold_bn:
-        sites = work.fold(spells_out=bool(engine))
+    sites = work.fold(spells_out=bool(engine)) if fold_bn else None
     result = work.result(was)
     if sites is not None:
         result = with_folds(graph, result, sites, tolerance)
     result.told += [*_table(was, now := topology_of(graph).op_counts()), *_totals(graph, was, now, inside)]
     return result
-
-
-def _asked(
-    passes: Sequence[str], skip: Sequence[str], engine: str, *, has_shapes: bool, fold_bn: bool
-) -> tuple[list[str], bool]:
-    """Returns the passes to run, and whether to fold. Raises UsageError if nothing is left."""
-    fold_bn = fold_bn and FOLD_BN not in skip
-    skip = [name for name in skip if name != FOLD_BN]
-    chosen = _chosen(passes, skip, left_out(engine, has_shapes=has_shapes))
-    if not chosen and not fold_bn and (passes or not engine):
-        raise _nothing_left(passes, skip, engine)
-    return chosen, fold_bn
-
-
-def _check_sound(graph: Graph, engine: str) -> None:
-    """Raises EditError if a node has a missing input, or if constants are too large for `engine`."""
-    topology = topology_of(graph)
-    topology.check_reads(topology.numbers())
-    if engine:
-        check_room(graph)
 
 
 class _Work:
@@ -226,11 +210,26 @@ class _Work:
     # -- the stages ------------------------------------------------------------------------------------------
 
     def fix(self, shapes: Sequence[tuple[str, Shape]]) -> None:
-        """Fixes the shapes of inputs."""
-        stage = _fixed(self._graph, shapes)
-        if stage is not None:
-            self._append(stage)
-            nodes = [node for name in stage.result.intent.changed if (node := self._graph[name]).op in PLACEHOLDERS]
+        """Fixes the shapes of inputs that do not have these shapes.
+
+        Raises:
+            EditError: an input does not exist, does not accept the shape, or the graph does not fit.
+        """
+        graph, new = self._graph, []
+        for name, shape in shapes:
+            node = graph[name.removesuffix(":0")]
+            old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
+            if old is not None and not _includes(old, shape):
+                line = f"the shape {format_shape(shape)} does not fit {quoted(name)}, which accepts {format_shape(old)}"
+                hint = "set-shape changes the shapes of inputs"
+                raise EditError(line, code="wrong-shape", node=name, expected=old, found=shape, hint=hint)
+            if node.op not in PLACEHOLDERS or old != shape:
+                new.append((name, shape))
+        if new:
+            before = graph.pristine()
+            result = set_shape(graph, new, batch_check=False)
+            self._append(Stage(before, result))
+            nodes = [node for name in result.intent.changed if (node := graph[name]).op in PLACEHOLDERS]
             self.fixed = [Entry("fixed", f"{node.name} {format_shape(placeholder_shape(node))}") for node in nodes]
 
     def inline(self) -> None:
@@ -269,45 +268,37 @@ class _Work:
             elif not self._in_bodies():
                 break
 
+    def spell_out(self) -> None:
+        """Makes each constant store all its elements."""
+        self._snapshot()
+        self._record("spelt_constants", spelt_out(self._graph), {})
+
     def drop_functions(self) -> None:
         """Removes unused functions."""
-
-        def dropped() -> Intent:
+        self.counts[FUNCTIONS] = 0
+        if len(self._graph.functions):
+            self._snapshot()
             intent = Intent()
             intent.functions.removed = drop_unused_functions(self._graph)
             self.counts[FUNCTIONS] = len(intent.functions.removed)
-            return intent
-
-        self.counts[FUNCTIONS] = 0
-        if len(self._graph.functions):
-            self.do("simplify", dropped, {"passes": tuple(self._chosen)})
+            self._record("simplify", intent, {"passes": tuple(self._chosen)})
 
     def fold(self, *, spells_out: bool) -> Sites:
         """Folds into convolutions; returns the folds."""
-        ends, found = [self._graph.output(name) for name in self._ends], list[Sites]()
-
-        def folded() -> Intent:
-            found.append(fold(self._graph, ends, self._kept(), spells_out=spells_out))
-            return found[0].intent()
-
-        self.do("fold_batch_norms", folded)
-        return found[0]
-
-    def do(
-        self, stage: str, edit: Callable[[], Intent], arguments: Mapping[str, object] = MappingProxyType({})
-    ) -> None:
-        """Carries out an edit; records it as a stage if it changes anything."""
+        ends = [self._graph.output(name) for name in self._ends]
         self._snapshot()
-        self._record(stage, edit(), arguments)
+        sites = fold(self._graph, ends, self._kept(), spells_out=spells_out)
+        self._record("fold_batch_norms", sites.intent(), {})
+        return sites
 
     def _in_bodies(self) -> bool:
         """Simplifies function bodies; returns False if nothing changed."""
         changed: set[str] = set()
-        for done in in_bodies(self._graph, self._how) if BODIES in self._chosen else ():
-            self.counts += done.counts
-            self.lost += done.checks
-            changed |= done.result.inside.keys()
-            self._append(Stage(self._snapshot(), done.result))
+        for result, counts, checks in in_bodies(self._graph, self._how) if BODIES in self._chosen else ():
+            self.counts += counts
+            self.lost += checks
+            changed |= result.inside.keys()
+            self._append(Stage(self._snapshot(), result))
         if changed:
             self.counts[BODIES] = max(self.counts[BODIES], len(changed))
             self.as_written = True
@@ -321,19 +312,17 @@ class _Work:
         self.refusing += step.refusing
         self.idle += step.idle
         self.moved += step.intent.moved
-        certificate = step.certificate
-        if certificate is not None:
+        if (certificate := step.certificate) is None:
+            self._record(step.stage, step.intent, step.arguments)
+        else:
             self.folded += [*(certificate.constants.keys() - certificate.opened), *step.reshapes]
-        decided: dict[str, object] = {"certificate": certificate} if certificate is not None else {}
-        self._record(step.stage, step.intent, step.arguments, decided)
+            self._record(step.stage, step.intent, step.arguments, certificate=certificate)
 
-    def _record(
-        self, stage: str, intent: Intent, arguments: Mapping[str, object], decided: dict[str, object] | None = None
-    ) -> None:
+    def _record(self, stage: str, intent: Intent, arguments: Mapping[str, object], **decided: object) -> None:
         """Records a stage that changed the graph."""
         if intent.added or intent.removed or intent.changed or intent.rewired or intent.functions.removed:
             asked = Asked(stage, {"outputs": tuple(self._ends), **arguments})
-            self._append(Stage(self._snapshot(), EditResult(intent, asked=asked, decided=decided or {})))
+            self._append(Stage(self._snapshot(), EditResult(intent, asked=asked, decided=decided)))
 
     def _append(self, stage: Stage) -> None:
         self.stages.append(stage)
@@ -390,28 +379,6 @@ def _is_read(graph: Graph, slot: Rewired) -> bool:
     """Returns whether an input still reads the tensor of an earlier stage."""
     node = graph.find(slot.node)
     return node is not None and slot.slot < len(node.inputs) and node.inputs[slot.slot].name == slot.new
-
-
-def _fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
-    """Fixes the shapes of inputs. Returns the stage, or None if the inputs already have these shapes.
-
-    Raises:
-        EditError: an input does not exist, does not accept the shape, or the graph does not fit.
-    """
-    new = []
-    for name, shape in shapes:
-        node = graph[name.removesuffix(":0")]
-        old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
-        if old is not None and not _includes(old, shape):
-            line = f"the shape {format_shape(shape)} does not fit {quoted(name)}, which accepts {format_shape(old)}"
-            facts = {"node": name, "expected": old, "found": shape}
-            raise EditError(line, code="wrong-shape", facts=facts, hint="set-shape changes the shapes of inputs")
-        if node.op not in PLACEHOLDERS or old != shape:
-            new.append((name, shape))
-    if not new:
-        return None
-    before = graph.pristine()
-    return Stage(before, set_shape(graph, new, batch_check=False))
 
 
 def _includes(old: Sequence[int], shape: Shape) -> bool:

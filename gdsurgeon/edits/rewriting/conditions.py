@@ -75,13 +75,9 @@ class RewriteContext:
         self._frames = while_frames(topology).of if flows else []
 
     @cached_property
-    def _levels(self) -> dict[int, int]:
+    def levels(self) -> dict[int, int]:
         """The length of the longest path to each node; loops are cut at their back edges."""
         return {number: depth for depth, level in enumerate(levels(self.topology)) for number in level}
-
-    def place_in_order(self, number: int) -> tuple[int, int]:
-        """The sort key for topological order; nodes of equal level are in file order."""
-        return self._levels[number], number
 
     # -- reasons against it ------------------------------------------------------------------------------
 
@@ -158,7 +154,7 @@ class RewriteContext:
         """
 
         def level(node: Node) -> int:
-            return self._levels[self.topology.id_of(node)]
+            return self.levels[self.topology.id_of(node)]
 
         if len(affected.ends) > 1:
             first = min(affected.ends, key=level)

@@ -317,7 +317,7 @@ class _Look:
     def _in_order(self, roots: Sequence[int], most: int | None) -> Iterator[tuple[int, PlannedRewrite | Remark]]:
         """Yields the outcome at each root in topological order; no match contains a node of an earlier one."""
         count, taken = 0, set[int]()
-        for root in sorted(roots, key=self.context.place_in_order):
+        for root in sorted(roots, key=lambda root: (self.context.levels[root], root)):
             if count == most:
                 return
             outcome = None if root in taken else self._at(root, taken)

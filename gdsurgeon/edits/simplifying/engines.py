@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import DTYPES, element_size
-from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, MERGE, SWITCH
+from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, MERGE, READS_SHAPE, SWITCH
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.write import read_chunks
@@ -99,8 +99,6 @@ HANDING_ON = CHECKS | frozenset("Identity IdentityN PreventGradient Snapshot Sto
 """Ops that are removed if other nodes read them."""
 _MAY_GO = HANDING_ON | CALLS | MERGE | SWITCH | DECIDABLE.keys() | {"RandomUniform"}
 """Ops that may be removed: calls are inlined, conditionals decided, dropout removed."""
-_OF_SHAPES = frozenset(("Rank", "Shape", "ShapeN", "Size"))
-"""Ops that depend only on the shapes of their inputs and may become constants."""
 
 
 def is_read(graph: Graph, lacking: LackingOp) -> bool:
@@ -117,7 +115,7 @@ def may_all_go(graph: Graph, lacking: Iterable[LackingOp]) -> bool:
     computed = bytearray(topology.size)
     for number in topological_order(topology) if staying else ():
         op = topology.op(number)
-        if op == "Const" or op in _OF_SHAPES:
+        if op == "Const" or op in READS_SHAPE:
             continue
         definition = graph.op_def(op)
         reads = topology.data_producers(number)

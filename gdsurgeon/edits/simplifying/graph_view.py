@@ -15,7 +15,6 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.ops.kinds import CONTROL_FLOW, hides_state
-from gdsurgeon.ops.op_defs import OpDef
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 CHECKS = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
@@ -100,7 +99,8 @@ class GraphView:
         self._readers, self._later_readers = top.consumers(), {}
         pure = {op for op in set(self.ops) if self._is_pure_op(op)}
         perhaps = (n for n in self._order if self._written[n] or self.ops[n] not in pure)
-        self._doing = [number for number in perhaps if not self._only_computes(number)]
+        unchecked = () if self.keeps_checks else CHECKS
+        self._doing = [n for n in perhaps if not self.is_pure(n) and self.ops[n] not in unchecked]
         self.pure_cone = top.flags(self._order)
         for number in members(top.downstream(self._doing, self._readers)):
             self.pure_cone[number] = 0
@@ -120,9 +120,6 @@ class GraphView:
             self.mark_dirty(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
         if self._is_placed < len(self._changes) and (self._doing or self._written != before):
             self.refresh()  # otherwise nothing has an effect, before and after
-
-    def _only_computes(self, number: int) -> bool:
-        return self.is_pure(number) or (self.ops[number] in CHECKS and not self.keeps_checks)
 
     def _find_colocations(self) -> None:
         table, id_of = self.topology.table, self.topology.id_of
@@ -190,7 +187,9 @@ class GraphView:
     def _is_pure_op(self, op: str) -> bool | None:
         """Returns whether all nodes of an op only compute; None if that depends on the functions that they call."""
         definition = self.graph.op_def(op)
-        if op in CONTROL_FLOW or not (_is_pure(definition) and not hides_state(op)):
+        if op in CONTROL_FLOW or hides_state(op) or definition is None or definition.is_stateful:
+            return False
+        if any(arg.is_ref for arg in (*definition.inputs, *definition.outputs)):
             return False
         return None if self.takes_functions(op) else True
 
@@ -205,7 +204,8 @@ class GraphView:
             return True
         op = self.ops[code >> BITS]
         if op not in self._references:
-            self._references[op] = _gives_reference(self.graph.op_def(op))
+            definition = self.graph.op_def(op)
+            self._references[op] = definition is None or any(output.is_ref for output in definition.outputs)
         return self._references[op]
 
     def constant(self, code: int, *, only_scalar: bool = False) -> Constant | None:
@@ -468,20 +468,10 @@ class GraphView:
 Pass = Callable[[GraphView], None]
 
 
-def run_passes(view: GraphView, passes: Iterable[Pass]) -> None:
+def run_passes(view: GraphView, passes: Sequence[Pass]) -> None:
     """Runs `passes` until no pass changes anything. Each iteration leaves fewer nodes or edges."""
-    each_turn, done = list(passes), -1
+    done = -1
     while done != view.counts.total():
         done = view.counts.total()
-        for each in each_turn:
+        for each in passes:
             each(view)
-
-
-def _is_pure(definition: OpDef | None) -> bool:
-    if definition is None or definition.is_stateful:
-        return False
-    return not any(arg.is_ref for arg in (*definition.inputs, *definition.outputs))
-
-
-def _gives_reference(definition: OpDef | None) -> bool:
-    return definition is None or any(output.is_ref for output in definition.outputs)

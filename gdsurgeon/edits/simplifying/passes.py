@@ -31,7 +31,8 @@ def served_nodes(graph: Graph) -> list[Node]:
 
 def lasting(view: GraphView) -> list[int]:
     """Returns the nodes with a lasting effect, and NoOp nodes that run them."""
-    ends = [number for number in view.with_ops(("NoOp",)) if _is_end(view, number)]
+    noops = (number for number in view.with_ops(("NoOp",)) if not view.pure_cone[number])
+    ends = [number for number in noops if not view.topology.users(number)]  # they may be fetched
     return ends + [number for number in view.not_pure() if _lasts(view, number)]
 
 
@@ -48,17 +49,7 @@ def _lasts(view: GraphView, number: int) -> bool:
     op = view.topology.op(number)
     if op in CONTROL_FLOW or view.is_pure(number) or (op in CHECKS and not view.keeps_checks):
         return False
-    return not (is_random(op) and not _takes_resource(view.graph, op))
-
-
-def _is_end(view: GraphView, number: int) -> bool:
-    """Returns whether a node is a NoOp that may be fetched to run its control inputs."""
-    is_noop = view.topology.op(number) == "NoOp"
-    return is_noop and not view.pure_cone[number] and not view.topology.users(number)
-
-
-def _takes_resource(graph: Graph, op: str) -> bool:
-    definition = graph.op_def(op)
+    definition = view.graph.op_def(op) if is_random(op) else None
     return definition is None or any(arg.dtype == RESOURCE for arg in definition.inputs)
 
 

@@ -32,15 +32,15 @@ class Match:
         if not self._holds(self._rule.pattern, number << BITS, False):
             return None
         condition, name = self._rule.condition, self._rule.kept
-        if condition is not None and not condition(Bound(self._value, self._attrs, self._attr_of)):
-            return None
+        if condition is not None:
+            bound = Bound(
+                lambda variable: self._view.constant(self.tensors[variable]),
+                self._attrs,
+                lambda label, key: self._view.topology.node(self.nodes[label]).setting(key),
+            )
+            if not condition(bound):
+                return None
         return self.tensors[name] if name in self.tensors else self.nodes[name] << BITS
-
-    def _value(self, name: str) -> Constant | None:
-        return self._view.constant(self.tensors[name])
-
-    def _attr_of(self, label: str, key: str) -> object:
-        return self._view.topology.node(self.nodes[label]).setting(key)
 
     def _holds(self, term: Term, code: int, is_kept: bool) -> bool:
         """Returns whether a term matches a tensor; `is_kept`: the tensor that is kept depends on it."""

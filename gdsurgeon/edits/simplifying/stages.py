@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes.inference import called_shapes
@@ -282,18 +281,8 @@ _SYMBOLIC = "SymbolicGradient"
 """An op that differentiates a function, for which a StopGradient matters."""
 
 
-class Done(NamedTuple):
-    """The result of a stage in several function bodies.
-
-    Attributes:
-        result: the result, as of an edit.
-        counts: the number of removed nodes and edges by pass.
-        checks: the number of removed checks by op.
-    """
-
-    result: EditResult
-    counts: Counter[str]
-    checks: Counter[str]
+Done = tuple[EditResult, Counter[str], Counter[str]]
+"""The result of a stage in several function bodies, the removed nodes and edges by pass, and removed checks by op."""
 
 
 def in_bodies(graph: Graph, how: How) -> Iterator[Done]:
@@ -390,4 +379,4 @@ def _replaced(graph: Graph, found: Sequence[tuple[Body, Step]], how: How) -> Don
     step = found[0][1]
     asked = Asked("simplify_bodies", {"stage": step.stage, **step.arguments})
     intent = Intent(functions=FunctionChanges(changed=[*inside]))
-    return Done(EditResult(intent, asked=asked, inside=inside, decided={"certificates": certificates}), counts, checks)
+    return EditResult(intent, asked=asked, inside=inside, decided={"certificates": certificates}), counts, checks
