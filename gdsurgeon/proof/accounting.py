@@ -40,13 +40,13 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
     """
     stages = result.stages or (Stage(graph.pristine(), result),)
     before = graph.pristine()
-    done: list[tuple[Asked, int]] = []
+    done: list[Asked] = []
     for at, stage in enumerate(stages):
         following = stages[at + 1].before if at + 1 < len(stages) else None
         asked = stage.result.asked or result.asked
         written = chunks if following is None else list(resolved(following.chunks()))
         after = _check(before, replace(stage.result, asked=asked), written)
-        done += [(asked, after.source.size - before.source.size)] if asked is not None else []
+        done += [asked] if asked is not None else []
         if following is not None:
             # The graph that was read replaces it: the bytes are equal, and it is indexed.
             after.serving = following.serving

@@ -224,8 +224,8 @@ class Equivalence:
         same, free, branching = self._same, self.free, self.branching
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
         triggers = [self._trigger(number) for number in range(len(self._ops))]
-        forwards = {n for n, op in enumerate(self.table.op_names) if not self._flows and self._is_forward(op)}
-        forwards -= self._claimed
+        first = {op: rules[0] for op, rules in self._exact.items() if not self._flows and op not in REFUSING}
+        forwards = self.numbered([op for op, rule in first.items() if rule.is_forward]) - self._claimed
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
             if ops[row] in forwards and row not in self.table.with_controls and offsets[row + 1] == offsets[row] + 1:
@@ -247,10 +247,6 @@ class Equivalence:
                 self._look(row)
             else:
                 free[row] = is_free and self.is_quiet(row)
-
-    def _is_forward(self, op: str) -> bool:
-        """Returns whether a rule replaces each node of an op by its input."""
-        return op not in REFUSING and any(rule.is_forward for rule in self._exact.get(op, ())[:1])
 
     def _trigger(self, number: int) -> frozenset[int]:
         """Returns the numbers of some ops: a row that reads none of them is not equal to an earlier tensor.

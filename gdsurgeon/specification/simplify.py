@@ -27,7 +27,7 @@ from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, REFUSING, Certificate, Equivalence
 from gdsurgeon.specification.nodes import Rows, branches_of, calling_nodes, kept_names, named_by_node, used_functions
 from gdsurgeon.specification.specify import Asked, violations
-from gdsurgeon.wire.protos import AttrValue, FunctionDef
+from gdsurgeon.wire.protos import AttrValue
 
 _CONSTANT = ("dtype", "value")
 """The attrs of a constant."""
@@ -204,14 +204,14 @@ _OF_PASSES: Mapping[str, Collection[str]] = {
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
 
 
-def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
+def simplify_stages(asked: Asked, stages: Sequence[Asked], after: Graph) -> Iterator[str]:
     """Yields the differences between the requests of the stages and the user's request.
 
     `violations` checks the changes of each stage, against the request of this stage.
 
     Args:
         asked: the user's request.
-        stages: the request of each stage, and by how many bytes the graph has grown.
+        stages: the request of each stage.
         after: the graph after the last stage.
     """
     given: Mapping[str, Any] = asked.arguments
@@ -219,7 +219,7 @@ def simplify_stages(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Gr
     chosen = {*(given.get("passes") or _PASSES)}.difference(given.get("skip", ()))
     if engine:
         chosen -= {"equal-nodes"} if given.get("shapes") else {"equal-nodes", "shapes"}
-    for stage, _ in stages:
+    for stage in stages:
         done: Mapping[str, Any] = stage.arguments
         is_body = stage.edit == "simplify_bodies"
         name = stage.edit if not is_body else done["stage"] if "bodies" in chosen else ""
@@ -254,15 +254,11 @@ def simplify_bodies(
         decided = {"certificate": certificates[name]} if name in certificates else {}
         faults = violations(inside, Asked(stage, asked), decided)
         yield from (f"in the function {quoted(name)}: {fault}" for fault in faults)
-        if name in derived or _is_looked_into(comparison.before.functions[name]):
+        attrs = {key: value.b for key, value in comparison.before.functions[name].attr.items()}
+        stands_for_op = not {"_implements", "api_implements"}.isdisjoint(attrs)
+        if name in derived or stands_for_op or attrs.get("_XlaMustCompile", False):
             yield f"the function {quoted(name)} must not change, but was changed"
     yield from audit(comparison, Intent(functions=FunctionChanges(changed=[*comparison.inside])))
-
-
-def _is_looked_into(function: FunctionDef) -> bool:
-    """Returns whether a function stands for an op, or XLA compiles it."""
-    attrs = {key: value.b for key, value in function.attr.items()}
-    return bool({"_implements", "api_implements"} & attrs.keys()) or attrs.get("_XlaMustCompile", False)
 
 
 def _derived(graph: Graph) -> set[str]:

@@ -66,14 +66,14 @@ def violations(
         yield from specification(comparison, **asked.arguments, **decided)
 
 
-def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
+def stage_violations(asked: Asked, stages: Sequence[Asked], after: Graph) -> Iterator[str]:
     """Yields a line for each change by the stages of an edit that was not requested.
 
     The specification of the stages has the name of the edit and ``_stages``.
 
     Args:
         asked: the request; nothing is checked if its stages have no specification.
-        stages: the request of each stage, and by how many bytes the graph has grown.
+        stages: the request of each stage.
         after: the graph after the last stage.
     """
     specification = specification_of(f"{asked.edit}_stages")

@@ -297,6 +297,10 @@ class Topology:
             out[number] = 1
         return out
 
+    def tensor(self, code: int) -> Output:
+        """Returns the tensor with a code."""
+        return Output(self.node(code >> Table.PORT_BITS), code & Table.CONTROL_PORT)
+
     def code(self, output: Output) -> int:
         """Returns the code of the edges from `output`."""
         return self.id_of(output.node) << Table.PORT_BITS | output.index

@@ -203,7 +203,7 @@ class Matcher:
         placed = {term: top.node(number) for term, number in bound.items() if isinstance(term, Op)}
         nodes = {term.label: node for term, node in placed.items() if term.label}
         names = [(name, item) for name, item in bound.items() if isinstance(name, str)]
-        tensors = {name[1:]: Output(top.node(code >> BITS), code & CONTROL) for name, code in names if name[0] == "$"}
+        tensors = {name[1:]: top.tensor(code) for name, code in names if name[0] == "$"}
         attrs = {name[1:]: data for name, data in names if name[0] == "="}
         roots = [Output(nodes[each.label] if isinstance(each, Ref) else placed[each], each.port)
                  for each in self.rule.pattern]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import decided, loop_heads, untaken_branches
 from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView
-from gdsurgeon.edits.simplifying.shapes import dims_of, may_refuse, refuses_as_much, shape_of_tensor
+from gdsurgeon.edits.simplifying.shapes import dims_of, may_refuse, refuses_as_much
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
@@ -134,7 +134,7 @@ def _packed_again(view: GraphView, number: int) -> int | None:
     if reads != [inner << BITS | port for port in range(len(reads))] or not _are_alike(view, number, inner, len(reads)):
         return None
     source, axis = view.data(inner)[0], view.topology.node(inner).setting("axis")
-    shape = shape_of_tensor(view, view.shapes(), source)
+    shape = view.shapes().shape(view.topology.tensor(source))
     if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return None
     return source if shape[axis] == len(reads) else None  # for other sizes it fails

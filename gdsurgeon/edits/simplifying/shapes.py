@@ -6,27 +6,24 @@ from collections.abc import Sequence
 from math import prod
 
 from gdsurgeon.analysis.shapes.inference import Shapes
-from gdsurgeon.edits.simplifying.graph_view import BITS, CONTROL, GraphView
+from gdsurgeon.edits.simplifying.graph_view import BITS, GraphView
 from gdsurgeon.edits.simplifying.rules import Match
 from gdsurgeon.graph.attrs import Shape, shape_of
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import RESHAPES
 from gdsurgeon.patterns.exact import rules_by_op
 
 
 def may_refuse(view: GraphView, shapes: Shapes, number: int) -> bool:
     """Returns whether a Reshape to constant dims fails for some inputs of the known shape."""
-    reads = view.data(number)
-    wanted = dims_of(view, shapes, number)
-    return wanted is not None and reshape_may_refuse(shape_of_tensor(view, shapes, reads[0]), wanted)
+    wanted, top = dims_of(view, shapes, number), view.topology
+    return wanted is not None and reshape_may_refuse(shapes.shape(top.tensor(view.data(number)[0])), wanted)
 
 
 def dims_of(view: GraphView, shapes: Shapes, number: int) -> list[int] | None:
     """Returns the dims of a Reshape; None for other ops and for computed dims."""
-    reads = view.data(number)
-    if view.topology.op(number) != "Reshape" or len(reads) < 2:
-        return None
-    known = shapes.value(_output(view, reads[1]))
+    reads, top = view.data(number), view.topology
+    known = shapes.value(top.tensor(reads[1])) if top.op(number) == "Reshape" and len(reads) > 1 else None
     dims = [dim for dim in known or () if dim is not None]
     return dims if known is not None and len(dims) == len(known) else None
 
@@ -50,15 +47,6 @@ def refuses_as_much(outer: Sequence[int], inner: Sequence[int]) -> bool:
     if -1 in inner:
         return known > 0 and wanted % known == 0
     return -1 not in outer and wanted == known
-
-
-def shape_of_tensor(view: GraphView, shapes: Shapes, code: int) -> Shape:
-    """Returns the known shape of a tensor."""
-    return shapes.shape(_output(view, code))
-
-
-def _output(view: GraphView, code: int) -> Output:
-    return Output(view.topology.node(code >> BITS), code & CONTROL)
 
 
 MOST_STEPS = 64
@@ -102,12 +90,10 @@ def same_shape(view: GraphView) -> None:
 
 def _is_as_large(view: GraphView, shapes: Shapes, number: int, match: Match) -> bool:
     """Returns whether the product of a mask and the kept tensor has the shape of the kept tensor."""
-    if match.nodes["draw"] in view.waiting:
-        return False
     kept, shape = match.tensors["x"], match.tensors["shape"] >> BITS
     if view.ops[number] == "Mul" and view.ops[shape] == "Shape" and view.data(shape) == [kept]:
         return True
-    known, now = (shape_of_tensor(view, shapes, code) for code in (kept, number << BITS))
+    known, now = (shapes.shape(view.topology.tensor(code)) for code in (kept, number << BITS))
     return known is not None and known == now and min(known, default=0) >= 0
 
 
@@ -126,14 +112,13 @@ class _Looked:
 
     def shape(self, code: int) -> Shape:
         """Returns the known shape of a tensor."""
-        return shape_of_tensor(self.view, self.shapes, code)
+        return self.shapes.shape(self.view.topology.tensor(code))
 
     def value(self, slot: int) -> tuple[int | None, ...]:
         """Returns the known elements of an input; () if they are unknown."""
         if slot >= len(self.reads):
             return ()
-        code = self.reads[slot]
-        return self.shapes.value(Output(self.view.topology.node(code >> BITS), code & CONTROL)) or ()
+        return self.shapes.value(self.view.topology.tensor(self.reads[slot])) or ()
 
     @property
     def result(self) -> Shape:

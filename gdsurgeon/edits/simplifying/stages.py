@@ -25,7 +25,6 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
-from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.equivalence import Certificate
@@ -166,8 +165,7 @@ def _carry_out(view: GraphView, before_change: Callable[[], object]) -> None:
     for number in numbers:
         node = topology.node(number)
         data, waits = _parted(view.topology, number)
-        inputs = [Output(topology.node(code >> BITS), code & CONTROL) for code in data]
-        graph.set_reads(node, inputs, dict.fromkeys(topology.node(code >> BITS) for code in waits))
+        graph.set_reads(node, map(topology.tensor, data), dict.fromkeys(topology.node(code >> BITS) for code in waits))
         if number in view.merges:
             graph.set_op(node, "Identity")
             for key in ("N", STATED_SHAPES):
