@@ -221,8 +221,9 @@ class _Work:
 
     def _planned(self, analysis: Analysis, node: Node, function: str) -> PlannedRewrite | None:
         """Returns the plan for the older form of a node; None if it needs none, or has none."""
-        rule = RULES.get(node.op)
-        if rule is None or not self._is_wanting(node):
+        rule, known = RULES.get(node.op), self.release.op_def(node.op)
+        keys = [key for key in node.attr_keys if known is not None and key not in known.attrs and key[:1] != "_"]
+        if rule is None or not (keys or known is None or self.release.takes_less(node.op)):
             return None
         form = rule.form if isinstance(rule.form, str) else rule.form(Candidate(analysis, node))
         if isinstance(form, Remark):
@@ -235,13 +236,6 @@ class _Work:
             self._sites[node.name] = read, max(rule, earlier, key=attrgetter("tolerance"))
         self.tolerance = max(self.tolerance, rule.tolerance)
         return analysis.planned(node, form)
-
-    def _is_wanting(self, node: Node) -> bool:
-        """Returns whether the release lacks the op of a node, or an attr with an effect."""
-        definition = self.release.op_def(node.op)
-        if definition is None or self.release.takes_less(node.op):
-            return True
-        return any(key not in definition.attrs and not key.startswith("_") for key in node.attr_keys)
 
     def _fit_attrs(self, graph: Graph, nodes: Iterable[Node]) -> list[tuple[Node, str]]:
         """Removes attrs that the release lacks and that have no effect, and adds attrs with different defaults.

@@ -350,12 +350,15 @@ class _Work:
         if len(results) > 1:
             intent.rewired = [slot for slot in intent.rewired if _is_read(self._graph, slot)]
         now = topology_of(self._graph).op_counts()
+        counts = ", ".join(f"{name} {self.counts[name]:,}" for name in PASSES if self.counts[name])
+        told = [*self.fixed, *([Entry("inlined", counted(self.inlined, "call"))] if self.inlined else [])]
+        told += [Entry("passes", counts)] if counts else []
         return EditResult(
             intent,
             (self._claim(intent),),
             [*(text for each in results for text in each.warnings), *_warnings(was + self.lost, now)],
             [*(text for each in results for text in each.notes), *self._how.notes, *_refusals(self.refusing)],
-            [*self.fixed, *_told(self.inlined, self.counts)],
+            told,
             {"passes": {**({INLINE: self.inlined} if self.inlined else {}), **self.counts}},
             stages=self.stages,
         )
@@ -416,12 +419,6 @@ def _nodes_inside(graph: Graph) -> int:
     """Returns the number of nodes in functions of a standalone graph."""
     is_alone = not graph.is_body and graph.serving is None
     return sum(len(function.node_def) for function in graph.functions) if is_alone else 0
-
-
-def _told(calls: int, found: Counter[str]) -> list[Entry]:
-    counts = [f"{name} {found[name]:,}" for name in PASSES if found[name]]
-    told = [Entry("inlined", counted(calls, "call"))] if calls else []
-    return [*told, Entry("passes", ", ".join(counts))] if counts else told
 
 
 def _table(was: Counter[str], now: Counter[str]) -> list[Entry]:

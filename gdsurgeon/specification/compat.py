@@ -72,13 +72,10 @@ def compat(
 
 
 def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
-    was, now = before.store.versions, after.store.versions
-    if (now.producer, now.min_consumer) != (
-        min(was.producer, wanted.version),
-        min(was.min_consumer, wanted.version),
-    ):
+    was, now, most = before.store.versions, after.store.versions, wanted.version
+    if (now.producer, now.min_consumer) != (min(was.producer, most), min(was.min_consumer, most)):
         yield f"the versions are {now.producer} and {now.min_consumer}"
-    if list(now.bad_consumers) != [version for version in was.bad_consumers if version != wanted.version]:
+    if list(now.bad_consumers) != [version for version in was.bad_consumers if version != most]:
         yield f"the bad_consumers are {list(now.bad_consumers)}"
 
 
@@ -169,12 +166,9 @@ def _attrs_for(op: str, attrs: Mapping[str, bytes], wanted: Release) -> dict[str
     idle = NO_EFFECT.get(op, set()) | {key for key, attr in new.attrs.items() if same_value(attrs.get(key), attr)}
     idle |= NO_EFFECT_ON_CALLS if is_call else set()
     known = [(attr, new.attrs[attr.name]) for attr in old.attrs.values() if attr.name in new.attrs]
-    missing = {a.name: default_of(b) for a, b in known if _is_other_default(a, b) and a.name not in attrs}
+    others = [b for a, b in known if b.has_default and not (a.has_default and a.default == b.default)]
+    missing = {attr.name: default_of(attr) for attr in others if attr.name not in attrs}
     return {key: data for key, data in attrs.items() if key in old.attrs or key[:1] == "_" or key not in idle} | missing
-
-
-def _is_other_default(old: AttrDef, new: AttrDef) -> bool:
-    return new.has_default and (not old.has_default or old.default != new.default)
 
 
 # -- validity for the release --------------------------------------------------------------------------------

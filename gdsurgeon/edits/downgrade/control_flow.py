@@ -175,7 +175,13 @@ class _Lowering:
             its = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [place])}
             known = self._add("Const", [], [index], f"branch_{place}/place", **its)  # in its frame
             meant.append(self._add("Equal", [index.output, known.output], (), f"branch_{place}/is_it").output)
-        meant.append(self._is_none_of(meant, index))
+        if not meant:
+            meant.append(self._add("Equal", [index.output, index.output], (), "always").output)
+        else:
+            is_one = meant[0]
+            for each in meant[1:]:
+                is_one = self._add("LogicalOr", [is_one, each], (), "is_one").output
+            meant.append(self._add("LogicalNot", [is_one], (), "is_none").output)
         return self._branches(inputs, [(at, 1, AttrValue(func=f)) for at, f in zip(meant, functions, strict=True)])
 
     def _branches(
@@ -202,12 +208,3 @@ class _Lowering:
         done = self._add("Merge", ends, (), "done", N=count)
         results = [[Output(call, index) for call in calls] for index in range(len(self.dtypes))]
         return [self._add("Merge", reads, N=count).output for reads in results], [done]
-
-    def _is_none_of(self, others: Sequence[Output], index: Node) -> Output:
-        """Returns the tensor that is true if no one of `others` is true."""
-        if not others:
-            return self._add("Equal", [index.output, index.output], (), "always").output
-        one = others[0]
-        for other in others[1:]:
-            one = self._add("LogicalOr", [one, other], (), "is_one").output
-        return self._add("LogicalNot", [one], (), "is_none").output

@@ -61,7 +61,12 @@ def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float)
         sites: the folds.
         tolerance: the largest max |a - b| / max |a| of a tensor; for a fold in isolation a tenth of that.
     """
-    there = _in_file(graph.pristine(), [*sites.found.values()])
+    before = graph.pristine()
+    there = [  # others were in functions that were inlined
+        site
+        for site in sites.found.values()
+        if all(parse_tensor(tensor).node in before for tensor in (*site.inputs, *(old for old, _ in site.outputs)))
+    ]
     notes = [*result.notes]
     if hidden := len(sites.found) - len(there):
         are = "it is" if hidden == 1 else "they are"
@@ -71,15 +76,6 @@ def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float)
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *told_of(sites)], {**result.facts, "passes": passes, "folds": facts_of(sites)}
     return replace(result, claims=claims, notes=notes, told=told, facts=facts)
-
-
-def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
-    """Returns those of `sites` that exist in the file; others were in inlined functions."""
-
-    def is_there(tensor: str) -> bool:
-        return parse_tensor(tensor).node in before
-
-    return [s for s in sites if all(map(is_there, (*s.inputs, *(old for old, _ in s.outputs))))]
 
 
 def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:

@@ -189,7 +189,8 @@ def conditions(view: GraphView) -> None:
         alive = [code for code in codes if not dead[code >> BITS] and sides.get(code >> BITS) in (None, code & CONTROL)]
         if len(alive) == len(codes):
             continue
-        if len(alive) != 1 or top.op(number) != "Merge" or _is_counted(view, number):
+        is_index_read = any(number << BITS | 1 in top.inputs(user) for user in top.users(number))
+        if len(alive) != 1 or top.op(number) != "Merge" or is_index_read:
             return
         merges[number] = alive[0]
     going = [number for number in range(top.size) if dead[number] and not view.removed[number]]
@@ -218,12 +219,6 @@ def _sides(view: GraphView, dead: bytearray) -> dict[int, int]:
             return {}
         out[number] = int(value)
     return out
-
-
-def _is_counted(view: GraphView, number: int) -> bool:
-    """Returns whether a node reads output 1 of a Merge, the index of the input."""
-    code = number << BITS | 1
-    return any(code in view.topology.inputs(user) for user in view.topology.users(number))
 
 
 def _join(view: GraphView, merges: dict[int, int]) -> None:
