@@ -25,15 +25,7 @@ from gdsurgeon.container.checkpoint.edit import (
 from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.container.checkpoint.stored import OBJECT_GRAPH, Checkpoint, StoredTensor, new_tensor
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
-from gdsurgeon.errors import (
-    EditError,
-    InputError,
-    Line,
-    NothingToDo,
-    UsageError,
-    printable,
-    quoted,
-)
+from gdsurgeon.errors import EditError, InputError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
 from gdsurgeon.graph.names import under_scope
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of

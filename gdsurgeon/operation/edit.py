@@ -28,16 +28,7 @@ from gdsurgeon.operation.paths import (
     lock_of,
     output_path,
 )
-from gdsurgeon.operation.sequence import (
-    Carried,
-    Edit,
-    Instruction,
-    carry_out,
-    form_of,
-    is_undone,
-    together,
-    with_keys,
-)
+from gdsurgeon.operation.sequence import Carried, Edit, Instruction, carry_out, form_of, is_undone, together, with_keys
 from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent

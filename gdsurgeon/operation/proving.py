@@ -60,10 +60,8 @@ class Proving(Closing):
         """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
         if self._level != "run":
             return
-        if repaired:
-            self._load_original = partial(Executor.load_bytes, key=ORIGINAL, data=with_restoring(graph))
-        else:
-            self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=graph.pristine())
+        original = graph.copy() if repaired else graph.pristine()
+        self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=original)
         self._load_original(self._executor)
 
     def lend(self, evaluator: Evaluator) -> None:

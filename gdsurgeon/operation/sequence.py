@@ -9,16 +9,7 @@ from typing import NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult, checked_result, on_purpose
-from gdsurgeon.errors import (
-    EditError,
-    GdsurgeonError,
-    Line,
-    NothingToDo,
-    Remark,
-    ValidationError,
-    printable,
-    quoted,
-)
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.forms import Form, FormName, written
 from gdsurgeon.proof.change import Step

@@ -27,13 +27,7 @@ from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import agrees, difference
-from gdsurgeon.proof.trial import (
-    EDITED,
-    ORIGINAL,
-    Failure,
-    ProofContext,
-    Trial,
-)
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Failure, ProofContext, Trial
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor

@@ -13,15 +13,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import (
-    Claim,
-    EditResult,
-    SameGiven,
-    SameOutputs,
-    SamePart,
-    SameTensors,
-    equation,
-)
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, SamePart, SameTensors, equation
 from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides

@@ -51,25 +51,12 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor, await_loaded
 from gdsurgeon.proof.gradients import prove_gradients
-from gdsurgeon.proof.isolated import (
-    prove_like_reference,
-    prove_own_variables,
-    prove_same_piece,
-    prove_same_sites,
-)
+from gdsurgeon.proof.isolated import prove_like_reference, prove_own_variables, prove_same_piece, prove_same_sites
 from gdsurgeon.proof.proof import SAME, Deployed, DiffersError, Proof, merged, worse
 from gdsurgeon.proof.row_by_row import prove_row_by_row
 from gdsurgeon.proof.same_outputs import AS_WRITTEN, load_with, prove_same_outputs, prove_same_shapes, prove_unchanged
 from gdsurgeon.proof.substituted import prove_same_given, prove_same_part, prove_same_tensors
-from gdsurgeon.proof.trial import (
-    EDITED,
-    OPTIMIZED_TOLERANCE,
-    ORIGINAL,
-    Fetch,
-    ProofContext,
-    Trial,
-    optimized_again,
-)
+from gdsurgeon.proof.trial import EDITED, OPTIMIZED_TOLERANCE, ORIGINAL, Fetch, ProofContext, Trial, optimized_again
 
 _PROVE: Mapping[type[Claim], Callable[[ProofContext, Any], Trial]] = {
     Unchanged: prove_unchanged,
@@ -274,7 +261,6 @@ def _compared(
         proof = again.run().proof
     except NotValidatedError as error:
         return Deployed(OPTIMIZED_TOLERANCE, why_not=error.message, is_both=is_both)
-    compared, is_exact, largest = len(proof.compared), proof.is_exact, proof.tolerance.of_largest
-    if largest:
-        return Deployed(largest, proof.largest_part, compared, "", True, is_exact, is_both)
-    return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, compared, "", False, is_exact, is_both)
+    part = proof.tolerance.of_largest
+    tolerance, difference = (part, proof.largest_part) if part else (OPTIMIZED_TOLERANCE, proof.largest_difference)
+    return Deployed(tolerance, difference, len(proof.compared), "", bool(part), proof.is_exact, is_both)

@@ -26,15 +26,7 @@ from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.edits.reroute import check_acyclic
-from gdsurgeon.errors import (
-    EditError,
-    GdsurgeonError,
-    Line,
-    NotValidatedError,
-    ValidationError,
-    printable,
-    quoted,
-)
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
@@ -46,10 +38,7 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import SAME, Proof, stated
-from gdsurgeon.proof.same_outputs import (
-    only_downstream,
-    something_compared,
-)
+from gdsurgeon.proof.same_outputs import only_downstream, something_compared
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
