@@ -33,7 +33,6 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.ops.reach import is_pure
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.proof import agrees
-from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import listed
 from gdsurgeon.values import Tolerance
@@ -286,7 +285,8 @@ def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: To
             executor.drop(_RESULT)
             wrong = [each for each in found if not agrees(each, tolerance)]
             if wrong:
-                item.shown, item.why = DIFFERENT, f"run in isolation, {_difference(wrong[0])}"
+                why = wrong[0].reason or f"{wrong[0].differing:,} of {wrong[0].count:,} elements differ"
+                item.shown, item.why = DIFFERENT, f"run in isolation, {why}"
                 return
     except Refused as refused:
         item.why = f"not run in isolation: {refused.text}"
@@ -295,10 +295,6 @@ def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: To
         executor.unload(_KEY)
     item.shown = EQUAL if ran else ""
     item.why = f"the same on {ran} generated feeds" if ran else "not run in isolation: it refuses all generated feeds"
-
-
-def _difference(found: Compared) -> str:
-    return found.reason or f"{found.differing:,} of {found.count:,} elements differ"
 
 
 def _feeds(pair: _Pair) -> Iterator[dict[str, Tensor]]:

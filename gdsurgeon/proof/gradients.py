@@ -325,8 +325,11 @@ def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, nam
 
     def weighted(part: float) -> tuple[float, float]:
         """Returns the sum of the targets and of their sizes after a part of the step."""
-        moved: Feeds = {source: _moved(x, moves, part * step)}
-        found = [_numbers(value) for value in run(ORIGINAL, feeds | moved, tensors)]
+        moved = _numbers(x)
+        for place, sign in moves.items():
+            moved[place] += part * step * sign
+        fed = feeds | {source: Tensor(x.dtype, x.shape, moved.tobytes())}
+        found = [_numbers(value) for value in run(ORIGINAL, fed, tensors)]
         ys, weights = found[: len(claim.ys)], found[len(claim.ys) :]
         terms = [a * b for y, w in zip(ys, weights, strict=True) for a, b in zip(y, w, strict=True)] if weights else [
             a for y in ys for a in y
@@ -360,13 +363,6 @@ def _numbers(tensor: Tensor) -> array[float]:
     out: array[float] = array(_CODES[tensor.dtype])
     out.frombytes(tensor.data)
     return out
-
-
-def _moved(tensor: Tensor, moves: Mapping[int, float], step: float) -> Tensor:
-    values = _numbers(tensor)
-    for place, sign in moves.items():
-        values[place] += step * sign
-    return Tensor(tensor.dtype, tensor.shape, values.tobytes())
 
 
 def _moves(slopes: Sequence[float]) -> dict[int, float]:

@@ -25,7 +25,7 @@ from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.isolated import recorded
-from gdsurgeon.proof.plan import FetchPlan, Obstacle, plan_with
+from gdsurgeon.proof.plan import Obstacle, plan_with
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.same_outputs import deciding, side_by_side
 from gdsurgeon.proof.subject import Subject
@@ -281,23 +281,18 @@ def compared_models(
     change = context.change
     tensors = _tensors(context, outputs, ignored)
     inside = deciding(context, nodes_of(tensors)) if not outputs else []
-    plan = _plan(context, [*tensors, *inside])
-    if outputs:
-        plan = plan.only({*tensors})
+    sampled = nodes_of(context.plan(ORIGINAL).sampled)
+    plan = context.plan(
+        ORIGINAL, [*tensors, *inside], not_sampled=(name for name in sampled if not context.has_after(name))
+    )
+    barred = context.barred(plan.fetches)
+    plan.skipped += [Obstacle(reason, name=name) for name, reason in barred.items()]
+    plan = plan.only({*(tensors if outputs else plan.fetches)} - barred.keys())
     trial = side_by_side(context, plan, SameOutputs(), {*inside} - {*nodes_of(tensors)})
     _pair_inputs(context, trial)
     trial.statement = f"{stem(change.after)}(x) == {around or f'{stem(change.before)}(x)'}"
     trial.tolerance, trial.judged, trial.varying_run = tolerance, judged, ORIGINAL if judged else None
     return trial
-
-
-def _plan(context: ProofContext, outputs: Sequence[str]) -> FetchPlan:
-    """Returns the fetches of the model for the nodes `outputs` that can also run in the other model."""
-    sampled = nodes_of(context.plan(ORIGINAL).sampled)
-    plan = context.plan(ORIGINAL, outputs, not_sampled=(name for name in sampled if not context.has_after(name)))
-    barred = context.barred(plan.fetches)
-    plan.skipped += [Obstacle(reason, name=name) for name, reason in barred.items()]
-    return plan.only({*plan.fetches} - barred.keys())
 
 
 def _tensors(context: ProofContext, wanted: Sequence[str], ignored: Collection[str]) -> list[str]:
