@@ -61,7 +61,7 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
 
 
 Sums = tuple[float, float, float, int]
-"""The sums of the squares of the first numbers and of the differences; the largest difference; their number."""
+"""The sums of the squares of the first numbers and of the differences; the largest difference; how many differ."""
 
 
 def _small_block(one: ConstantValues, other: ConstantValues, start: int, size: int) -> Sums:
@@ -74,9 +74,9 @@ def _small_block(one: ConstantValues, other: ConstantValues, start: int, size: i
             differing += 1
             largest = max(largest, gap)
             gaps += gap * gap
-        elif not a and copysign(1, a) != copysign(1, b):  # a zero of the other sign
+        elif not a and copysign(1, a.real) != copysign(1, b.real):  # a zero of the other sign
             differing += 1
-        squares += a * a
+        squares += abs(a) * abs(a)
     return squares, gaps, largest, differing
 
 

@@ -225,6 +225,16 @@ def test_a_zero_of_the_other_sign_is_another_value(size: int) -> None:
     assert diff(a, a).is_empty
 
 
+@pytest.mark.parametrize("size", [3, 100])
+def test_complex_values(size: int) -> None:
+    a, b = (
+        graph(const("w", [*values, *[0j] * (size - 2)], "complex64"), identity("y", "w", kind="complex64"))
+        for values in ([3 + 4j, 0j], [3 + 2j, complex(-0.0, 0)])
+    )
+    (value,) = diff(a, b).values
+    assert value.distance is not None and value.distance[:4] == (0.4, 2.0, 2, size)
+
+
 def unary(op: str, name: str, *controls: str) -> Graph:
     return graph(placeholder("x"), placeholder("z"), typed(op, name, "x", *controls), identity("y", name))
 
