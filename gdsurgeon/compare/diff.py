@@ -12,7 +12,7 @@ from gdsurgeon.analysis.queries.constants import value_of
 from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.changes import SHAPE, Change, EndChange, SignatureChange, changes, end_changes, signature_changes
-from gdsurgeon.compare.distance import Distance, distance
+from gdsurgeon.compare.distance import Distance, are_stored_alike, distance, has_value
 from gdsurgeon.compare.match import match
 from gdsurgeon.compare.matching import FREE, Matching
 from gdsurgeon.compare.surroundings import Difference as Surrounding
@@ -301,8 +301,6 @@ def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
 
 def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
     """Yields the difference of two variables, or of a variable and a constant."""
-    from gdsurgeon.compare.distance import are_stored_alike, has_value
-
     name, its_name = out.names(i, j)
     if not has_value(out.a, name) or not has_value(out.b, its_name):
         out.unread += 1

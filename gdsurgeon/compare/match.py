@@ -15,7 +15,7 @@ from functools import partial
 from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.changes import CONTROL, DEVICE, OP, changes, end_changes
-from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, has_parted_namesakes, pair_namesakes
+from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching, namesakes, pair_namesakes
 from gdsurgeon.compare.side import Interner, Side, sides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
@@ -44,7 +44,7 @@ def match(a: Graph, b: Graph) -> Matching:
     has_variables = [any(map(is_variable, topology_of(graph).ops())) for graph in (a, b)]
     one, other = sides(a, b, frozen=has_variables[0] != has_variables[1])
     found = _matched(Matching(one, other))
-    if has_parted_namesakes(found):
+    if any(found.mates[i] != j for i, j in namesakes(found)):
         found = min(_matched(Matching(one, other), trusting=True), found, key=weight)
         pair_namesakes(found)
     return found
@@ -78,8 +78,11 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
         pair_namesakes(matching)
     # A node with unique weights is known, even if it has different inputs.
     matching.pair_unique(*map(_labels_of_trained, (a, b)), is_certain=True)
-    for labels_a, labels_b in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
-        _by_cones(matching, labels_a, labels_b)
+    for labels in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
+        # Nodes whose upstream or downstream part is equal, and occurs once in each graph, are partners.
+        for cone, edges in ((upstream, "inputs"), (downstream, "users")):
+            if not _is_done(matching):
+                matching.pair_unique(*_cone_numbers(matching, labels, cone, edges))
         matching.propagate(a.shaped, b.shaped)
     if not _is_done(matching):
         _by_order(matching)
@@ -121,13 +124,6 @@ def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
 
 
 # -- upstream and downstream -----------------------------------------------------------------------------------
-
-
-def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int]) -> None:
-    """Pairs nodes whose upstream or downstream part is equal, and occurs once in each graph."""
-    for cone, edges in ((upstream, "inputs"), (downstream, "users")):
-        if not _is_done(matching):
-            matching.pair_unique(*_cone_numbers(matching, (labels_a, labels_b), cone, edges))
 
 
 def _cone_numbers(

@@ -157,8 +157,3 @@ def pair_namesakes(matching: Matching) -> None:
     for i, j in namesakes(matching):
         if matching.is_free(i, j):
             matching.pair(i, j)
-
-
-def has_parted_namesakes(matching: Matching) -> bool:
-    """Returns whether some nodes of the same name and op are not matched with each other."""
-    return any(matching.mates[i] != j for i, j in namesakes(matching))

@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     @property
     def text(self) -> str:
         """The difference in one line."""
-        where = place_text(self.place)
+        where = printable(": ".join(self.place))  # such as "signature serving_default: output y: tensor"
         if self.before is None:
             return f"{where}: {shown(self.after)} was added"
         if self.after is None:
@@ -103,11 +103,6 @@ def respelt(found: Surroundings, nodes: Spell, functions: Callable[[str], str] =
 
 
 # -- words -----------------------------------------------------------------------------------------------------
-
-
-def place_text(place: Place) -> str:
-    """Returns a place as text, such as ``signature serving_default: output y: tensor``."""
-    return printable(": ".join(place))
 
 
 def shown(value: Value | None) -> str:

@@ -16,7 +16,6 @@ from gdsurgeon.wire.protos import (
     CollectionDef,
     FunctionDef,
     MetaGraphDef,
-    SavedObjectGraph,
     SignatureDef,
     TensorInfo,
     decode_error,
@@ -149,12 +148,6 @@ class MetaGraph:
         for function in around.added:
             written.functions.add(function)
         return written.chunks()
-
-    def objects_now(self) -> SavedObjectGraph:
-        """Returns a copy of the object graph with current node and tensor names. Raises EditError: see `chunks`."""
-        part = MetaGraphDef(object_graph_def=self.around.object_graph_def)
-        respell(part, self.graph)
-        return part.object_graph_def
 
     def members_lost(self) -> dict[str, int]:
         """Returns the number of members that each collection loses because their nodes were removed."""

@@ -42,11 +42,6 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errn
 """Errors of a system that does not allow a name."""
 
 
-def is_tar(head: bytes) -> bool:
-    """Returns whether a stream with the first block `head` is a tar archive."""
-    return head.startswith(MAGIC, MAGIC_AT)
-
-
 class _Member(NamedTuple):
     """A member of an archive: a file if `kind` is one of `_FILES`, a folder if it is `_FOLDER`."""
 
@@ -241,7 +236,7 @@ def _room(_stream: object) -> str:
 
 @cache
 def _model(_stream: object) -> str:
-    return _unpacked(room()) if is_tar(head_of_standard_input(BLOCK)) else ""
+    return _unpacked(room()) if head_of_standard_input(BLOCK).startswith(MAGIC, MAGIC_AT) else ""
 
 
 def room() -> str:

@@ -318,8 +318,9 @@ def _objects_after(
 
     `definitions` are the signatures as they are written, if a signature changed.
     """
-    graph, objects = meta.graph, ObjectGraph(meta.objects_now())
-    serving = serving_of(graph)
+    graph, part = meta.graph, MetaGraphDef(object_graph_def=meta.around.object_graph_def)
+    respell(part, graph)
+    objects, serving = ObjectGraph(part.object_graph_def), serving_of(graph)
     assert serving is not None
     copies = graph.serving.copies if graph.serving is not None else ()
     new = [copy.name for copied in copies if copied.keys for copy in copied.nodes.values() if is_variable(copy.op)]

@@ -36,20 +36,9 @@ class Release(NamedTuple):
         """Returns whether this release has `op` with the same signature as the release `other`."""
         return _is_same(op, self.place, other.place)
 
-    def takes_matrices_only(self, op: str) -> bool:
-        """Returns whether the kernels of `op` in this release accept only tensors with two dims."""
-        return self._is_at_most(MATRICES_ONLY.get(op, ""))
-
-    def takes_one_group(self, op: str) -> bool:
-        """Returns whether the convolution `op` requires filters with as many channels as its input (on a CPU)."""
-        return self._is_at_most(ONE_GROUP.get(op, ""))
-
     def takes_less(self, op: str) -> bool:
         """Returns whether the kernels of `op` in this release accept fewer inputs than current kernels."""
-        return self.takes_matrices_only(op) or self.takes_one_group(op)
-
-    def _is_at_most(self, name: str) -> bool:
-        last = release(name)
+        last = release((MATRICES_ONLY | ONE_GROUP).get(op, ""))
         return last is not None and self.place <= last.place
 
 

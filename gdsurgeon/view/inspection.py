@@ -337,17 +337,17 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
         out["constants"] = to_json(inspection.sizes, "count", "bytes") | {"largest": constants}
     if inspection.functions is not None:
         out["function_details"] = [
-            to_json(function) | {side: _arguments_json(getattr(function, side)) for side in ("inputs", "outputs")}
+            to_json(function)
+            | {
+                side: [{"name": name, "type": kind} for name, kind in getattr(function, side)]
+                for side in ("inputs", "outputs")
+            }
             for function in inspection.functions
         ]
     if inspection.strings is not None:
         shown = ("node", "function", "attr", "count", "paths", "texts", "binary", "unread_bytes")
         out["strings"] = [to_json(strings, *shown) for strings in inspection.strings]
     return out
-
-
-def _arguments_json(arguments: Sequence[tuple[str, str]]) -> list[Json]:
-    return [{"name": name, "type": kind} for name, kind in arguments]
 
 
 def _serving_json(serving: Serving) -> dict[str, Json]:

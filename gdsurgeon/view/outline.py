@@ -18,7 +18,6 @@ from gdsurgeon.view.scopes import (
     dissolve_cycles,
     group_by_cuts,
     group_by_names,
-    scope_of_rows,
     scope_tree,
     set_kinds,
     set_sizes,
@@ -40,7 +39,10 @@ class Outline:
         self.content = content
         self.root = root
         self.reached = 0
-        self.scope_of = scope_of_rows(root, len(content))
+        self.scope_of = [root] * len(content)
+        for scope in root.walk():
+            for row in scope.rows:
+                self.scope_of[row] = scope
         self.place = content.places()
 
 

@@ -96,15 +96,6 @@ def set_sizes(root: Scope) -> None:
         scope.nodes = len(scope.rows) + sum(child.nodes for child in scope.scopes)
 
 
-def scope_of_rows(root: Scope, count: int) -> list[Scope]:
-    """Returns for each of `count` rows its innermost scope."""
-    out = [root] * count
-    for scope in root.walk():
-        for row in scope.rows:
-            out[row] = scope
-    return out
-
-
 def rows_of(scopes: Iterable[Scope]) -> list[int]:
     """Returns all nodes of scopes, including inner scopes."""
     return [row for scope in scopes for inner in scope.walk() for row in inner.rows]

@@ -148,7 +148,6 @@ def stretched(pieces: Sequence[Piece], target: Extents, size: int) -> list[Chunk
         OverflowError: the pieces have more than `MOST_CELLS`.
     """
     runs = _Runs(pieces, target, size)
-    runs.check()
     if runs.count <= MOST_RUNS:
         return list(runs.spans(0, runs.size))
     return [SourceSpan(runs, 0, runs.size)]
@@ -178,6 +177,8 @@ class _Runs(Source):
             cell: piece for piece, axes in zip(self._pieces, ranges, strict=True) for cell in itertools.product(*axes)
         }
         """The cells by their numbers along each axis, with the piece that contains them."""
+        if self.size and len(self._cells) < math.prod(len(edges) - 1 for edges in self._edges):
+            raise LookupError(target)  # the pieces do not cover it
         self.count = math.prod(lengths[: max(self._axis, 0)]) * len(self._pieces)
 
     def _edges_of(self, axis: int) -> list[int]:
@@ -191,11 +192,6 @@ class _Runs(Source):
         """Returns the numbers of the cells that `piece` covers along `axis`."""
         edges, (start, length) = self._edges[axis], piece.extents[axis]
         return range(bisect_left(edges, start), min(bisect_left(edges, start + length), len(edges) - 1))
-
-    def check(self) -> None:
-        """Raises LookupError if the pieces do not cover the target."""
-        if self.size and len(self._cells) < math.prod(len(edges) - 1 for edges in self._edges):
-            raise LookupError(self._target)
 
     def spans(self, start: int, end: int) -> Iterator[SourceSpan]:
         """Yields the spans of the bytes from `start` to `end` of the target."""
