@@ -290,7 +290,7 @@ def _renamed(what: str, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def variables_outside(
-    topology: Topology, nodes: Sequence[Node], which: str, source: str, replaced: Iterable[Output] = ()
+    topology: Topology, nodes: Sequence[Node], which: str, source: str, replaced: Iterable[Output]
 ) -> tuple[list[Node], list[str]]:
     """Returns the variables outside of a scope that are cloned with it, with the nodes that connect them.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
@@ -190,15 +190,10 @@ def _arg_name(output: Output) -> str:
 # -- a signature as a function -----------------------------------------------------------------------------
 
 
-class MadeSignature(NamedTuple):
-    """A signature as a function, and the nodes that are its arguments after the inputs."""
-
-    function: FunctionDef
-    captured: list[Node]
-
-
-def signature_function(graph: Graph, key: str, served: Served, held: Collection[Node]) -> MadeSignature:
-    """Returns a function that computes a signature, as in models of TensorFlow 2.
+def signature_function(
+    graph: Graph, key: str, served: Served, held: Collection[Node]
+) -> tuple[FunctionDef, list[Node]]:
+    """Returns a function that computes a signature, as in models of TensorFlow 2, and its captured nodes.
 
     Its arguments are the inputs in the order of their names, then the captured nodes. Its results are the outputs in
     the order of their names. The graph does not change.
@@ -250,7 +245,7 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
         attrs["_user_specified_name"].s = name.encode()
         attrs[STATED_SHAPES].list.shape.add().CopyFrom(shape_value(shapes.shape(tensor)).shape)
     name_function(function, stem)
-    return MadeSignature(function, captured)
+    return function, captured
 
 
 # -- merging libraries -------------------------------------------------------------------------------------
@@ -270,13 +265,12 @@ class FunctionMerge:
     gradients: list[GradientDef] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
 
-    def apply(self, library: FunctionLibrary) -> dict[str, str]:
-        """Adds the functions to `library`; returns `renamed`."""
+    def apply(self, library: FunctionLibrary) -> None:
+        """Adds the functions to `library`."""
         for function in self.added:
             library.add(function)
         for gradient in self.gradients:
             library.add_gradient(gradient)
-        return self.renamed
 
 
 def plan_function_merge(

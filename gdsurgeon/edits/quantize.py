@@ -203,7 +203,6 @@ def _found_in(
         is_kept = header is not None and keep.matches(called)
         if header is None or header.dtype not in (FLOAT32, FLOAT64) or header.elements < least:
             continue
-        why = ""
         if is_kept:
             why = "kept"
         elif node.name in sources:

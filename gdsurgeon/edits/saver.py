@@ -54,15 +54,8 @@ def restored_once(nodes: Iterable[Node], keys: Mapping[str, Key]) -> dict[Node, 
     return {node: key for (_, key), node in out.items()}
 
 
-class AddedSaver(NamedTuple):
-    """A new saver, and its nodes."""
-
-    saver: Saver
-    nodes: list[Node]
-
-
-def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool = True) -> AddedSaver:
-    """Adds nodes that restore and save variables.
+def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool = True) -> tuple[Saver, list[Node]]:
+    """Adds nodes that restore and save variables. Returns the saver and its nodes.
 
     A loader feeds ``SCOPE/file_name`` with the prefix of the checkpoint and runs ``SCOPE/restore``, or fetches
     ``SCOPE/save``.
@@ -98,7 +91,7 @@ def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool
         assigned.append(add(f"Assign_{number}", op, inputs, {attr: type_value(dtype)}))
     restore = add(RESTORE_ALL, "NoOp", (), {}, assigned)
     if not saves:
-        return AddedSaver(Saver(path.name, restore.name, "", ()), nodes)
+        return Saver(path.name, restore.name, "", ()), nodes
     values = [
         add(f"Read_{number}", "ReadVariableOp", [variable.output], {"dtype": type_value(dtype)})
         if variable.op in RESOURCE_VARIABLES
@@ -111,7 +104,7 @@ def add_saver(graph: Graph, keys: Mapping[Node, Key], scope: str, *, saves: bool
         SavedVariable(variable.name, key, assign.name, f"{read.name}:{number}", value.name)
         for number, ((variable, key), assign, value) in enumerate(zip(keys.items(), assigned, values, strict=True))
     )
-    return AddedSaver(Saver(path.name, restore.name, save.name, saved), nodes)
+    return Saver(path.name, restore.name, save.name, saved), nodes
 
 
 SCOPE = "saver"

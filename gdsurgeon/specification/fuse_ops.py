@@ -144,7 +144,12 @@ def fuse_ops(
     else:
         imported = ImportedFunctions(comparison, body)
         yield from imported.violations()
-        optional = [name for name in edges.kept if name not in keep and _is_optional(before, name)]
+        # Exits of loops without consumers, and nodes that no signature of the model names.
+        serving = serving_of(before)
+        keys = serving.called.values() if serving is not None else ()
+        served = {tensor.removesuffix(":0") for key in keys for tensor in key.outputs.values()}
+        free = [n for n in edges.kept if before[n].op in ("Exit", "RefExit") or (keys and n not in served)]
+        optional = [name for name in free if name not in keep]
         placeholders, results = _paired(body, edges, mapped, optional)
         edges = edges.without([name for name in optional if name not in results])
         reads = [tensor for tensor in edges.inputs if tensor in placeholders]
@@ -274,14 +279,6 @@ def _paired(
         _by_name_and_order(edges.inputs, required, pairs),
         _by_name_and_order(edges.outputs, [output.name for node in ends for output in node.outputs], pairs, optional),
     )
-
-
-def _is_optional(graph: Graph, name: str) -> bool:
-    """Returns whether a node without consumers is an Exit of a loop, or a node that no signature of the model names."""
-    serving = serving_of(graph)
-    keys = serving.called.values() if serving is not None else ()
-    served = {tensor.removesuffix(":0") for key in keys for tensor in key.outputs.values()}
-    return graph[name].op in ("Exit", "RefExit") or (bool(keys) and name not in served)
 
 
 def _by_name_and_order(

@@ -143,7 +143,7 @@ def _named_by_tensors(expected: Expected, found: Surroundings, side: str) -> Ite
                 if place[1] != "serving_default" or place[3] != (node if index == "0" else value):
                     yield f"the signature {place[1]!r} should name {str(value)!r}"
             expected.free.add(place)
-    expected.values.setdefault(("signature", "serving_default", "method"), "tensorflow/serving/predict")
+    expected.values.setdefault(("signature", "serving_default", "method"), PREDICT)
 
 
 def _expected(before: Graph, unfreeze: str | None, init: Sequence[str]) -> tuple[Intent, list[Saved] | None, str]:

@@ -265,12 +265,12 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     assert desk.report(*edit)["proof"]["loader"].endswith(KEY)
     shutil.rmtree("out")
 
-    def negated(*args: Any) -> functions.MadeSignature:
-        made = functions.signature_function(*args)
-        (output,) = made.function.ret
-        made.function.node_def.add(name="wrong", op="Neg", input=[made.function.ret[output]]).attr["T"].type = 1
-        made.function.ret[output] = "wrong:y:0"
-        return made
+    def negated(*args: Any) -> Any:
+        made, captured = functions.signature_function(*args)
+        (output,) = made.ret
+        made.node_def.add(name="wrong", op="Neg", input=[made.ret[output]]).attr["T"].type = 1
+        made.ret[output] = "wrong:y:0"
+        return made, captured
 
     monkeypatch.setattr("gdsurgeon.operation.saved_models.signature_function", negated)
     for level in ("structure", "run"):

@@ -132,27 +132,27 @@ def test_mistakes(desk: Desk) -> None:
 def test_arguments_and_results_are_in_the_order_of_the_names() -> None:
     model = graph(placeholder("second"), placeholder("first"), add("sum", "second", "first"), identity("y", "sum"))
     served = Served({"b": "second", "a": "first"}, {"z": "sum", "c": "y"})
-    made = signature_function(model, "serving_default", served, ())
-    assert [arg.name for arg in made.function.signature.input_arg] == ["first", "second"]
-    assert [made.function.ret[arg.name] for arg in made.function.signature.output_arg] == ["y:output:0", "sum:z:0"]
-    assert [made.function.arg_attr[place].attr["_user_specified_name"].s for place in (0, 1)] == [b"a", b"b"]
-    assert made.captured == []
-    assert [item.name for item in made.function.node_def] == ["sum", "y"]
+    made, captured = signature_function(model, "serving_default", served, ())
+    assert [arg.name for arg in made.signature.input_arg] == ["first", "second"]
+    assert [made.ret[arg.name] for arg in made.signature.output_arg] == ["y:output:0", "sum:z:0"]
+    assert [made.arg_attr[place].attr["_user_specified_name"].s for place in (0, 1)] == [b"a", b"b"]
+    assert captured == []
+    assert [item.name for item in made.node_def] == ["sum", "y"]
 
 
 def test_what_is_held_is_captured_once() -> None:
     model = graph(placeholder("x"), scalar("held", 2), add("y", "x", "held"), add("z", "y", "held"))
-    made = signature_function(model, "k", Served({"x": "x"}, {"z": "z"}), [model["held"]])
-    assert [captured.name for captured in made.captured] == ["held"]
-    assert [arg.name for arg in made.function.signature.input_arg] == ["x", "held"]
-    assert [item.name for item in made.function.node_def] == ["y", "z"]
+    made, captured = signature_function(model, "k", Served({"x": "x"}, {"z": "z"}), [model["held"]])
+    assert [node.name for node in captured] == ["held"]
+    assert [arg.name for arg in made.signature.input_arg] == ["x", "held"]
+    assert [item.name for item in made.node_def] == ["y", "z"]
 
 
 def test_one_output_of_a_node_is_given_and_the_other_computed() -> None:
     split = typed("Split", "parts", "dim", "x", num_split=2)
     model = graph(placeholder("x"), scalar("dim", 0, INT32), split, add("sum", "parts", "parts:1"))
     served = Served({"mid": "parts:1", "x": "x"}, {"given": "parts:1", "sum": "sum"})
-    function = signature_function(model, "k", served, ()).function
+    function, _ = signature_function(model, "k", served, ())
     (added,) = [item for item in function.node_def if item.name == "sum"]
     mid = function.signature.input_arg[0].name
     assert list(added.input) == ["parts:output:0", mid]
