@@ -17,7 +17,7 @@ from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor, scope_prefix
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Restoring, Served
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, is_table
@@ -56,25 +56,24 @@ def import_graph(
     part = _frozen(other)
     initialising = _initialising(graph, other, part)
     result = EditResult()
-    replace: dict[Node, Output] = {}
+    replace: dict[Output, Output] = {}
     for text, placeholder in pairs_of(connect):
         node = part[placeholder.removesuffix(":0")]
         check_placeholder(node)
-        if node in replace:
+        if node.output in replace:
             message = f"the placeholder {quoted(node.name)} is connected twice"
             raise EditError(message, code="given-twice", placeholder=node.name)
-        replace[node] = tensor = graph.tensor(text)
+        replace[node.output] = tensor = graph.tensor(text)
         check_fits(tensor, graph, node.output, part, result)
         check_outside_of_loops(graph, [tensor])
     has_outputs = bool(output_nodes(graph))
-    replaced = {node.output: tensor for node, tensor in replace.items()}
-    copied = plan_copy(graph, part, replace=replaced, scope=prefix).apply()
+    copied = plan_copy(graph, part, replace=replace, scope=prefix).apply()
     served = [output for node in output_nodes(other) if node.name in part for output in part[node.name].outputs]
     intent = copied.intent()
     claim = SamePart(
         other,
-        {node.name: tensor.name for node, tensor in replace.items()},
-        tuple((output.name, copied.output(output).name) for output in served if output.node not in replace),
+        {placeholder.name: tensor.name for placeholder, tensor in replace.items()},
+        tuple((output.name, copied.output(output).name) for output in served if output not in replace),
         intent.copied,
     )
     read = tuple(dict.fromkeys(tensor.name for tensor in replace.values()))
@@ -87,7 +86,7 @@ def import_graph(
     if part is not other:
         frozen = [name for name in other.serving.variables if name in part] if other.serving is not None else []
         result.told.append(Entry("frozen", f"{len(frozen):,} variables of {other.source_name}"))
-    _add_signatures(graph, other, copied, prefix[:-1], {node.name for node in replace}, result)
+    _add_signatures(graph, other, copied, prefix[:-1], {output.name for output in replace}, result)
     return result
 
 

@@ -134,8 +134,6 @@ def use_value(graph: Graph, node: Node, op: str, dtype: int, inputs: Sequence[Ou
     elif definition.inputs:
         attrs[definition.inputs[0].type_attr] = type_value(dtype)
     graph.replace_op(node, op, inputs, attrs)
-    for user in graph.users(node) if graph.is_body else ():
-        graph.touch(user)  # its inputs contain the name of the output, which depends on the op
 
 
 def remove_unused(
