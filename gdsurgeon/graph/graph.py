@@ -332,8 +332,8 @@ class Graph:
         waits = tuple(
             item if type(item) is Node else self._meant_control(item, "Graph.set_controls") for item in controls
         )
-        node.assign(self._journal, "_inputs", data)
-        node.assign(self._journal, "_controls", waits)
+        self._journal.set_attribute(node, "_inputs", data)
+        self._journal.set_attribute(node, "_controls", waits)
         self._overlay.note_users(node, (*(output.node for output in data), *waits))
         self._overlay.touch(node)
 
@@ -342,7 +342,7 @@ class Graph:
         new = tuple(others)
         for item in (node, *new):
             _check_node(item, "Graph.set_colocated")
-        node.assign(self._journal, "_colocated", new)
+        self._journal.set_attribute(node, "_colocated", new)
         self._overlay.note_colocated(node, new)
         self._overlay.touch(node)
 
@@ -383,14 +383,14 @@ class Graph:
         """Changes the op of `node`. The caller must correct its attrs and inputs."""
         _check_node(node, "Graph.set_op")
         _check_text(op, "Graph.set_op", "op")
-        node.assign(self._journal, "_op_override", op)
+        self._journal.set_attribute(node, "_op_override", op)
         self._overlay.touch(node)
 
     def set_device(self, node: Node, device: str) -> None:
         """Sets the device string of `node`."""
         _check_node(node, "Graph.set_device")
         _check_text(device, "Graph.set_device", "device")
-        node.assign(self._journal, "_device_override", device)
+        self._journal.set_attribute(node, "_device_override", device)
         self._overlay.touch(node)
 
     def set_versions(self, versions: bytes) -> None:
@@ -412,7 +412,7 @@ class Graph:
         for node in names:
             self._overlay.forget_name(node)
         for node, name in names.items():
-            node.assign(self._journal, "_name", name)
+            self._journal.set_attribute(node, "_name", name)
             self._overlay.learn_name(node)
         for node in names:
             self._adopt(node)
@@ -483,8 +483,8 @@ class Graph:
         for key, text in (("name", name), ("op", op), ("device", device)):
             _check_text(text, "Graph.add", key)
         node = Node(self, name, None, base_name=None)
-        node.assign(self._journal, "_op_override", op)
-        node.assign(self._journal, "_device_override", device)
+        self._journal.set_attribute(node, "_op_override", op)
+        self._journal.set_attribute(node, "_device_override", device)
         for key, value in values.items():
             node.assign_attr(self._journal, key, value)
         self._enter(node, after)

@@ -462,8 +462,8 @@ class Table:
     def _note_colocation(out: dict[str, list[int]], row: int, record: Record) -> None:
         header = record.header()
         if COLOCATION_ATTR in header.attrs:
-            start, end = header.attrs[COLOCATION_ATTR]
-            for name in dict.fromkeys(colocated_names(record.buffer()[start:end])):
+            attr = record.buffer()[slice(*header.attrs[COLOCATION_ATTR])]
+            for name in dict.fromkeys(colocated_names(attr)):
                 out.setdefault(name, []).append(row)
 
 

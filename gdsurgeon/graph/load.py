@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.names import UniqueNames, renaming
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
@@ -73,12 +73,12 @@ def uniquely_named(graph: Graph) -> Graph:
     proto.ParseFromString(read_chunks(graph.chunks()))
     taken = {node.name for node in proto.node}
     unique = UniqueNames(taken.__contains__)
-    latest: dict[str, str] = {}
+    latest: dict[str, str] = {}  # the name of the last node so far that had a name
     first: dict[tuple[str, bytes], str] = {}
     kept: list[NodeDef] = []
     repairs: list[Remark] = []
     for node in proto.node:
-        _respell(node, latest)
+        node.input[:] = [*map(renaming(latest), node.input)]
         name, body = node.name, node.SerializeToString(deterministic=True)
         same = first.get((name, body))
         if same is not None:
@@ -99,12 +99,3 @@ def uniquely_named(graph: Graph) -> Graph:
     out = Graph(source, text=graph.text, file_bytes=graph.file_bytes)
     out.repairs = tuple(repairs)
     return out
-
-
-def _respell(node: NodeDef, latest: dict[str, str]) -> None:
-    """Changes the inputs of `node` to the new names in `latest`, which maps each name to its last node so far."""
-    for place, text in enumerate(node.input):
-        control, name = ("^", text[1:]) if text.startswith("^") else ("", text)
-        name, colon, port = name.partition(":")
-        if latest.get(name, name) != name:
-            node.input[place] = f"{control}{latest[name]}{colon}{port}"

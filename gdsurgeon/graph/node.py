@@ -461,10 +461,6 @@ class Node(Handle):
         self._controls = None if other._controls is None else tuple(map(same, other._controls))
         self._colocated = None if other._colocated is None else tuple(map(same, other._colocated))
 
-    def assign(self, journal: Journal, slot: str, value: object) -> None:
-        """Sets the name, inputs, controls, colocated nodes, op or device. Only the graph calls this."""
-        journal.set_attribute(self, slot, value)
-
     def assign_attr(self, journal: Journal, key: str, value: bytes | None) -> None:
         """Sets or (None) removes an attr. Only the graph calls this."""
         journal.set_item(self._attrs, key, value)

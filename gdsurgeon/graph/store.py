@@ -91,8 +91,7 @@ class Search:
         name = header.name
         mentioned = {ref.node for text in header.inputs if (ref := parse_input(text)) is not None}
         if COLOCATION_ATTR in header.attrs:
-            start, end = header.attrs[COLOCATION_ATTR]
-            mentioned.update(colocated_names(record.buffer()[start:end]))
+            mentioned.update(colocated_names(record.buffer()[slice(*header.attrs[COLOCATION_ATTR])]))
         mentioned &= self._mentions.keys()
         if (mentioned or name in self._mentions) and self._records.setdefault(name, record) is not record:
             self._repeated.add(name)
