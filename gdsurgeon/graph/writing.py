@@ -16,9 +16,8 @@ from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
-from gdsurgeon.wire.node_record import size_of as size_of_pieces
 from gdsurgeon.wire.protos import AttrValue, NodeDef, decode_error
-from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks, resolved
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks, resolved, size_of
 
 
 class Overlay:
@@ -207,8 +206,7 @@ class Overlay:
             now = _colocation_attr(data, [self.respelt.get(name, name) for name in colocated_names(data)])
             attrs = {COLOCATION_ATTR: now} if now != data else {}
         changes = Changes(rename_input=self.respelt_input, attrs=attrs)
-        pieces = patched(record.buffer(), changes)
-        return [record_tag(size_of_pieces(pieces)), *_chunks(record, pieces)]
+        return _tagged(_chunks(record, patched(record.buffer(), changes)))
 
     def replaced_others(self, store: Store, functions: FunctionLibrary) -> list[Replacement]:
         """Returns the replacements for the function library and the versions of the file `store`."""
@@ -262,8 +260,12 @@ def in_order(source: ChunkSource, names: Iterable[str]) -> list[Chunk]:
 
 def encoded(node: Node) -> list[Chunk]:
     """Returns the current record of `node`, with its tag and length."""
-    pieces = _pieces(node)
-    return [record_tag(size_of_pieces(pieces)), *_chunks(node.record, pieces)]
+    return _tagged(_chunks(node.record, _pieces(node)))
+
+
+def _tagged(body: list[Chunk]) -> list[Chunk]:
+    """Returns the record of the NodeDef `body`."""
+    return [record_tag(size_of(body)), *body]
 
 
 def node_def(node: Node) -> NodeDef:

@@ -329,11 +329,6 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield held
 
 
-def size_of(pieces: Iterable[Piece]) -> int:
-    """Returns the size of `pieces` in bytes."""
-    return sum(len(p) if isinstance(p, bytes) else p.end - p.start for p in pieces)
-
-
 def record_tag(size: int) -> bytes:
     """Returns the tag and the length of a node record with a NodeDef of `size` bytes."""
     return b"\x0a" + encode_varint(size)
