@@ -124,15 +124,15 @@ class StepGraph:
         """Returns the nodes, producers first, without nodes on a cycle or after a cycle."""
         return producers_first(range(len(self)), len(self), self.producers)
 
-    def producers(self, number: int) -> list[int]:
-        """Returns the nodes that a node reads or waits for, once for each input."""
-        return [producer for producer, _ in self.reads[number]] + self.waits[number]
+    def producers(self, number: int, *, control: bool = True) -> list[int]:
+        """Returns the nodes that a node reads or (with `control`) waits for, once for each input."""
+        return [producer for producer, _ in self.reads[number]] + (self.waits[number] if control else [])
 
     def consumers(self, *, control: bool = True) -> list[list[int]]:
         """Returns for each node the nodes that read it or (with `control`) wait for it, once for each input."""
         out: list[list[int]] = [[] for _ in range(len(self))]
         for number in range(len(self)):
-            for producer in self.producers(number) if control else (p for p, _ in self.reads[number]):
+            for producer in self.producers(number, control=control):
                 out[producer].append(number)
         return out
 
@@ -148,7 +148,7 @@ class StepGraph:
         for number, mark in marks.items():
             out[number] = mark
         for number in order:
-            for producer in self.producers(number) if control else (p for p, _ in self.reads[number]):
+            for producer in self.producers(number, control=control):
                 out[number] |= out[producer]
         return out
 

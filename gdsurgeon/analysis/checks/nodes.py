@@ -21,7 +21,7 @@ from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.values import Data
 from gdsurgeon.wire.node_record import read_header
-from gdsurgeon.wire.protos import decode_error, message
+from gdsurgeon.wire.protos import NodeDef, decode_error
 
 MOST_FAULTS = 100
 """The maximum number of faults with a text; further ones are only counted."""
@@ -439,7 +439,7 @@ def _is_readable(record: Record) -> bool:
     if record.end - record.body > LARGE:
         return True
     try:
-        message("tensorflow.NodeDef").FromString(record.buffer()[0 : record.end - record.body])
+        NodeDef.FromString(record.buffer()[0 : record.end - record.body])
     except decode_error():
         return False
     return True

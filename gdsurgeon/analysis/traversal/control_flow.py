@@ -75,7 +75,7 @@ def control_flow(topology: Topology, before: Topology | None = None) -> ControlF
             if not [p for p in above if sides[p] or ops[p] in SWITCH]:  # true for nearly all nodes
                 frames[number] = max([frames[p] for p in above], default=0)
                 continue
-        reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
+        reads = topology.reads(number, through_loops=False)
         frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
         entered = [sides[p] | _side(before or topology, p, port, frames[p]) for p, port in reads]
         if op in MERGE and number not in heads and entered:
@@ -145,7 +145,7 @@ def while_frames(topology: Topology) -> Frames:
     numbers: dict[tuple[str, int], int] = {}
     depths = {-1: 0}
     for number in topological_order(topology):
-        frames = [out.of[p] for p in topology.producers(number) if not topology.is_loop_back(p, number)]
+        frames = [out.of[p] for p in topology.producers(number, through_loops=False)]
         frame = max(frames, key=depths.__getitem__, default=-1)
         op = topology.op(number)
         if op in ENTER:
@@ -224,7 +224,7 @@ def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray
         return out
     heads = loop_heads(topology)
     for number in topological_order(topology):
-        reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
+        reads = topology.reads(number, through_loops=False)
         dead = [out[p] or (p in sides and port == (not sides[p])) for p, port in reads]
         out[number] = all(dead) if dead and topology.op(number) in MERGE and number not in heads else any(dead)
     return out

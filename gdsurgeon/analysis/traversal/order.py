@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 from gdsurgeon.analysis.traversal.topology import Topology
@@ -100,11 +101,7 @@ def sorted_numbers(topology: Topology) -> list[int]:
 
     Edges that close a loop are ignored, and one edge of each other cycle.
     """
-
-    def producers(number: int) -> list[int]:
-        return [other for other in topology.producers(number) if not topology.is_loop_back(other, number)]
-
-    return depth_first(topology.numbers(), topology.size, producers)
+    return depth_first(topology.numbers(), topology.size, partial(topology.producers, through_loops=False))
 
 
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
@@ -149,7 +146,7 @@ def find_cycle(topology: Topology) -> list[int]:
     place: dict[int, int] = {}
     while number not in place:
         place[number] = len(place)
-        number = next(p for p in topology.producers(number) if unordered[p] and not topology.is_loop_back(p, number))
+        number = next(p for p in topology.producers(number, through_loops=False) if unordered[p])
     return [*place][place[number] :][::-1]
 
 

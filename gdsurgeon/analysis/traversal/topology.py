@@ -191,24 +191,25 @@ class Topology:
         """Returns whether an input of a node names a missing node."""
         return min(self.inputs(number), default=0) < 0
 
-    def producers(self, number: int) -> list[int]:
-        """Returns the numbers of the producers of a node, control inputs included."""
-        return self._producers(self.inputs(number))
-
-    @staticmethod
-    def _producers(codes: Iterable[int]) -> list[int]:
+    def producers(self, number: int, *, through_loops: bool = True) -> list[int]:
+        """Returns the numbers of the producers of a node, control inputs included; for `through_loops` see `reads`."""
         bits = Table.PORT_BITS
-        return [code >> bits for code in codes if code >= 0]
+        found = [code >> bits for code in self.inputs(number) if code >= 0]
+        return found if through_loops else [p for p in found if not self.is_loop_back(p, number)]
 
     def data_producers(self, number: int) -> list[int]:
         """Returns the numbers of the producers of the data inputs of a node."""
         return list(self._data(self.inputs(number)))
 
-    def reads(self, number: int) -> list[tuple[int, int]]:
-        """Returns the inputs of a node as pairs (node, index of its output); the index is -1 for control inputs."""
+    def reads(self, number: int, *, through_loops: bool = True) -> list[tuple[int, int]]:
+        """Returns the inputs of a node as pairs (node, index of its output); the index is -1 for control inputs.
+
+        With `through_loops` false, without the edge that closes a v1 while loop.
+        """
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         codes = [code for code in self.inputs(number) if code >= 0]
-        return [(code >> bits, -1 if code & control == control else code & control) for code in codes]
+        found = [(code >> bits, -1 if code & control == control else code & control) for code in codes]
+        return found if through_loops else [read for read in found if not self.is_loop_back(read[0], number)]
 
     def consumers(self, *, control: bool = True) -> list[list[int]]:
         """Returns for each node the numbers of its consumers; with `control` also those with a control input from it.
