@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import check_failed, check_said
-from support.graphs import CRASHING, Builder, hanging
+from support.feeding import gather
+from support.graphs import CRASHING, Builder, add, const, hanging, neg, node, placeholder, typed
 from support.meta_graphs import put
 from support.reaching import CONTENT, SECRET, read_for_a_shape
 from support.system import faults
@@ -232,36 +233,27 @@ def test_an_input_of_one_model_alone_is_fed(bench: Bench) -> None:
 
 def _half_plus_two(weight: float = 0.5, default: float = 0.0) -> Builder:
     """y = weight * x + 2, of an x that is DEFAULT where it is not fed."""
-    b = Builder()
-    b.const("usual", [[default]])
-    b.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(-1, 1))
-    b.const("a", weight)
-    b.typed("Mul", "ax", "a", "x")
-    b.const("b", 2.0)
-    b.typed("AddV2", "y", "ax", "b")
-    return b
+    x = node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(-1, 1))
+    return Builder(
+        const("usual", [[default]]), x, const("a", weight), typed("Mul", "ax", "a", "x"), const("b", 2.0),
+        add("y", "ax", "b"),
+    )  # fmt: skip
 
 
 def _with_setting(dtype: str, setting: float, weight: float = 0.5, default: float | None = None) -> Builder:
     """An output after SETTING, a keep probability or a condition, and a parallel output; WEIGHT is an operand."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 2))
-    b.const("usual", setting if default is None else default, dtype)
-    b.node("setting", "PlaceholderWithDefault", ["usual"], dtype=dtype, shape=())
-    b.const("w", weight)
-    b.typed("Neg", "parallel", "x")
     if dtype == "bool":
-        b.typed("Switch", "sides", "x", "setting")
-        b.typed("Mul", "training", "sides:1", "w")
-        b.typed("Merge", "y", "sides", "training", N=2)
-        return b
-    b.const("size", [2], "int32")
-    b.node("noise", "RandomUniform", ["size"], T="int32", dtype="float32")
-    b.typed("AddV2", "kept", "noise", "setting")
-    b.typed("Floor", "mask", "kept")
-    b.typed("AddV2", "all", "mask", "w")
-    b.typed("Mul", "y", "x", "all")
-    return b
+        rest = [typed("Switch", "sides", "x", "setting"), typed("Mul", "training", "sides:1", "w"),
+                typed("Merge", "y", "sides", "training", N=2)]  # fmt: skip
+    else:
+        rest = [const("size", [2], "int32"), node("noise", "RandomUniform", ["size"], T="int32", dtype="float32"),
+                add("kept", "noise", "setting"), typed("Floor", "mask", "kept"), add("all", "mask", "w"),
+                typed("Mul", "y", "x", "all")]  # fmt: skip
+    return Builder(
+        placeholder("x", "float32", (-1, 2)), const("usual", setting if default is None else default, dtype),
+        node("setting", "PlaceholderWithDefault", ["usual"], dtype=dtype, shape=()), const("w", weight),
+        neg("parallel", "x"), *rest,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -290,8 +282,7 @@ def test_an_input_with_a_default_in_one_model_alone(bench: Bench, op: str, sampl
     for name, weight in (("other", 0.5), ("wrong", 9.0)):
         other = _half_plus_two(weight, default=1.0)
         (x,) = (node for node in other.graph_def.node if node.name == "x")
-        replaced = Builder()
-        replaced.typed(op, "x", "usual") if op == "Identity" else replaced.placeholder("x")
+        replaced = Builder(typed(op, "x", "usual") if op == "Identity" else placeholder("x"))
         x.CopyFrom(replaced.graph_def.node[0])
         bench.put(**{name: other})
     bench.put(m=_half_plus_two(default=1.0))
@@ -312,17 +303,12 @@ def test_what_is_kept_of_a_sample_at_defaults_has_their_values(bench: Bench) -> 
 
 def _chosen(times: float, rows: int, more: int = 0) -> Builder:
     """A row of a table, by a number that is not declared as an index."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1,))
-    b.const("times", times)
-    b.typed("Mul", "scaled", "x", "times")
-    b.node("floor", "Cast", ["scaled"], SrcT="float32", DstT="int32")
-    b.const("more", more, "int32")
-    b.node("index", "AddV2", ["floor", "more"], T="int32")
-    b.const("rows", np.arange(2.0 * rows).reshape(rows, 2))
-    b.const("axis", 0, "int32")
-    b.node("y", "GatherV2", ["rows", "index", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
-    return b
+    return Builder(
+        placeholder("x", "float32", (-1,)), const("times", times), typed("Mul", "scaled", "x", "times"),
+        node("floor", "Cast", ["scaled"], SrcT="float32", DstT="int32"), const("more", more, "int32"),
+        add("index", "floor", "more", kind="int32"), const("rows", np.arange(2.0 * rows).reshape(rows, 2)),
+        const("axis", 0, "int32"), gather("y", "rows", "index"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("model", [_chosen(9, 3), _chosen(1, 2), _chosen(2, 3), _chosen(-1, 1)])
@@ -338,12 +324,10 @@ def test_a_sample_is_fed_the_same_where_it_is_run_again(bench: Bench) -> None:
 
 
 def test_inputs_of_one_model_agree_in_their_shapes(bench: Bench) -> None:
-    b = Builder()
-    b.placeholder("words", "float32", (-1, -1, 3))
-    b.placeholder("chars", "float32", (-1, -1, -1))
-    b.const("axis", 2, "int32")
-    b.typed("ConcatV2", "y", "words", "chars", "axis", Tidx="int32", N=2)
-    bench.put(m=b)
+    bench.put(m=Builder(
+        placeholder("words", "float32", (-1, -1, 3)), placeholder("chars", "float32", (-1, -1, -1)),
+        const("axis", 2, "int32"), typed("ConcatV2", "y", "words", "chars", "axis", Tidx="int32", N=2),
+    ))  # fmt: skip
     assert bench.verdict("m.pb", "m.pb")["proof"]["compared"] == 1
 
 

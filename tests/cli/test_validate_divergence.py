@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.desk import check_said
-from support.graphs import CRASHING, Builder, counting_loop, hanging
+from support.graphs import CRASHING, Builder, const, counting_loop, hanging, neg, placeholder, typed
 from support.published import FOLDER
 from support.validating import (
     CLASSIFIER,
@@ -99,14 +99,11 @@ def test_an_output_that_is_not_the_first(bench: Bench, mode: tuple[str, ...]) ->
 
 def split_after(size: int) -> Builder:
     """The shapes of two outputs are decided by a constant."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 6))
-    b.const("axis", 1, "int32")
-    b.const("sizes", [2, size, 4 - size], "int64")
-    b.typed("SplitV", "parts", "x", "sizes", "axis", Tlen="int64", num_split=3)
-    b.typed("Neg", "first", "parts")
-    b.typed("Neg", "last", "parts:2")
-    return b
+    return Builder(
+        placeholder("x", "float32", (-1, 6)), const("axis", 1, "int32"), const("sizes", [2, size, 4 - size], "int64"),
+        typed("SplitV", "parts", "x", "sizes", "axis", Tlen="int64", num_split=3), neg("first", "parts"),
+        neg("last", "parts:2"),
+    )  # fmt: skip
 
 
 @modes

@@ -27,10 +27,12 @@ from support.graphs import (
     add,
     const,
     define,
+    dtypes,
     func,
     graph,
     graph_bytes,
     identity,
+    library,
     neg,
     node,
     placeholder,
@@ -419,18 +421,15 @@ def test_a_name_that_a_tensor_of_a_list_cannot_have(
 
 def halving() -> Builder:
     """A v2 loop: five iterations of ``v -> relu(v) * 0.5``; and ``y = -x``."""
-    m = Builder(placeholder("x", "float32", (2,)), const("zero", 0, "int32"))
     cond = define("cond", {"i": INT32, "v": FLOAT}, {"go": (BOOL, "less:z:0")}, const("limit", 5, INT32),
                   typed("Less", "less", "i", "limit:output:0", kind=INT32))  # fmt: skip
     body = define("body", {"i": INT32, "v": FLOAT}, {"next": (INT32, "add:z:0"), "out": (FLOAT, "mul:z:0")},
                   const("one", 1, INT32), const("half", 0.5), add("add", "i", "one:output:0", kind=INT32),
                   relu("act", "v"), typed("Mul", "mul", "act:activations:0", "half:output:0"),
                   neg("unread", "mul:z:0"))  # fmt: skip
-    m.graph_def.library.function.extend([cond, body])
-    m.node("loop", "StatelessWhile", ["zero", "x"], T=["int32", "float32"], cond=func("cond"), body=func("body"))
-    m.typed("Identity", "halved", "loop:1")
-    m.typed("Neg", "y", "x")
-    return m
+    loop = node("loop", "StatelessWhile", ["zero", "x"], T=dtypes(INT32, FLOAT), cond=func("cond"), body=func("body"))
+    records = placeholder("x", "float32", (2,)), const("zero", 0, "int32"), loop, identity("halved", "loop:1")
+    return Builder(*records, neg("y", "x"), library(cond, body))
 
 
 def body_of(graph: Graph, name: str = "body") -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.failing import renaming
 from support.feeding import fed, feed_of, identity, returned, spec_of
-from support.graphs import Builder, const, neg, node
+from support.graphs import Builder, const, neg, node, placeholder, typed
 from support.operating import refused
 
 from gdsurgeon.errors import OutputError, UsageError
@@ -249,11 +249,8 @@ def test_a_placeholder_with_a_default_is_fed_and_takes_the_default_on_one_more_s
 
 @pytest.mark.tensorflow
 def test_the_made_up_feeds_of_two_inputs_differ(executor: Executor) -> None:
-    m = Builder()
-    for name in ("a", "b"):
-        m.placeholder(name, "float32", (8,))
-        m.typed("Identity", f"{name}_out", name)
-    found = returned(executor, m)
+    inputs = [placeholder(name, "float32", (8,)) for name in "ab"]
+    found = returned(executor, Builder(*inputs, *(typed("Identity", f"{name}_out", name) for name in "ab")))
     assert bytes(found["a_out"].data) != bytes(found["b_out"].data)
 
 

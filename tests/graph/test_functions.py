@@ -11,7 +11,22 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.expecting import refused
-from support.graphs import FLOAT, Builder, body_node, const, func, function, library, node
+from support.graphs import (
+    FLOAT,
+    Builder,
+    add,
+    call,
+    const,
+    define,
+    func,
+    function,
+    identity,
+    library,
+    neg,
+    node,
+    placeholder,
+    typed,
+)
 from support.system import is_linear
 
 from gdsurgeon.edits.functions import plan_function_merge
@@ -273,16 +288,11 @@ def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]
 
 def model() -> Graph:
     """``y = twice(x)`` with ``twice(a) = (a + a) / 1``, by two nodes and a constant."""
-    b = Builder()
-    b.placeholder("x", shape=[2])
-    f = b.function("twice", {"a": "float32"}, {"sum": "float32"})
-    body_node(f, "add", "AddV2", ["a", "a"], T="float32")
-    body_node(f, "sum", "Identity", ["add:z:0", "^add"], T="float32")
-    body_node(f, "parts", "Unpack", ["a"], T="float32", num=2, axis=0)
-    body_node(f, "second", "Neg", ["parts:output:1"], T="float32")
-    f.ret["sum"] = "sum:output:0"
-    b.node("y", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("twice"))
-    return from_bytes(b.graph_def.SerializeToString(), "model.pb")
+    body = (add("add", "a", "a"), identity("sum", "add:z:0", "^add"), typed("Unpack", "parts", "a", num=2, axis=0),
+            neg("second", "parts:output:1"))  # fmt: skip
+    twice = define("twice", {"a": FLOAT}, {"sum": (FLOAT, "sum:output:0")}, *body)
+    records = [placeholder("x", shape=(2,)), call("y", "twice", ["x"], [FLOAT], [FLOAT]), library(twice)]
+    return Builder(*records, producer=0).graph("model.pb")
 
 
 def test_a_body_that_was_not_touched_gives_the_function_back() -> None:
@@ -301,12 +311,8 @@ def test_what_a_function_returns_can_be_rerouted() -> None:
 
 
 def test_nodes_of_a_body_that_are_colocated_with_a_renamed_node() -> None:
-    b = Builder()
-    f = b.function("f", {"a": "float32"}, {"r": "float32"})
-    body_node(f, "n", "Neg", ["a"], T="float32")
-    body_node(f, "o", "Abs", ["a"], T="float32", _class=["loc:@n"])
-    f.ret["r"] = "o:y:0"
-    body = Body(b.graph(), "f")
+    records = neg("n", "a"), typed("Abs", "o", "a", _class=["loc:@n"])
+    body = Body(Builder(library(define("f", {"a": FLOAT}, {"r": (FLOAT, "o:y:0")}, *records))).graph(), "f")
     body.graph.rename({body.graph["n"]: "m"})
     assert [list(node.attr["_class"].list.s) for node in body.function_def().node_def] == [[], [b"loc:@m"]]
 
@@ -345,8 +351,7 @@ def test_a_function_that_is_not_there() -> None:
 @pytest.mark.parametrize("attr", ["T", "N"])
 def test_arguments_that_a_call_decides_are_told(attr: str) -> None:
     """Also where it may do so by default, which would then be so for every call."""
-    b = Builder()
-    f = b.function("any", {"a": "float32"}, {})
+    f = define("any", {"a": FLOAT}, {})
     if attr == "T":
         f.signature.attr.add(name="T", type="type")
         f.signature.input_arg[0].type = 0
@@ -354,4 +359,4 @@ def test_arguments_that_a_call_decides_are_told(attr: str) -> None:
     else:
         f.signature.attr.add(name="N", type="int").default_value.i = 2
         f.signature.input_arg[0].number_attr = "N"
-    refused(b.graph(), "depends-on-call", lambda found: Body(found, "any"), function="any", attr=attr)
+    refused(Builder(library(f)).graph(), "depends-on-call", lambda found: Body(found, "any"), function="any", attr=attr)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.graphs import Builder
+from support.graphs import Builder, const, placeholder, typed
 from support.spoiling import spoilt
 
 import gdsurgeon as gds
@@ -18,10 +18,7 @@ from gdsurgeon.errors import EditError, UsageError, ValidationError
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    m = Builder()
-    m.placeholder("x", shape=(2,))
-    m.const("two", 2.0)
-    m.typed("Mul", "y", "x", "two")
+    m = Builder(placeholder("x", shape=(2,)), const("two", 2.0), typed("Mul", "y", "x", "two"))
     return m.write(tmp_path / "model.pb")
 
 

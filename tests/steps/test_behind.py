@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.behind import Shape, behind, made, model, refusal, results
-from support.graphs import Builder
+from support.graphs import Builder, const, identity, placeholder, typed
 from support.stepping import Array, check_as_said, ops
 
 import gdsurgeon as gds
@@ -176,9 +176,7 @@ def test_an_empty_batch(steps: str) -> None:
 
 @pytest.mark.tensorflow
 def test_quantized_types() -> None:
-    m = Builder()
-    m.placeholder("x", "uint8", (-1, 3))
-    m.node("y", "Bitcast", ["x"], T="uint8", type="quint8")
+    m = Builder(placeholder("x", "uint8", (-1, 3)), typed("Bitcast", "y", "x", kind="uint8", type="quint8"))
     model = m.graph("model.pb")
     result = gds.add_postprocessing(model, gds.steps.postprocessing("dequantize(0.5, 3)", model))
     (proof, raw) = gds.prove(model.pristine(), model, result, feeds={"x": np.uint8([[0, 3, 255]])}).outputs
@@ -354,27 +352,22 @@ def test_what_may_be_meant_is_built(steps: str, op: str) -> None:
 
 @pytest.mark.parametrize("axis", [1, -1])
 def test_the_number_of_classes_follows_from_the_model(axis: int) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 3))
-    m.const("axis", axis, "int32")
-    m.typed("ArgMax", "best", "x", "axis", Tidx="int32", output_type="int64")
-    m.node("y", "Identity", ["best"], T="int64")
-    graph = m.graph("model.pb")
+    graph = Builder(
+        placeholder("x", "float32", (-1, 3)), const("axis", axis, "int32"),
+        typed("ArgMax", "best", "x", "axis", Tidx="int32", output_type="int64"), identity("y", "best", kind="int64"),
+    ).graph("model.pb")  # fmt: skip
     assert "y_postprocessed" in gds.steps.postprocessing("labels(names=[a, b, c])", graph)
     with pytest.raises(EditError, match="labels: there is 1 name, but 3 classes"):
         gds.steps.postprocessing("labels(names=[a])", graph)
 
 
 def test_probabilities_in_another_shape() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 6))
-    m.typed("Softmax", "best", "x")
-    for name, shape in (("same", (-1, 1, 6)), ("other", (-1, 2, 3))):
-        m.const(f"{name}/shape", shape, "int32")
-        m.typed("Reshape", name, "best", f"{name}/shape", Tshape="int32")
-    m.placeholder("shape", "int32", (2,))
-    m.typed("Reshape", "unknown", "same", "shape", Tshape="int32")
-    graph = m.graph("model.pb")
+    graph = Builder(
+        placeholder("x", "float32", (-1, 6)), typed("Softmax", "best", "x"), const("wide", [-1, 1, 6], "int32"),
+        typed("Reshape", "same", "best", "wide", Tshape="int32"), const("halves", [-1, 2, 3], "int32"),
+        typed("Reshape", "other", "best", "halves", Tshape="int32"), placeholder("shape", "int32", (2,)),
+        typed("Reshape", "unknown", "same", "shape", Tshape="int32"),
+    ).graph("model.pb")  # fmt: skip
     with pytest.raises(EditError, match="softmax: the values are already probabilities"):
         gds.steps.postprocessing("softmax", graph, output="same")
     assert "unknown_postprocessed" in gds.steps.postprocessing("softmax", graph, output="unknown")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from support.behind import behind, results
-from support.graphs import Builder
+from support.graphs import Builder, add, const, node, placeholder, typed
 from support.running import run
 from support.stepping import Array, execute, model, png, refusal
 
@@ -247,17 +247,13 @@ def test_boxes_come_back(layout: str, is_open: bool) -> None:
 
 def detector() -> Builder:
     """A model whose one box is always the same."""
-    m = Builder()
-    m.placeholder("image", "uint8", (-1, 64, 48, 3))
-    m.const("axes", [1, 2, 3], "int32")
-    m.node("floats", "Cast", ["image"], SrcT="uint8", DstT="float32")
-    m.typed("Sum", "sum", "floats", "axes", Tidx="int32")
-    m.typed("ZerosLike", "none", "sum")
-    m.const("row", [-1, 1, 1], "int32")
-    m.typed("Reshape", "rows", "none", "row", Tshape="int32")
-    m.const("box", [[[0.0, 8.0, 64.0, 40.0]]])
-    m.typed("AddV2", "boxes", "rows", "box")
-    return m
+    return Builder(
+        placeholder("image", "uint8", (-1, 64, 48, 3)), const("axes", [1, 2, 3], "int32"),
+        node("floats", "Cast", ["image"], SrcT="uint8", DstT="float32"),
+        typed("Sum", "sum", "floats", "axes", Tidx="int32"), typed("ZerosLike", "none", "sum"),
+        const("row", [-1, 1, 1], "int32"), typed("Reshape", "rows", "none", "row", Tshape="int32"),
+        const("box", [[[0.0, 8.0, 64.0, 40.0]]]), add("boxes", "rows", "box"),
+    )  # fmt: skip
 
 
 @pytest.mark.tensorflow

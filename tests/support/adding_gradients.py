@@ -14,7 +14,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.evaluator import Differentiator
-from support.graphs import Builder, bodies_by_name, written
+from support import graphs
+from support.graphs import Builder, add, bodies_by_name, const, typed, written
 from support.reverse_walking import built, equal, full, run, run_in, version_1
 
 LONG = 3000
@@ -146,20 +147,14 @@ def placeholder(tf: Any, name: str = "x", shape: Sequence[int | None] | None = (
 
 def small() -> Builder:
     """y = x w + b, z = sin(y), with a split and an integer."""
-    m = Builder()
-    m.placeholder("x", shape=(2, 3))
-    m.const("w", np.arange(12).reshape(3, 4) / 7.0)
-    m.const("b", [0.5, -1.0, 2.0, 0.25])
-    m.typed("MatMul", "product", "x", "w", transpose_a=False, transpose_b=False)
-    m.typed("AddV2", "sum", "product", "b")
-    m.const("axis", 1, "int32")
-    m.typed("Split", "split", "axis", "sum", num_split=2)
-    m.typed("Mul", "y", "split", "split:1")
-    m.typed("Sin", "z", "sum")
-    m.typed("Size", "count", "x", out_type="int32")
-    m.const("loose", [1.0, 2.0])
-    m.placeholder("g", shape=(2, 2))
-    return m
+    return Builder(
+        graphs.placeholder("x", shape=(2, 3)), const("w", np.arange(12).reshape(3, 4) / 7.0),
+        const("b", [0.5, -1.0, 2.0, 0.25]),
+        typed("MatMul", "product", "x", "w", transpose_a=False, transpose_b=False), add("sum", "product", "b"),
+        const("axis", 1, "int32"), typed("Split", "split", "axis", "sum", num_split=2),
+        typed("Mul", "y", "split", "split:1"), typed("Sin", "z", "sum"), typed("Size", "count", "x", out_type="int32"),
+        const("loose", [1.0, 2.0]), graphs.placeholder("g", shape=(2, 2)),
+    )  # fmt: skip
 
 
 FEEDS = {"x": numbers(2, 3)}

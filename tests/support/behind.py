@@ -10,7 +10,7 @@ import numpy as np
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import postprocessing
-from support.graphs import Builder
+from support.graphs import Builder, identity, placeholder, typed
 from support.running import run
 from support.stepping import Array, refusal_of
 
@@ -19,13 +19,8 @@ Shape = Sequence[int] | None
 
 def model(dtype: str = "float32", shape: Shape = (-1, 10), boxes: Shape = None, op: str = "Identity") -> Graph:
     """A model whose output `y` is SHAPE of DTYPE, given by OP; and another output `boxes` where that has a shape."""
-    m = Builder()
-    m.placeholder("x", dtype, shape)
-    m.typed(op, "y", "x", kind=dtype)
-    if boxes is not None:
-        m.placeholder("z", "float32", boxes)
-        m.typed("Identity", "boxes", "z")
-    return m.graph("model.pb")
+    more = [] if boxes is None else [placeholder("z", "float32", boxes), identity("boxes", "z")]
+    return Builder(placeholder("x", dtype, shape), typed(op, "y", "x", kind=dtype), *more).graph("model.pb")
 
 
 def behind(steps: str, *model_: Any, **more: Any) -> Graph:

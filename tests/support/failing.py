@@ -17,7 +17,7 @@ from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from support.desk import Desk, Ran, finished
-from support.graphs import Builder, body_node
+from support.graphs import Builder, define, neg, node, placeholder
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
 
@@ -71,10 +71,7 @@ def children(pid: int | str = "self") -> list[int]:
 
 
 def simple() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 3))
-    m.typed("Neg", "y", "x")
-    return m
+    return Builder(placeholder("x", "float32", (1, 3)), neg("y", "x"))
 
 
 def renaming(graph: Graph) -> EditResult:
@@ -85,10 +82,7 @@ def renaming(graph: Graph) -> EditResult:
 def crashing(graph: Graph) -> EditResult:
     """Adds a call of a function that calls itself: TensorFlow's loader overflows its stack."""
     result = renaming(graph)
-    library = Builder()
-    function = library.function("endless", {}, {})
-    body_node(function, "again", "endless")
-    graph.functions.add(function)
+    graph.functions.add(define("endless", {}, {}, node("again", "endless")))
     graph.add("call", "endless")
     return result
 

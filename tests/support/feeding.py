@@ -13,16 +13,13 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
-from support.graphs import Builder, node
+from support.graphs import Builder, node, placeholder, typed
 
 SAMPLES = (0, 1)
 
 
 def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
-    m = Builder()
-    m.placeholder("x", dtype, shape)
-    m.typed("Identity", "y", "x", kind=dtype)
-    return m
+    return Builder(placeholder("x", dtype, shape), typed("Identity", "y", "x", kind=dtype))
 
 
 def gather(name: str, table: str, index: str, axis: str = "axis", kind: str = "int32") -> bytes:

@@ -256,12 +256,6 @@ class Builder:
     def const(self, name: str, value: Any, dtype: str = "float32", controls: Sequence[str] = ()) -> str:
         return self.add(name, const(name, value, dtype, controls=controls))
 
-    def function(self, name: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Any:
-        """A function of the library: argument dtypes by name; `ret` and the body are the caller's to fill."""
-        returned = {arg: (kind, "") for arg, kind in outputs.items()}
-        self.graph_def.library.function.append(define(name, inputs, returned))
-        return self.graph_def.library.function[-1]
-
     def bytes(self) -> bytes:
         return bytes(self.graph_def.SerializeToString(deterministic=True))
 
@@ -271,12 +265,6 @@ class Builder:
     def write(self, path: Path) -> str:
         path.write_bytes(self.bytes())
         return str(path)
-
-
-def body_node(function: Any, name: str, op: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
-    """Adds a node to the body of a FunctionDef."""
-    function.node_def.extend(proto(node(name, op, inputs, **attrs), trailer=b"").node)
-    return name
 
 
 # Views of a graph.

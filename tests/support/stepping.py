@@ -23,7 +23,7 @@ from gdsurgeon.steps.build import Chain, begin, finish
 from gdsurgeon.steps.catalog import read_steps
 from gdsurgeon.steps.value import Value, parse_input
 from gdsurgeon.wire.write import read_chunks
-from support.graphs import Builder
+from support.graphs import Builder, identity, placeholder
 from support.running import run
 
 Array = npt.NDArray[Any]
@@ -33,10 +33,8 @@ NHWC = (-1, 8, 6, 3)
 
 def model(dtype: str = "float32", shape: Sequence[int] | None = NHWC) -> Graph:
     """A model whose input `x` takes SHAPE of DTYPE, and whose output is `y`."""
-    m = Builder()
-    m.placeholder("x", dtype, shape)
-    m.typed("Identity", "y", "x", kind=dtype)
-    return m.graph("model.pb")
+    x = placeholder("x", dtype, None if shape is None else tuple(shape))
+    return Builder(x, identity("y", "x", kind=dtype)).graph("model.pb")
 
 
 def built(

@@ -11,48 +11,39 @@ import numpy as np
 import pytest
 
 from support.desk import Desk, Ran
-from support.graphs import Builder, add, body_node, const, func, node, tensor
+from support.graphs import Builder, add, const, define, func, identity, library, neg, node, placeholder, typed
 from support.paths import ROOT
 from support.published import ABSENT, FOLDER
 from support.v1_control_flow import while_loop
 
 EARLIER = b"an earlier output"
-
-
 FIXTURES = ROOT / "fixtures"
-
-
 CLASSIFIER, DECODE, LOOKUP = (str(FIXTURES / n) for n in ("classifier.pb", "decode_jpeg.pb", "label_lookup.pb"))
 
 
 published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
 
 
+X4 = placeholder("x", "float32", (-1, 4))
+UNARY = {"Tin": ["float32"], "Tout": ["float32"], "f": func("F")}
+
+
 def scaled(
     factor: float = 2.0, x: str = "x", y: str = "y", shape: tuple[int, ...] | None = (-1, 4), dtype: str = "float32"
 ) -> Builder:
     """y = x * c."""
-    b = Builder()
-    b.placeholder(x, dtype, shape)
-    b.const("c", factor, dtype)
-    b.typed("Mul", y, x, "c", kind=dtype)
-    return b
+    return Builder(placeholder(x, dtype, shape), const("c", factor, dtype), typed("Mul", y, x, "c", kind=dtype))
 
 
 def chain(*others: str) -> Builder:
     """p -> q -> r -> s -> y; those of OTHERS are another op."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    last = "x"
-    for name, op in zip("pqrsy", ("Exp", "Sigmoid", "Neg", "Tanh", "Abs"), strict=True):
-        last = b.typed("Softplus" if name in others else op, name, last)
-    return b
+    ops = zip("xpqrs", "pqrsy", ("Exp", "Sigmoid", "Neg", "Tanh", "Abs"), strict=True)
+    return Builder(X4, *(typed("Softplus" if name in others else op, name, source) for source, name, op in ops))
 
 
 def deep(*perturbed: int) -> Builder:
     """A thousand nodes: x, a constant and an op for each layer; those of PERTURBED differ in one element."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 8))
+    b = Builder(placeholder("x", "float32", (-1, 8)))
     last = "x"
     values = np.random.RandomState(0).rand(500, 8).astype("float32") * 0.2 + 0.9
     for i, value in enumerate(values):
@@ -64,30 +55,20 @@ def deep(*perturbed: int) -> Builder:
 
 def difference(*, swapped: bool = False, op: str = "Sub", alpha: float = 0.2) -> Builder:
     """y = leaky(sum(-x - exp(z)))."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.placeholder("z", "float32", (-1, 4))
-    b.typed("Neg", "a", "x")
-    b.typed("Exp", "b", "z")
-    b.node("d", op, ["b", "a"] if swapped else ["a", "b"], T="float32")
-    b.const("axis", [1], "int32")
-    b.typed("Sum", "s", "d", "axis", Tidx="int32", keep_dims=True)
-    b.typed("LeakyRelu", "y", "s", alpha=alpha)
-    return b
+    return Builder(
+        X4, placeholder("z", "float32", (-1, 4)), neg("a", "x"), typed("Exp", "b", "z"),
+        typed(op, "d", *("ba" if swapped else "ab")), const("axis", [1], "int32"),
+        typed("Sum", "s", "d", "axis", Tidx="int32", keep_dims=True), typed("LeakyRelu", "y", "s", alpha=alpha),
+    )  # fmt: skip
 
 
 def calling(factor: float = 2.0) -> Builder:
     """y = abs(F(-x)), F being a function that multiplies."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    function = b.function("F", {"a": "float32"}, {"r": "float32"})
-    body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
-    body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
-    function.ret["r"] = "product:z:0"
-    b.typed("Neg", "before", "x")
-    b.node("call", "PartitionedCall", ["before"], f=func("F"), Tin=["float32"], Tout=["float32"])
-    b.typed("Abs", "y", "call")
-    return b
+    body = const("factor", factor), typed("Mul", "product", "a", "factor:output:0")
+    return Builder(
+        X4, neg("before", "x"), node("call", "PartitionedCall", ["before"], **UNARY), typed("Abs", "y", "call"),
+        library(define("F", {"a": "float32"}, {"r": ("float32", "product:z:0")}, *body)),
+    )  # fmt: skip
 
 
 def looping(step: float = 1.0, *, seed: int | None = None) -> Builder:
@@ -98,146 +79,103 @@ def looping(step: float = 1.0, *, seed: int | None = None) -> Builder:
         # Each draw waits for the last iteration: otherwise the order of the draws, and the rounding, could differ.
         body += [const("w/shape", [], "int32", controls=["^w/plus"]), add("w/noisy", "w/plus", "w/chance"),
                  node("w/chance", "RandomUniform", ["w/shape"], **drawn)]  # fmt: skip
-    b = Builder()
-    for record in while_loop(*body, result="w/plus" if seed is None else "w/noisy"):
-        b.add("", record)
-    return b
+    return Builder(*while_loop(*body, result="w/plus" if seed is None else "w/noisy"))
 
 
 def normalised(offset: float = 0.0, mean_offset: float = 0.0) -> Builder:
     """An op of six outputs; two are used."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4, 4, 2))
-    for name, value in (("scale", [1, 1]), ("offset", [0, offset]), ("mean", [0, mean_offset]), ("var", [1, 1])):
-        b.const(name, value)
-    b.typed("FusedBatchNormV3", "bn", "x", "scale", "offset", "mean", "var", U="float32", is_training=True,
-            epsilon=0.001, exponential_avg_factor=0.5)  # fmt: skip
-    b.typed("Identity", "y", "bn")
-    b.typed("Identity", "mean_seen", "bn:1")
-    return b
+    return Builder(
+        placeholder("x", "float32", (-1, 4, 4, 2)), const("scale", [1, 1]), const("offset", [0, offset]),
+        const("mean", [0, mean_offset]), const("var", [1, 1]),
+        typed("FusedBatchNormV3", "bn", "x", "scale", "offset", "mean", "var", U="float32", is_training=True,
+              epsilon=0.001, exponential_avg_factor=0.5),
+        identity("y", "bn"), identity("mean_seen", "bn:1"),
+    )  # fmt: skip
 
 
 def split(second: str = "parts:1") -> Builder:
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 6))
-    b.const("axis", 1, "int32")
-    b.typed("Split", "parts", "axis", "x", num_split=3)
-    b.typed("Sub", "y", second, "parts")
-    return b
+    return Builder(
+        placeholder("x", "float32", (-1, 6)), const("axis", 1, "int32"),
+        typed("Split", "parts", "axis", "x", num_split=3), typed("Sub", "y", second, "parts"),
+    )  # fmt: skip
 
 
 def joined_by(separator: str) -> Builder:
-    b = Builder()
-    b.placeholder("t", "string", (-1,))
-    b.const("suffix", "!", "string")
-    b.node("y", "StringJoin", ["t", "suffix"], N=2, separator=separator)
-    return b
+    return Builder(
+        placeholder("t", "string", (-1,)), const("suffix", "!", "string"),
+        node("y", "StringJoin", ["t", "suffix"], N=2, separator=separator),
+    )  # fmt: skip
+
+
+RANDOM = {"T": "int32", "dtype": "float32", "seed": 0, "seed2": 0}
 
 
 def noisy(op: str = "Mul") -> Builder:
     """y = x + (noise OP 3): an unseeded random op outside of functions, which can be drawn once for both."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.typed("Shape", "shape", "x", out_type="int32")
-    b.typed("RandomUniform", "noise", "shape", kind="int32", dtype="float32", seed=0, seed2=0)
-    b.const("three", 3.0)
-    b.typed(op, "louder", "noise", "three")
-    b.typed("AddV2", "y", "x", "louder")
-    return b
+    return Builder(
+        X4, typed("Shape", "shape", "x", out_type="int32"), node("noise", "RandomUniform", ["shape"], **RANDOM),
+        const("three", 3.0), typed(op, "louder", "noise", "three"), add("y", "x", "louder"),
+    )  # fmt: skip
 
 
 def calling_chance(*, beside: bool = False) -> Builder:
     """y is random in a function, so both graphs cannot share the sample; BESIDE adds z = 2x."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    function = b.function("F", {"a": "float32"}, {"r": "float32"})
-    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(function, "noise", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32", seed=0, seed2=0)
-    body_node(function, "product", "Mul", ["a", "noise:output:0"], T="float32")
-    function.signature.is_stateful = True
-    function.ret["r"] = "product:z:0"
-    b.node("call", "StatefulPartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32"])
-    b.typed("Abs", "y", "call")
-    if beside:
-        b.const("two", 2.0)
-        b.typed("Mul", "z", "x", "two")
-    return b
+    noise = node("noise", "RandomUniform", ["shape:output:0"], **RANDOM)
+    body = typed("Shape", "shape", "a", out_type="int32"), noise, typed("Mul", "product", "a", "noise:output:0")
+    chance = define("F", {"a": "float32"}, {"r": ("float32", "product:z:0")}, *body, stateful=True)
+    return Builder(
+        X4, node("call", "StatefulPartitionedCall", ["x"], **UNARY), typed("Abs", "y", "call"), library(chance),
+        *([const("two", 2.0), typed("Mul", "z", "x", "two")] if beside else []),
+    )  # fmt: skip
 
 
 def classifying(factor: float = 1.0) -> Builder:
     """Only the class is an output."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.const("w", np.arange(20).reshape(4, 5) * factor)
-    b.typed("MatMul", "logits", "x", "w")
-    b.typed("Softmax", "scores", "logits")
-    b.const("axis", 1, "int32")
-    b.typed("ArgMax", "class", "scores", "axis", Tidx="int32", output_type="int64")
-    return b
+    return Builder(
+        X4, const("w", np.arange(20).reshape(4, 5) * factor), typed("MatMul", "logits", "x", "w"),
+        typed("Softmax", "scores", "logits"), const("axis", 1, "int32"),
+        typed("ArgMax", "class", "scores", "axis", Tidx="int32", output_type="int64"),
+    )  # fmt: skip
 
 
 def dropping(keep: bool) -> Builder:
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    last = "x"
-    if keep:
-        b.placeholder("keep_prob", "float32", ())
-        last = b.typed("RealDiv", "dropped", "x", "keep_prob")
-    b.typed("Exp", "y", last)
-    return b
+    dropped = [placeholder("keep_prob", "float32", ()), typed("RealDiv", "dropped", "x", "keep_prob")] if keep else []
+    return Builder(X4, *dropped, typed("Exp", "y", "dropped" if keep else "x"))
 
 
 def of_all_kinds(factor: float = 2.0) -> Builder:
     """Outputs with NaN, texts that end with NUL, bfloat16, integers, bools."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.typed("Log", "log", "x")
-    b.typed("Identity", "nans", "log")
-    b.const("factor", factor)
-    b.node("factor16", "Cast", ["factor"], SrcT="float32", DstT="bfloat16")
-    b.node("x16", "Cast", ["x"], SrcT="float32", DstT="bfloat16")
-    b.typed("Mul", "brains", "x16", "factor16", kind="bfloat16")
-    b.const("raw", [b"a\0", b"", b"\xff"], "string")
-    b.typed("Identity", "texts", "raw", kind="string")
-    b.const("numbers", [1, 2], "int64")
-    b.typed("Identity", "whole", "numbers", kind="int64")
-    b.const("one", 1.0)
-    b.typed("Less", "less", "x", "one")
-    return b
+    return Builder(
+        X4, typed("Log", "log", "x"), identity("nans", "log"), const("factor", factor),
+        node("factor16", "Cast", ["factor"], SrcT="float32", DstT="bfloat16"),
+        node("x16", "Cast", ["x"], SrcT="float32", DstT="bfloat16"),
+        typed("Mul", "brains", "x16", "factor16", kind="bfloat16"), const("raw", [b"a\0", b"", b"\xff"], "string"),
+        identity("texts", "raw", kind="string"), const("numbers", [1, 2], "int64"),
+        identity("whole", "numbers", kind="int64"), const("one", 1.0), typed("Less", "less", "x", "one"),
+    )  # fmt: skip
 
 
 def constant(dtype: str, value: Any) -> Builder:
-    b = Builder()
-    b.const("c", value, dtype)
-    b.typed("Identity", "y", "c", kind=dtype)
-    return b
+    return Builder(const("c", value, dtype), identity("y", "c", kind=dtype))
 
 
 def divided(*, hidden: bool) -> Builder:
     """A division that TensorFlow's optimiser makes a multiplication, unless the divisor is HIDDEN from it."""
-    b = Builder()
-    b.placeholder("x", "float32", (2, 4))
-    b.const("c", np.full((2, 4), 255.0))
-    if hidden:
-        b.node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=(-1, 4))
-    b.typed("RealDiv", "q", "x", "d" if hidden else "c")
-    last = "q"
-    for name, op in (("n", "Neg"), ("k", "Sigmoid"), ("y", "Abs")):
-        last = b.typed(op, name, last)
-    return b
+    return Builder(
+        placeholder("x", "float32", (2, 4)), const("c", np.full((2, 4), 255.0)),
+        *([node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=(-1, 4))] if hidden else []),
+        typed("RealDiv", "q", "x", "d" if hidden else "c"), neg("n", "q"), typed("Sigmoid", "k", "n"),
+        typed("Abs", "y", "k"),
+    )  # fmt: skip
 
 
 def giant() -> Builder:
     """64 GiB on the way to y."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    b.const("dims", [1 << 17, 1 << 17], "int32")
-    b.const("one", 1.0)
-    b.typed("Fill", "fill", "dims", "one", index_type="int32")
-    b.const("axes", [0, 1], "int32")
-    b.typed("Sum", "sum", "fill", "axes", Tidx="int32", keep_dims=False)
-    b.typed("AddV2", "y", "x", "sum")
-    return b
+    return Builder(
+        X4, const("dims", [1 << 17, 1 << 17], "int32"), const("one", 1.0),
+        typed("Fill", "fill", "dims", "one", index_type="int32"), const("axes", [0, 1], "int32"),
+        typed("Sum", "sum", "fill", "axes", Tidx="int32", keep_dims=False), add("y", "x", "sum"),
+    )  # fmt: skip
 
 
 class Bench:
@@ -297,13 +235,9 @@ modes = pytest.mark.parametrize("mode", [(), ("--lockstep",)], ids=["own", "lock
 
 def twice(factor: float) -> Builder:
     """A function of two outputs; only the second depends on FACTOR."""
-    b = Builder()
-    b.placeholder("x", "float32", (-1, 4))
-    function = b.function("F", {"a": "float32"}, {"r": "float32", "s": "float32"})
-    body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
-    body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
-    function.ret["r"], function.ret["s"] = "a", "product:z:0"
-    b.node("call", "PartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32", "float32"])
-    b.typed("Neg", "y", "call")
-    b.typed("Abs", "z", "call:1")
-    return b
+    body = const("factor", factor), typed("Mul", "product", "a", "factor:output:0")
+    results = {"r": ("float32", "a"), "s": ("float32", "product:z:0")}
+    return Builder(
+        X4, node("call", "PartitionedCall", ["x"], **{**UNARY, "Tout": ["float32"] * 2}), neg("y", "call"),
+        typed("Abs", "z", "call:1"), library(define("F", {"a": "float32"}, results, *body)),
+    )  # fmt: skip
