@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from support.bundles import SMALL, V1_DTYPES, Drawn, compressed, contents, restored, save, save_v1
-from support.desk import check_error
+from support.desk import check_error, check_raised
 from support.patience import LONG_ENOUGH, within
 from support.system import within_memory
 
@@ -61,9 +61,7 @@ def table(only: bytes, times: int = 1) -> bytes:
 
 
 def refused(work: Callable[[], object], **facts: object) -> None:
-    with pytest.raises(InputError) as caught:
-        work()
-    check_error(caught.value, "corrupt", {"file": "m.index", **facts})
+    check_raised(InputError, "corrupt", work, file="m.index", **facts)
 
 
 def opened(data: bytes) -> Bundle:
@@ -136,9 +134,7 @@ def test_slices_that_cross_each_other(tmp_path: Path) -> None:
     with open_checkpoint(prefix) as checkpoint:
 
         def stretched() -> None:
-            with pytest.raises(InputError) as caught:
-                checkpoint.stretch("a")
-            check_error(caught.value, "too-large", {"key": "a"})
+            check_raised(InputError, "too-large", lambda: checkpoint.stretch("a"), key="a")
 
         within_memory(MUCH, stretched)
 

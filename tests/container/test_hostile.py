@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk, check_error
+from support.desk import Desk, check_error, check_raised
 from support.graphs import FLOAT, STRING, const, graph_bytes, node
 from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
@@ -202,9 +202,7 @@ def test_very_many_functions(desk: Desk, function: bytes) -> None:
     desk.put("m.pb", graph_bytes(node("n", "NoOp"), trailer=encode_len(2, encode_len(1, function) * 1_000_000)))
 
     def refused() -> None:
-        with pytest.raises(InputError) as caught:
-            len(load("m.pb").functions)
-        check_error(caught.value, "too-large", {"file": "m.pb", "reason": "functions"})
+        check_raised(InputError, "too-large", lambda: len(load("m.pb").functions), file="m.pb", reason="functions")
 
     within_memory(MUCH, refused)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.desk import check_error
+from support.desk import check_raised
 from support.expecting import expect, refused
 from support.graphs import (
     BOOL,
@@ -323,9 +323,7 @@ def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.Mon
     pool = typed("MaxPool", "m", "r", **EXPLICIT, ksize=[1, 4, 4, 1])
     found = graph(placeholder("x", shape=(1, 5, 6, 2)), relu("r", "x"), pool)
     result = compat(found, "1.15")
-    with pytest.raises(ValidationError) as caught:
-        prove(found.pristine(), found, result)
-    check_error(caught.value, "differs", {})
+    check_raised(ValidationError, "differs", lambda: prove(found.pristine(), found, result))
 
 
 KINDS = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 19: np.float16}

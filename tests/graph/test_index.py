@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
-from support.desk import check_error
+from support.desk import check_raised
 from support.drawing import pick_some
 from support.graphs import FLOAT, add, bodies, const, identity, is_message, node, random_graphs
 
@@ -129,9 +129,7 @@ def test_a_name_that_is_part_of_too_many_records_is_not_searched_for(monkeypatch
 )
 def test_a_doubled_name_is_refused_when_it_is_asked_for(make: Any, more: list[bytes], name: str, ask: Any) -> None:
     graph = make(graphs.graph_bytes(const("a", [1]), *more))
-    with pytest.raises(InputError) as caught:
-        ask(graph)
-    check_error(caught.value, "ambiguous-name", {"node": name})
+    check_raised(InputError, "ambiguous-name", lambda: ask(graph), node=name)
     assert name == "u" or "b" in graph
 
 
@@ -191,9 +189,7 @@ def test_the_producer_is_that_of_the_last_versions_field() -> None:
 
 def test_a_corrupt_node_says_where() -> None:
     data = const("a", [1]) + base64.b64decode("CgQKAv//") + const("b", [1])
-    with pytest.raises(InputError) as caught:
-        by_table(data)
-    check_error(caught.value, "corrupt", {"at": 56})
+    check_raised(InputError, "corrupt", lambda: by_table(data), at=56)
 
 
 MANY = 6000

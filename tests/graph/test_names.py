@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import graphs
-from support.desk import check_error
+from support.desk import check_raised
 from support.graphs import attr, const, dtypes, func, graph, node
 
 from gdsurgeon.errors import EditError
@@ -66,9 +66,7 @@ def test_formatting_and_parsing_are_inverse(first: str, rest: str, port: int) ->
 
 @pytest.mark.parametrize("text", ["^b", "b:0:1", "", "b:", "b:x"])
 def test_what_is_no_tensor_is_refused(text: str) -> None:
-    with pytest.raises(EditError) as caught:
-        parse_tensor(text)
-    check_error(caught.value, "bad-tensor-name", {"tensor": text})
+    check_raised(EditError, "bad-tensor-name", lambda: parse_tensor(text), tensor=text)
 
 
 def test_scopes() -> None:

@@ -7,6 +7,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.desk import check_raised
 from support.expecting import account
 from support.graphs import FLOAT, const, graph, identity, node, placeholder, typed
 from support.paths import FIXTURES
@@ -126,9 +128,7 @@ def test_a_mistake_leaves_the_graph(name: str) -> None:
     mistake, code = TRAPS[name]
     found = small()
     before = found.to_bytes()
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        mistake(found)
-    assert caught.value.code == code
+    check_raised(gds.GdsurgeonError, code, lambda: mistake(found))
     assert (found.to_bytes(), found.is_changed, list(found.names())) == (before, False, [*"xkyz"])
 
 
@@ -282,9 +282,7 @@ def test_several_edits_are_proven_together() -> None:
     assert found.to_bytes() == final and found["out"].inputs[0].name == "w"
     assert gds.prove(gds.from_bytes(state), found, results[2]).compared
     for before, some in ((original, results[:2]), (gds.from_bytes(state), results)):
-        with pytest.raises(gds.GdsurgeonError) as caught:
-            gds.prove(before, found, some)
-        assert caught.value.code == "other-graph"
+        check_raised(gds.GdsurgeonError, "other-graph", partial(gds.prove, before, found, some))
     found.set_device(found["w"], "")  # no edit says so
     with pytest.raises(gds.GdsurgeonError):
         gds.prove(original, found, results)

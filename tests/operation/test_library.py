@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.desk import check_raised
 from support.graphs import Builder, const, placeholder, typed
 from support.spoiling import spoilt
 
@@ -109,6 +110,4 @@ def test_an_undeclared_change_of_one_of_several_edits_is_reported(model: str, pl
     edits = [renamed, lambda graph: gds.rename(graph, [("out", "z")])]
     assert "z" in gds.apply(gds.load(model), edits).graph
     edits[place] = spoilt(edits[place], lambda graph, _: graph.set_device(graph["two"], "/cpu:0"))
-    with pytest.raises(ValidationError) as caught:
-        gds.apply(gds.load(model), edits)
-    assert caught.value.code == "undeclared-change"
+    check_raised(ValidationError, "undeclared-change", lambda: gds.apply(gds.load(model), edits))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.desk import check_raised
 from support.folding import ints
 from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar, typed
 from support.workers import lent_worker
@@ -114,9 +115,7 @@ def test_what_differs_by_more_than_rounding_is_wrong_at_once(asked: list[bool]) 
 
 def test_what_differs_as_it_is_deployed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     loading(monkeypatch, {KEYS[EDITED]: model(FAR, simple=True)})
-    with pytest.raises(ValidationError) as error:
-        proven(from_bytes(model()), model(simple=True))
-    assert error.value.code == "optimizer-differs"
+    check_raised(ValidationError, "optimizer-differs", lambda: proven(from_bytes(model()), model(simple=True)))
 
 
 def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> list[str]:
@@ -183,6 +182,4 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
     right = proof()
     assert right.deployed is not None and right.deployed.compared and not right.deployed.why_not
     loading(monkeypatch, {KEYS[EDITED]: detector(1.1)})
-    with pytest.raises(ValidationError) as error:
-        proof()
-    assert error.value.code == "optimizer-differs"
+    check_raised(ValidationError, "optimizer-differs", proof)

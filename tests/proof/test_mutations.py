@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.desk import check_raised
 from support.every_edit import BIAS, EDITS, FUSED, KERNEL, Edit, named, original
 from support.expecting import account
 from support.graphs import Builder, const, parsed
@@ -200,6 +201,4 @@ def test_a_right_fold_passes(both: Executor) -> None:
 
 @pytest.mark.parametrize("what", WRONG_FOLDS)
 def test_a_wrong_fold_is_caught(what: str, both: Executor) -> None:
-    with pytest.raises(ValidationError) as error:
-        proven(both, folding(WRONG_FOLDS[what]))
-    assert error.value.code == "differs"
+    check_raised(ValidationError, "differs", lambda: proven(both, folding(WRONG_FOLDS[what])))

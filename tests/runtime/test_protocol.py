@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.desk import Desk
+from support.desk import Desk, check_raised
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
 
@@ -256,9 +256,7 @@ INVALID: dict[str, tuple[str, bytes]] = {
 
 def bad_message(ask: Ask, data: bytes, *descriptors: int) -> None:
     """The worker ends because of DATA."""
-    with pytest.raises(ValidationError) as caught:
-        result_of(ask, data, *descriptors)
-    assert caught.value.code == "bad-message"
+    check_raised(ValidationError, "bad-message", lambda: result_of(ask, data, *descriptors))
 
 
 @pytest.mark.parametrize("what", INVALID)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs, workers
+from support.desk import check_raised
 from support.paths import ROOT, TESTS
 from support.patience import LONG_ENOUGH, begun, gone, until
 from support.workers import loading
@@ -310,9 +311,7 @@ def test_interpreter_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> N
         assert "(exit code 1)" in died.message
         assert "Error" in worker.log_tail()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(GdsurgeonError) as caught:
-        Worker().start()
-    assert caught.value.code == "no-tensorflow"
+    check_raised(GdsurgeonError, "no-tensorflow", lambda: Worker().start())
 
 
 # --- large graphs --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.desk import check_raised
 from support.graphs import Builder
 from support.stepping import Array, built, check_as_said, execute, joined, png, typed, wav
 
@@ -64,9 +65,7 @@ def test_the_pool_has_every_step_that_takes_numbers() -> None:
     ],
 )
 def test_a_dimension_known_to_be_zero_is_refused(steps: str) -> None:
-    with pytest.raises(EditError) as error:
-        typed(steps, "float64[0,99]")
-    assert error.value.code == "step-unfit"
+    check_raised(EditError, "step-unfit", lambda: typed(steps, "float64[0,99]"))
 
 
 def value_for(raw: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:

@@ -342,6 +342,14 @@ def check_error(error: GdsurgeonError | str | None, code: str, facts: Mapping[st
     assert {name: error.facts.get(name) for name in facts} == dict(facts), (str(error), error.facts)
 
 
+def check_raised(kind: type[GdsurgeonError], code: str, work: Callable[[], object], /, **facts: Any) -> GdsurgeonError:
+    """WORK ends with an error of the KIND, which has the code CODE, and FACTS among its facts."""
+    with pytest.raises(kind) as caught:
+        work()
+    check_error(caught.value, code, facts)
+    return caught.value
+
+
 def check_failed(ran: Ran, exit_code: int, code: str, **facts: Any) -> None:
     """RAN has ended with EXIT_CODE and one error, which has the code CODE, and FACTS among its facts."""
     assert ran.code == exit_code, ran

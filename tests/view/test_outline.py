@@ -11,7 +11,7 @@ from math import prod
 import pytest
 from support import graphs
 from support.browsing import outlines
-from support.desk import check_error
+from support.desk import check_raised
 from support.graphs import (
     FLOAT,
     INT32,
@@ -295,9 +295,7 @@ def test_functions_that_call_the_next_one_twice_are_not_opened_without_end() -> 
     doubling = [function(f"f{n}", call("a", "x", to=f"f{n + 1}"), call("y", "a", to=f"f{n + 1}")) for n in range(50)]
     last = function("f50", node("y", "Neg", ["x"], T=FLOAT))
     found = outlines(IMAGE, call("c", "x", to="f0"), trailer=library(*doubling, last))
-    with pytest.raises(EditError) as caught:
-        within(found, whole(found), 100)
-    check_error(caught.value, "too-large", {"depth": 100, "count": 100_000})
+    check_raised(EditError, "too-large", lambda: within(found, whole(found), 100), depth=100, count=100_000)
     assert fitting(found, whole(found), lambda items: sum(1 for item in items for _ in item.all()), 60)
 
 
@@ -330,9 +328,7 @@ def test_a_scope_around_one_scope_or_one_node_is_one_with_it() -> None:
 def test_one_scope_can_be_looked_at() -> None:
     found = outlines(IMAGE, *layer("net/layer", "x"), *layer("net/c", "net/layer/act"))
     assert names(within(found, whole(found, "net/"), 1)) == ["layer", "c"]
-    with pytest.raises(EditError) as caught:
-        whole(found, "net/lyer")
-    check_error(caught.value, "no-such-scope", {"name": "net/lyer", "near": "net/layer"})
+    check_raised(EditError, "no-such-scope", lambda: whole(found, "net/lyer"), name="net/lyer", near="net/layer")
 
 
 def test_it_is_opened_as_deep_as_fits() -> None:
