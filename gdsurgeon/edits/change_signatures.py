@@ -56,7 +56,10 @@ def change_signatures(
     for old, new in pairs_of(renamed):
         key, name = _found(after, old)
         if name:
-            sides = [_respelt(side, name, new, key) for side in after[key][:2]]
+            if name != new and any(name in side and new in side for side in after[key][:2]):
+                message = f"the signature {quoted(key)} already has an input or output {quoted(new)}"
+                raise EditError(message, code="name-taken", signature=key, name=new)
+            sides = [{new if n == name else n: tensor for n, tensor in side.items()} for side in after[key][:2]]
             after[key] = Served(sides[0], sides[1], after[key].method)
             continue
         if new in after:
@@ -92,13 +95,6 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
         message = f"the signature {quoted(key)} has no input or output {quoted(name)}.{suggestion(near)}".rstrip(".")
         raise EditError(message, code="no-such-tensor", signature=key, name=name, near=near)
     return key, name
-
-
-def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
-    if old in named and new in named and old != new:
-        message = f"the signature {quoted(key)} already has an input or output {quoted(new)}"
-        raise EditError(message, code="name-taken", signature=key, name=new)
-    return {new if name == old else name: tensor for name, tensor in named.items()}
 
 
 DEFAULT_KEY = "serving_default"

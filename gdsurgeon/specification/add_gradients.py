@@ -112,12 +112,9 @@ def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
 
 def _weights(graph: Graph, ys: Sequence[str]) -> list[str]:
     """Returns weights that certainly have a gradient, in file order."""
-
-    def above(node: Node) -> Iterable[Node]:
-        return (read.node for read in node.inputs if node.op in _PASSES_GRADIENTS)
-
     found: list[str] = []
-    for node in closure((graph[parse_tensor(y).node] for y in ys), above):
+    starts = [graph[parse_tensor(y).node] for y in ys]
+    for node in closure(starts, lambda n: [read.node for read in n.inputs if n.op in _PASSES_GRADIENTS]):
         header = constant_header(node) if node.op == "Const" else None
         if header is not None and header.dtype in FLOATING and (header.elements or 0) > 1:
             found.append(node.name)

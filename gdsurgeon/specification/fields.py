@@ -218,7 +218,9 @@ def set_device(
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
         return new if _device_parts(new) == _device_parts(wanted) else wanted
 
-    for name in dict.fromkeys([*comparison.facts.altered, *_placed(before)]) if names is None else names:
+    headers = (node.header() if isinstance(node, Record) else node for node in parsed_nodes(before.source))
+    placed = (header.name for header in headers if header.device)
+    for name in dict.fromkeys([*comparison.facts.altered, *placed]) if names is None else names:
         was, now = before[name].device, after[name].device
         if (wanted := expected(was, now)) != was or now != was:
             intent.alter(name, {"device": wanted})
@@ -243,14 +245,6 @@ def _inner(before: Graph, nodes: Selection | Iterable[str] | None) -> Callable[[
         return None
     ops, exclude = nodes.ops, nodes.exclude
     return lambda node: node.op in ops and not any(re.search(pattern, node.name) for pattern in exclude)
-
-
-def _placed(graph: Graph) -> Iterator[str]:
-    """The names of the nodes that have a device in the file."""
-    for node in parsed_nodes(graph.source):
-        header = node.header() if isinstance(node, Record) else node
-        if header.device:
-            yield header.name
 
 
 def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:

@@ -151,7 +151,9 @@ def fuse_ops(
         free = [n for n in edges.kept if before[n].op in ("Exit", "RefExit") or (keys and n not in served)]
         optional = [name for name in free if name not in keep]
         placeholders, results = _paired(body, edges, mapped, optional)
-        edges = edges.without([name for name in optional if name not in results])
+        dropped = [name for name in optional if name not in results]  # each is the only output of its node
+        outputs, kept_names = ([name for name in each if name not in dropped] for each in (edges.outputs, edges.kept))
+        edges = edges._replace(outputs=outputs, kept=kept_names)
         reads = [tensor for tensor in edges.inputs if tensor in placeholders]
         large = [node.name for node in body.nodes() if _is_large(node)]
         copies = {stem: new for new in comparison.facts.added for stem in large if is_numbered(new, f"{name}/{stem}")}
@@ -248,11 +250,6 @@ class Edges(NamedTuple):
             outside,
             list(dict.fromkeys(u.name for u, _ in waiting if u.name not in inside)),
         )  # fmt: skip
-
-    def without(self, dropped: Sequence[str]) -> Edges:
-        """Returns the edges without the tensors `dropped`, each the only output of its node."""
-        outputs = [tensor for tensor in self.outputs if tensor not in dropped]
-        return self._replace(outputs=outputs, kept=[name for name in self.kept if name not in dropped])
 
 
 def _is_large(node: Node) -> bool:

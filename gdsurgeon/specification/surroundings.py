@@ -91,7 +91,7 @@ def wrong_surroundings(
         expected.drop(("object",), ("function",))
         expected.move(("initialiser", INIT), ("initialiser", MAIN_OP))
     _settle_signatures(expected, how.touched)
-    there = respelt(found, lambda text: text if _node(text) in expected.now else None)
+    there = respelt(found, lambda text: text if text.removeprefix("^").partition(":")[0] in expected.now else None)
     yield from differences(expected.values, there, expected.free)
 
 
@@ -112,10 +112,6 @@ def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
         return f"{control}{now}{colon}{index}"
 
     return after
-
-
-def _node(text: str) -> str:
-    return text.removeprefix("^").partition(":")[0]
 
 
 def _settle_signatures(expected: Expected, touched: Collection[str]) -> None:
@@ -275,16 +271,12 @@ def restored_variables(rows: Rows, among: Iterable[int]) -> list[Saved]:
     return list(variables.values())
 
 
-def _dtype(graph: Graph, name: str) -> int:
-    dtype = graph[name].plain_attr("dtype")
-    return dtype if isinstance(dtype, int) else 0
-
-
 def add_saver(before: Graph, saved: Sequence[Saved], intent: Intent, stem: str = "saver") -> None:
     """Declares the nodes that restore and save the variables, in the scope `stem` (made unique)."""
     scope = free_scope(before.store.names, stem)
     path, read, write = f"{scope}/file_name", f"{scope}/RestoreV2", f"{scope}/SaveV2"
-    kinds = [_dtype(before, item.original) for item in saved]
+    numbers = [before[item.original].plain_attr("dtype") for item in saved]
+    kinds = [number if isinstance(number, int) else 0 for number in numbers]
     string, dtypes = type_value(STRING), types_value(kinds)
     intent.add(path, "Placeholder", attrs={"dtype": string, "shape": shape_value(())})
     for name, texts in (("names", [item.key.tensor for item in saved]), ("slices", [item.key.slice for item in saved])):
