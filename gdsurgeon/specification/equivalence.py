@@ -12,7 +12,6 @@ from gdsurgeon.graph.constants import Constant, constant, constant_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import (
     ANY_ORDER,
@@ -540,10 +539,9 @@ class Equivalence:
 
     def _is_alike(self, mine: int, its: int) -> bool:
         """Returns whether two rows compute the same function of equal inputs and have equal control inputs."""
-        op, names = self.table.op(mine), self.table.names
+        op, (one, other) = self.table.op(mine), (self.graph[self.table.names[row]] for row in (mine, its))
         is_folded = (mine in self.folded or its in self.folded) and self.free[mine] and self.free[its]
         if is_folded and self.opened.isdisjoint((mine, its)):
-            one, other = (self.graph[names[row]] for row in (mine, its))
             values = {self.folded.get(row) or node.attr_bytes("value") for row, node in ((mine, one), (its, other))}
             if len(values) == 1 and one.device == other.device:
                 return True
@@ -551,9 +549,6 @@ class Equivalence:
             return False
         if self._ops[self.table.ops[mine]].calls or self._inputs(mine) != self._inputs(its):
             return False
-        if _is_spelt_alike(self.table.record(mine), self.table.record(its)):
-            return True
-        one, other = (self.graph[names[row]] for row in (mine, its))
         keys = {*one.attr_keys, *other.attr_keys} - ASIDE
         return one.device == other.device and all(is_same_attr(one, other, key) for key in keys)
 
@@ -567,21 +562,6 @@ class Equivalence:
         if op.name in ANY_ORDER and (op.name != "Add" or self._setting(row, "T") != STRING):
             found.sort()
         return found, self.waits_beside(reads, waited)
-
-
-def _is_spelt_alike(mine: Record, its: Record) -> bool:
-    """Returns whether two records are equal except names, inputs and attrs without effect; False needs a
-    closer look.
-    """
-    nodes = [node_of(record) for record in (mine, its)]
-    for node in nodes:
-        if node is None:
-            return False
-        node.name = ""
-        del node.input[:]
-        for key in ASIDE:
-            node.attr.pop(key, None)
-    return bool(nodes[0] == nodes[1])
 
 
 def _is_of_kind(value: Constant | None, term: Variable) -> bool:
