@@ -74,8 +74,11 @@ class GraphView:
         self._instead: dict[int, int] = {}
         self._equals: dict[int, int] = {}  # an equal node
         self._waited: dict[int, int] = {}  # the new control input
-        self._pure: dict[str, bool | None] = {}
-        self._references: dict[str, bool] = {}
+        ops = {*self.ops, "Const", "Identity"}
+        self._pure = {op: self._is_pure_op(op) for op in ops}
+        self._references = {
+            op: (found := graph.op_def(op)) is None or any(output.is_ref for output in found.outputs) for op in ops
+        }
         self._constants: dict[tuple[int, bool], Constant | None] = {}
         self._inferred: Shapes | None = None
         self._changes: list[int] = []  # the changed nodes, in order; some several times
@@ -97,8 +100,7 @@ class GraphView:
         for place, number in enumerate(self._order):
             self._places[number] = place
         self._readers, self._later_readers = top.consumers(), {}
-        pure = {op for op in set(self.ops) if self._is_pure_op(op)}
-        perhaps = (n for n in self._order if self._written[n] or self.ops[n] not in pure)
+        perhaps = (n for n in self._order if self._written[n] or not self._pure[self.ops[n]])
         unchecked = () if self.keeps_checks else CHECKS
         self._doing = [n for n in perhaps if not self.is_pure(n) and self.ops[n] not in unchecked]
         self.pure_cone = top.flags(self._order)
@@ -175,10 +177,7 @@ class GraphView:
         """Returns whether a node only computes: it has no state, randomness, control flow or references."""
         if self._written[number]:
             return False
-        op = self.ops[number]
-        if op not in self._pure:
-            self._pure[op] = self._is_pure_op(op)
-        found = self._pure[op]
+        found = self._pure[self.ops[number]]
         if found is not None:
             return found
         node = self.topology.node(number)
@@ -200,13 +199,8 @@ class GraphView:
 
     def may_be_reference(self, code: int) -> bool:
         """Returns whether a tensor may be a reference to a variable, or memory that an op overwrites."""
-        if self._written[code >> BITS]:
-            return True
-        op = self.ops[code >> BITS]
-        if op not in self._references:
-            definition = self.graph.op_def(op)
-            self._references[op] = definition is None or any(output.is_ref for output in definition.outputs)
-        return self._references[op]
+        number = code >> BITS
+        return bool(self._written[number]) or self._references[self.ops[number]]
 
     def constant(self, code: int, *, only_scalar: bool = False) -> Constant | None:
         """Returns the value of a small constant, or None. With `only_scalar`, the constant must be a scalar."""
