@@ -357,16 +357,11 @@ _PREFIX = re.compile(r"\^?([\w/:@ -]+)\.\*\$?", re.ASCII)
 """A pattern that matches each text of one line with a fixed prefix."""
 
 
-def _static_match(site: Candidate) -> str:
-    return f"RegexFullMatch(n.0, {_text_attr(site, 'pattern')})"
-
-
-def _static_replace(site: Candidate) -> str:
-    return f"RegexReplace{{=n}}(n.0, {_text_attr(site, 'pattern')}, {_text_attr(site, 'rewrite')})"
-
-
-def _text_attr(site: Candidate, key: str) -> str:
-    return repr(site.node.text_attr(key).encode("utf-8", "surrogateescape"))
+def _static(site: Candidate) -> str:
+    """The older op has the texts as inputs."""
+    keys = [key for key in ("pattern", "rewrite") if site.node.has_attr(key)]
+    texts = [repr(site.node.text_attr(key).encode("utf-8", "surrogateescape")) for key in keys]
+    return f"{site.node.op.removeprefix('Static')}{{=n}}(n.0, {', '.join(texts)})"
 
 
 def _match(site: Candidate) -> str:
@@ -454,8 +449,8 @@ RULES: dict[str, Rule] = {
         Rule("ResizeNearestNeighbor", "GatherV2 of rows and columns", "", _nearest),
         Rule("ResizeBicubic", "without half_pixel_centers", "half_pixel_centers is false", _bicubic),
         Rule("ParseExampleV2", "ParseExample", "a vector of records, constant keys, no ragged tensors", _parse),
-        Rule("StaticRegexFullMatch", "RegexFullMatch", "", _static_match),
-        Rule("StaticRegexReplace", "RegexReplace", "", _static_replace),
+        Rule("StaticRegexFullMatch", "RegexFullMatch", "", _static),
+        Rule("StaticRegexReplace", "RegexReplace", "", _static),
         Rule(
             "RegexFullMatch", "Equal of the beginning", "a single text, a pattern that is its beginning and .*", _match
         ),

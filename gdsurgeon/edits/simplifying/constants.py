@@ -49,11 +49,6 @@ def whole_numbers(dtype: int, shape: Sequence[int], items: Sequence[int | None])
         return None
 
 
-def literal(value: Tensor) -> bytes:
-    """Returns the serialized AttrValue of a Const."""
-    return b"".join(_parts(value))
-
-
 def _parts(value: Tensor) -> list[bytes | memoryview]:
     """Returns the parts of the AttrValue of a Const, without a copy of the elements, which may be many."""
     if isinstance(value.data, list):
@@ -74,7 +69,7 @@ def _parts(value: Tensor) -> list[bytes | memoryview]:
 
 def constant_attrs(value: Tensor) -> dict[str, bytes]:
     """Returns the attrs of a Const."""
-    return {"dtype": type_value(value.dtype).SerializeToString(), "value": literal(value)}
+    return {"dtype": type_value(value.dtype).SerializeToString(), "value": b"".join(_parts(value))}
 
 
 def constant_size(name: str, device: str, value: Tensor) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 from gdsurgeon.analysis.queries.effects import have_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
@@ -14,10 +14,10 @@ from gdsurgeon.edits.inline import bodies, call_of, inline, inner_nodes, is_call
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import IFS
+from gdsurgeon.ops.kinds import IFS, WHILES
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import ChunkSource, resolved, size_of
 
@@ -28,10 +28,6 @@ DECIDABLE = {
     "StatelessIf": "PartitionedCall",
 }
 """The ops that call one of several functions, and the calls that they become."""
-_WHILES = frozenset(("StatelessWhile", "While"))
-_KEPT = frozenset(("Tin", "Tout", "_class"))
-_KEPT_OF_WHILES = frozenset(("T", "_class"))
-_COMPILED = "_XlaMustCompile"
 
 
 def decide_calls(graph: Graph, before_change: Callable[[], object]) -> Intent:
@@ -44,19 +40,17 @@ def decide_calls(graph: Graph, before_change: Callable[[], object]) -> Intent:
     calls = [(node, function) for node, function in found if function is not None]
     loops = [
         node
-        for node in map(topology.node, topology.with_ops(_WHILES))
-        if node.inputs and not node.plain_attr(_COMPILED) and _never_turns(graph, node)
+        for node in map(topology.node, topology.with_ops(WHILES))
+        if node.inputs and not node.plain_attr(XLA_MUST_COMPILE) and _never_turns(graph, node)
     ]
     if calls or loops:
         before_change()
     for node, function in calls:
-        graph.set_op(node, DECIDABLE[node.op])
-        graph.set_inputs(node, node.inputs[1:])
-        _drop_attrs(graph, node, _KEPT)
-        graph.set_attr(node, "f", function)
+        lost = dict.fromkeys(key for key in node.attr_keys if key not in ("Tin", "Tout", "_class"))
+        graph.replace_op(node, DECIDABLE[node.op], node.inputs[1:], lost | {"f": function})
     for node in loops:
-        graph.set_op(node, "IdentityN")
-        _drop_attrs(graph, node, _KEPT_OF_WHILES)
+        lost = dict.fromkeys(key for key in node.attr_keys if key not in ("T", "_class"))
+        graph.replace_op(node, "IdentityN", attrs=lost)
     return Intent(changed=[node.name for node in (*(node for node, _ in calls), *loops)])
 
 
@@ -73,17 +67,17 @@ def _never_turns(graph: Graph, node: Node) -> bool:
     while found is not None and found.op == "Identity" and not found.controls:
         found = found.inputs[0].node
     value = constant(found) if found is not None and not found.controls else None
-    return value is not None and not value.shape and not _is_true(value)
+    return value is not None and not value.shape and not value.values[0]
 
 
 def _chosen(node: Node) -> bytes | None:
     """Returns the function that a node always calls, as a serialized AttrValue; None if it is unknown."""
     reads = node.inputs
     value = constant(reads[0].node) if reads and not reads[0].node.controls else None
-    if value is None or value.shape or node.plain_attr(_COMPILED):
+    if value is None or value.shape or node.plain_attr(XLA_MUST_COMPILE):
         return None
     if node.op in IFS:
-        return node.attr_bytes("then_branch" if _is_true(value) else "else_branch")
+        return node.attr_bytes("then_branch" if value.values[0] else "else_branch")
     branches = attr_value(node.attr_bytes("branches") or b"").list.func
     index = value.values[0]
     if not branches or not isinstance(index, int):
@@ -91,17 +85,6 @@ def _chosen(node: Node) -> bytes | None:
     out = AttrValue()
     out.func.CopyFrom(branches[index if 0 <= index < len(branches) else len(branches) - 1])
     return bytes(out.SerializeToString(deterministic=True))
-
-
-def _is_true(value: Constant) -> bool:
-    """Returns whether a scalar selects the first branch: a number other than 0, or a string that is not empty."""
-    return bool(value.values[0])
-
-
-def _drop_attrs(graph: Graph, node: Node, kept: Container[str]) -> None:
-    for key in node.attr_keys:
-        if key not in kept:
-            graph.set_attr(node, key, None)
 
 
 STANDS_FOR = frozenset(("_implements", "api_implements"))
