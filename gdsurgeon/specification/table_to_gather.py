@@ -17,7 +17,6 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import DTYPES, INT32, INT64
 from gdsurgeon.selection import Selection
 from gdsurgeon.specification.nodes import selected, unread
@@ -30,6 +29,8 @@ _FILLS = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTa
 def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | None = None) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, intent = comparison.before, comparison.after, Intent()
+    initialising = before.serving.initialising if before.serving is not None else None
+    run_by_loaders = initialising.targets if initialising is not None else ()
     names = {*(before.names() if nodes is None else selected(before, nodes))}
     gone, kept, lookups = set[str](), set[str](), list[str]()
     tables = [node for node in before.nodes() if "HashTable" in node.op]
@@ -43,7 +44,7 @@ def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | N
         for user in before.users(table):
             if "Find" not in user.op:
                 gone |= {table.name, user.name}
-                if before.serving is not None and user.name in _loading(before.serving):
+                if user.name in run_by_loaders:
                     kept.add(user.name)
                     types = {f"attr {key}": None for key in user.attr_keys if key[:1] == "T"}
                     intent.alter(user.name, {"op": "NoOp", "inputs": (), **types})
@@ -57,11 +58,6 @@ def table_to_gather(comparison: Comparison, nodes: Selection | Iterable[str] | N
                 controls = {c.name for old in user.controls for c in ([old] if old != fill else fill.controls)}
                 intent.alter(user.name, {"controls": tuple(sorted(controls - gone - {user.name}))})
     yield from audit(comparison, intent)
-
-
-def _loading(serving: Serving) -> tuple[str, ...]:
-    """Returns the nodes that a loader runs to initialize tables."""
-    return serving.initialising.targets if serving.initialising is not None else ()
 
 
 def _values(graph: Graph, table: Node, shared: Counter[str]) -> list[object] | None:

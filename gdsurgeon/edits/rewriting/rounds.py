@@ -357,14 +357,16 @@ class _Look:
                 raise Unfit(Remark("the rule declines it", "rule-leaves"))
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
         affected = Affected.of(match, terms)
-        _refuse(self.context.why_not(affected))
+        if why := self.context.why_not(affected):
+            raise Unfit(why)
         replacement = planner.plan(terms, match)
         outcomes, members = dict(self._outcomes(match.roots, replacement)), {*match.placed.values()}
         inside = affected.changing
         if all(node in self.made for node in members) and len(affected.changing) <= len(replacement.nodes):
             raise Unfit(OWN)
         ops = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
-        _refuse(self.shapes.why_not(self.rule, match, replacement) or _lost_setting(ops, match, replacement))
+        if why := self.shapes.why_not(self.rule, match, replacement) or _lost_setting(ops, match, replacement):
+            raise Unfit(why)
         return PlannedRewrite(
             self.rule.name,
             match.roots,
@@ -415,11 +417,6 @@ class _Look:
             else:
                 text = f"{quoted(node.name)} is an output and would lose its name"
                 raise Unfit(Remark(text, "name-lost", node=node.name))
-
-
-def _refuse(why: Remark | None) -> None:
-    if why:
-        raise Unfit(why)
 
 
 def _is_already(node: Node, replacement: Replacement) -> bool:
