@@ -236,22 +236,17 @@ class Folding:
         """Returns the foldable nodes with consumers that are not folded."""
         view, fronts = self.view, []
         needed = bytearray(b"\1") * self.top.size
-        most = self._upper_bounds()
+        most: dict[int, int] = {}  # the bytes of all nodes upstream; some are counted several times
+        for number in self.fixed:
+            reads = [code >> BITS for code in self.top.inputs(number)]
+            sizes = (most[n] if n in most else self._size(n) if self.computed[n] else 0 for n in reads)
+            most[number] = self._size(number) + sum(sizes)
         for number in reversed(self.fixed):
             needed[number] = view.kept[number] or any(map(needed.__getitem__, self.users[number]))
             if needed[number] and self._may_be_front(number, most[number] + room):
                 needed[number] = 0  # for its inputs
                 fronts.append(number)
         return fronts
-
-    def _upper_bounds(self) -> dict[int, int]:
-        """Returns, for each foldable node, the bytes of all nodes upstream; some are counted several times."""
-        most: dict[int, int] = {}
-        for number in self.fixed:
-            reads = [code >> BITS for code in self.top.inputs(number)]
-            sizes = (most[n] if n in most else self._size(n) if self.computed[n] else 0 for n in reads)
-            most[number] = self._size(number) + sum(sizes)
-        return most
 
     def _may_be_front(self, number: int, most: int) -> bool:
         if self.top.op(number) == "Const" or self.view.kept[number]:
@@ -331,11 +326,6 @@ class Folding:
         node = self.top.node(number)
         return constant_size(node.name, node.device, value) - sum(map(self._size, (number, *self.idle([number]))))
 
-    def may_go(self, number: int) -> bool:
-        """Returns whether a node can be removed if it has no consumers."""
-        is_input = self.top.op(number) in PLACEHOLDERS
-        return bool(self.view.pure_cone[number]) and not self.view.kept[number] and not is_input
-
     def idle(self, values: Iterable[int]) -> list[int]:
         """Returns the nodes that are unused once `values` are constants."""
         left: dict[int, int] = {}
@@ -343,7 +333,9 @@ class Folding:
         while pending:
             for producer in set(self.top.producers(pending.pop())) - there:
                 left[producer] = left.get(producer, len(self.users[producer])) - 1
-                if not left[producer] and self.may_go(producer):
+                if left[producer] or self.view.kept[producer] or not self.view.pure_cone[producer]:
+                    continue
+                if self.top.op(producer) not in PLACEHOLDERS:
                     going.append(producer)
                     pending.append(producer)
         return going

@@ -26,7 +26,7 @@ def equal_nodes(view: GraphView) -> None:
     """Merges nodes with the same op, inputs, attrs and device. The order of inputs that commute does not matter."""
     alike = view.equal if isinstance(view.equal, _Alike) else _Alike(view)
     view.equal = alike
-    alike.begin()
+    alike.firsts = {}  # the first node of a group may be a different one
     ops = {op for op in view.topology.ops() if op not in _NEVER and not view.takes_functions(op)}
     is_other_order = False
     for number in view.dirty_nodes("equal-nodes", ops):
@@ -39,7 +39,7 @@ def equal_nodes(view: GraphView) -> None:
             view.replace_node(number, first)
         elif not view.must_keep(first):
             view.replace_node(first, number)
-            alike.put_first(number)
+            alike.firsts[alike.keys[number]] = number
             is_other_order = True
     view.commit("equal-nodes")
     if is_other_order:
@@ -50,23 +50,19 @@ class _Alike:
     """Groups of equal nodes, kept between calls of the pass.
 
     Most nodes have unique inputs; attrs are compared only for nodes with the same inputs.
+
+    Attributes:
+        keys: the key of each node whose attrs were compared.
+        firsts: for each key, the node that comes first.
     """
 
     def __init__(self, view: GraphView) -> None:
         self._forms = _Forms(view)
         self._reads: dict[int, _Key] = {}  # the inputs of each node at the last look
-        self._keys: dict[int, _Key] = {}  # of nodes whose attrs were compared
+        self.keys: dict[int, _Key] = {}
         self._alone: dict[_Key, int] = {}  # by inputs, the only node, or _SEVERAL
         self._same: dict[_Key, dict[int, None]] = {}  # by their key nodes that were the same when they were looked at
-        self._firsts: dict[_Key, int] = {}  # by their key the node that comes first
-
-    def begin(self) -> None:
-        """Starts a call of the pass: the first node of a group may be a different one."""
-        self._firsts = {}
-
-    def put_first(self, number: int) -> None:
-        """Makes a node the first one of its group."""
-        self._firsts[self._keys[number]] = number
+        self.firsts: dict[_Key, int] = {}
 
     def first(self, view: GraphView, number: int) -> int:
         """Returns the first node that is equal to a node; the node itself if there is no earlier one."""
@@ -81,10 +77,10 @@ class _Alike:
         if self._alone[reads] == number:
             return number
         key = self._key(view, number)
-        if key not in self._firsts:
-            self._firsts[key] = self._first_of_others(view, number, key)
+        if key not in self.firsts:
+            self.firsts[key] = self._first_of_others(view, number, key)
         self._same[key][number] = None
-        return self._firsts[key]
+        return self.firsts[key]
 
     def _first_of_others(self, view: GraphView, number: int, key: _Key) -> int:
         """Returns the first of the known equal nodes; later ones are looked at again."""
@@ -99,7 +95,7 @@ class _Alike:
 
     def _key(self, view: GraphView, number: int) -> _Key:
         """Returns the inputs, attrs and device of a node."""
-        key = self._keys[number] = (self._reads[number], self._forms.attrs(view, number))
+        key = self.keys[number] = (self._reads[number], self._forms.attrs(view, number))
         return key
 
     def _read(self, view: GraphView, number: int) -> _Key:
