@@ -110,11 +110,7 @@ class Difference(Data):
 
     def renamings(self) -> dict[tuple[str, str], int]:
         """Returns the changes of names, by scope if possible, the most frequent first."""
-        counts: dict[tuple[str, str], int] = {}
-        for i, j in self.renamed:
-            pair = _renamed_scope(*self.names(i, j))
-            counts[pair] = counts.get(pair, 0) + 1
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+        return dict(Counter(_renamed_scope(*self.names(i, j)) for i, j in self.renamed).most_common())
 
 
 def _renamed_scope(old: str, new: str) -> tuple[str, str]:
@@ -340,7 +336,7 @@ class Hunks(NamedTuple):
 
 
 def hunks(matching: Matching) -> list[Hunks]:
-    """Returns the added and removed nodes, grouped by content, the largest first."""
+    """Returns the added and removed nodes, grouped by content."""
     kinds: dict[tuple[tuple[tuple[str, int], ...], ...], list[Hunk]] = defaultdict(list)
     for hunk in _connected(matching):
         before = Counter(matching.a.forms[i].op for i in hunk.removed)

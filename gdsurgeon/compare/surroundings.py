@@ -136,8 +136,6 @@ def _json(value: Value | None) -> Json:
 
 _SERVED = frozenset(("signature", "initialiser", "asset"))
 """Differences there have clients of a loader get something else."""
-_ALWAYS_IGNORED = frozenset(("meta info",))
-"""Fields about the exporter, not about the model."""
 
 
 def compare_surroundings(
@@ -165,7 +163,7 @@ def compare_surroundings(
     alone = sorted(("signature", key) for key in there[0] ^ there[1] if not keys or key in keys)
     found = [Difference(place, *("signature" if place[1] in side else None for side in there)) for place in alone]
     others = differences(before, after, {*left_out, *alone})
-    found += [item for item in others if item.place[0] not in _ALWAYS_IGNORED]
+    found += [item for item in others if item.place[0] != "meta info"]  # which describes the exporter
     if all(has_objects) or not any(has_objects):
         return found
     sides = ["objects" if there else None for there in has_objects]

@@ -70,7 +70,8 @@ class ObjectGraph:
     def signatures(self) -> dict[str, SignatureFunction]:
         """The function of each signature, by its key."""
         out: dict[str, SignatureFunction] = {}
-        for child in self._map().children:
+        found = self.signature_map
+        for child in found.children if found is not None else ():
             name = self._at(child.node_id).bare_concrete_function.concrete_function_name
             if name:
                 out[child.local_name] = SignatureFunction(name, self.bound(name))
@@ -116,7 +117,8 @@ class ObjectGraph:
         self, definitions: Mapping[str, SignatureDef], keys: Iterable[str], made: Mapping[str, SignatureFunction]
     ) -> None:
         """Sets the signatures to those of `keys`; the functions `made` replace the earlier functions of their keys."""
-        found = self._map()
+        found = self.signature_map
+        assert found is not None
         places = {child.local_name: child.node_id for child in found.children}
         uses = Counter(child.node_id for item in self.proto.nodes for child in item.children)
         free = [places[key] for key in places if key not in keys and uses[places[key]] <= 1]
@@ -128,30 +130,20 @@ class ObjectGraph:
                     place = free.pop() if free else len(self.proto.nodes)
                     if place == len(self.proto.nodes):
                         self.proto.nodes.add()
-                self._put(place, definitions[key], made[key])
+                item, function = self.proto.nodes[place], made[key]
+                item.Clear()
+                item.bare_concrete_function.CopyFrom(_bare(function.name, sorted(definitions[key].inputs)))
+                self.proto.concrete_functions[function.name].CopyFrom(_concrete(definitions[key], function.bound))
             assert place is not None
             found.children.add(node_id=place, local_name=key)
         named = self._named()
         for name in [name for name in self.proto.concrete_functions if name not in named]:
             del self.proto.concrete_functions[name]
 
-    def _map(self) -> SavedObject:
-        """Returns the object whose children are the signatures; an empty object if it does not exist."""
-        for item in self.proto.nodes:
-            if item.user_object.identifier == SIGNATURE_MAP:
-                return item
-        return SavedObject()
-
     @property
-    def has_signature_map(self) -> bool:
-        """Whether the objects include a signature map, in which a loader looks up signatures."""
-        return any(item.user_object.identifier == SIGNATURE_MAP for item in self.proto.nodes)
-
-    def _put(self, place: int, definition: SignatureDef, function: SignatureFunction) -> None:
-        item = SavedObject()
-        item.bare_concrete_function.CopyFrom(_bare(function.name, sorted(definition.inputs)))
-        self.proto.nodes[place].CopyFrom(item)
-        self.proto.concrete_functions[function.name].CopyFrom(_concrete(definition, function.bound))
+    def signature_map(self) -> SavedObject | None:
+        """The object whose children are the signatures, in which a loader looks them up; None if it does not exist."""
+        return next((item for item in self.proto.nodes if item.user_object.identifier == SIGNATURE_MAP), None)
 
 
 def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:

@@ -200,10 +200,9 @@ def _checkpoint(prefix: str) -> dict[str, Value]:
     if not os.path.isfile(f"{prefix}.index"):
         return {}
     with open_checkpoint(prefix) as checkpoint:
-        out: dict[str, Value] = {}
-        for key in checkpoint.keys:
-            tensor = checkpoint.tensor(key)
-            out[key] = (tensor.dtype, tuple(tensor.shape or ()))
+        out: dict[str, Value] = {
+            tensor.key: (tensor.dtype, tensor.shape) for tensor in map(checkpoint.tensor, checkpoint.keys)
+        }
         if OBJECT_GRAPH in checkpoint:
             data = checkpoint.tensor(OBJECT_GRAPH).strings()[0]
             out[OBJECT_GRAPH] = {str(n): key for n, key in variable_keys(data).items()}
@@ -242,10 +241,9 @@ def _entry(key: str, entry: bytes) -> Value:
 def _any(item: Any) -> Value:
     if item.type_url.endswith("/tensorflow.AssetFileDef"):
         try:
-            found = AssetFileDef.FromString(item.value)
+            return {"message": "AssetFileDef", **_plain(AssetFileDef.FromString(item.value))}
         except decode_error():
-            return {"type": str(item.type_url), "value": bytes(item.value)}
-        return {"message": "AssetFileDef", **_plain(found)}
+            pass  # it is compared as bytes
     return {"type": str(item.type_url), "value": bytes(item.value)}
 
 

@@ -333,7 +333,7 @@ def _objects_after(
     if definitions is None:
         return (objects.proto, added, ()) if added else None
     was = ObjectGraph(meta.around.object_graph_def).signatures
-    if not objects.has_signature_map:
+    if objects.signature_map is None:
         raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE, code="not-served")
     held = _held_now(graph, held_nodes(meta))
     made: dict[str, SignatureFunction] = {}

@@ -282,9 +282,8 @@ def _names(before: Content, after: Content, removed: list[int]) -> list[str]:
 
 def _marks(difference: Difference, after: int, removed: int) -> list[str]:
     marks = [""] * after + [REMOVED] * removed
-    changed: Mapping[int, str] = {c.j: REWIRED if c.is_rewired_only else CHANGED for c in difference.changes}
-    for row, mark in changed.items():
-        marks[row] = mark
+    for change in difference.changes:
+        marks[change.j] = REWIRED if change.is_rewired_only else CHANGED
     for value in difference.values:
         marks[value.j] = CHANGED
     for row in difference.added:

@@ -245,7 +245,12 @@ def dissolve_cycles(root: Scope, content: Content) -> None:
     while level:
         wrong = _on_cycles(level, content, place)
         for group in wrong:
-            _dissolve(group)
+            parent = group.parent
+            assert parent is not None
+            parent.scopes.remove(group)
+            for child in group.scopes:
+                _adopt(parent, child)
+            parent.rows += group.rows
         if wrong:
             level = [group for group in level if group not in wrong] + _outermost_groups(wrong)
         else:
@@ -280,15 +285,6 @@ def _on_cycles(groups: Sequence[Scope], content: Content, place: Sequence[int]) 
                 successors[source].append(reader)
     found = (number for part in components(successors) if len(part) > 1 for number in part if number >= len(content))
     return {groups[number - len(content)] for number in found}
-
-
-def _dissolve(group: Scope) -> None:
-    parent = group.parent
-    assert parent is not None
-    parent.scopes.remove(group)
-    for child in group.scopes:
-        _adopt(parent, child)
-    parent.rows += group.rows
 
 
 FEWEST_IN_ROW = 40
