@@ -210,11 +210,9 @@ def _new_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict
         return {}
     topology = topology_of(graph)
     inside = topology.flags(map(topology.id_of, members))
-    loops = {number: [p for p in topology.producers(number) if topology.is_loop_back(p, number)]
-             for number in topology.with_ops(MERGE) if inside[number]}  # fmt: skip
 
     def producers(number: int) -> list[int]:
-        return [p for p in topology.producers(number) if inside[p] and p not in loops.get(number, ())]
+        return [p for p in topology.producers(number) if inside[p] and not topology.is_loop_back(p, number)]
 
     # The control inputs of each removed node, and of the nodes above it; on a cycle not yet known.
     waits: dict[Node, dict[Node, None]] = {node: {} for node in members}
