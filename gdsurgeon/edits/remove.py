@@ -276,6 +276,10 @@ def _check_control_flow(
         if user.op not in ENTER and (
             loop != new_loop or (not is_held and flow.sides[number] != new_flow.sides[number])
         ):
+            if loop is None and not flow.sides[number]:  # it waits for a bypassed Merge or Exit
+                what = "branch" if new_loop is None else "loop"
+                line = f"{quoted(user.name)} would run only in a {what}, because it would depend on nodes there"
+                raise EditError(line, code=f"crosses-{what}", node=user.name, loop=new_loop)
             what = "branch" if loop is None else "loop"
             where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
             line = f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge that makes"

@@ -36,7 +36,7 @@ from support.graphs import (
 )  # fmt: skip
 from support.running import run
 from support.system import is_linear
-from support.v1_control_flow import cond
+from support.v1_control_flow import LOOP, cond
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
@@ -337,6 +337,17 @@ def test_a_predicate_is_removed_with_a_node_of_its_branch(gone: str, how: dict[s
     found = graph(node("p", "LogicalNot", ["q"]), *cond(placeholder("q", BOOL, ()))[1:])
     remove(found, named("p", gone), **how)
     assert graphs.inputs(found)["c/sub"] == inputs
+
+
+@pytest.mark.parametrize(
+    ("records", "name", "facts"),
+    [(cond()[:-1], "c/Merge", {"code": "crosses-branch", "loop": None}),
+     (LOOP[:-1], "w/Exit_v", {"code": "crosses-loop", "loop": "w"})],
+)  # fmt: skip
+def test_a_node_outside_does_not_enter_a_branch_or_loop(records: list[bytes], name: str, facts: dict[str, Any]) -> None:
+    found = graph(*records, node("late", "NoOp", [f"^{name}"]))
+    edit = partial(remove, nodes=named(name), bypass=True, allow_outputs=True)
+    refused(found, facts.pop("code"), edit, node="late", **facts)
 
 
 def test_a_missing_control_input_stays_missing() -> None:
