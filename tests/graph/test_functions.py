@@ -94,7 +94,7 @@ def merged(
         ([function("A", BODY)], [function("A", BODY)], {}),
         # A new name avoids those of the other library.
         ([function("A", BODY)], [function("A", OTHER), function("A_1", OTHER)], {"A": "A_2"}),
-        # Callers of callers are unequal, too.
+        # Callers of callers are also unequal.
         (
             [function("C", BODY), calling("B", "C"), calling("A", "B"), calling("D", "E"), function("E", BODY)],
             [calling("A", "B"), calling("B", "C"), function("C", OTHER), calling("D", "E"), function("E", BODY)],

@@ -245,7 +245,7 @@ _ONE = (node("one", "Const", dtype="float32"),)
 
 
 def _renamed(graph: Any, old: str, new: str) -> None:
-    """Renames a node for its consumers and for the nodes that are colocated with it, too."""
+    """Renames a node, also in the inputs of its consumers and in colocations."""
     for found in graph.node:
         found.name = new if found.name == old else found.name
         for at, text in enumerate(found.input):
