@@ -396,6 +396,7 @@ class Trial:
                 if not (wrong or self.keeps):  # the search for the cause of a difference needs the results
                     for run in self.runs:
                         run.subject.finish(sample)
+                    self.executor.drop(f"{_EXPECTED} {sample}")
             self._raise_failure()
         for output in self.proof.outputs:
             output.moved = self._moved.get(output.after, output.moved)
