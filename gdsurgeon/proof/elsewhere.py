@@ -254,6 +254,9 @@ def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: E
     there = "the engine"
     try:
         feeds = here.run(sample, {})[0]
+    except Refused as refused:
+        text = f"{printable(here.graph.source_name)} does not run: {printable(refused.text)}"
+        raise NotValidatedError(text, code="does-not-run") from refused
     except ValidationError as error:
         raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
     fed = {name: here.executor.fetched(value) for name, value in feeds.items()}

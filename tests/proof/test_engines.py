@@ -13,11 +13,25 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 from support.desk import check_error
 from support.engines import does, engine_in
 from support.failing import crashing, renaming, simple
-from support.graphs import FLOAT, STRING, add, const, counting_loop, graph, identity, node, placeholder, scalar, typed
+from support.graphs import (
+    FLOAT,
+    INT32,
+    STRING,
+    add,
+    const,
+    counting_loop,
+    graph,
+    identity,
+    node,
+    placeholder,
+    scalar,
+    typed,
+)
 from support.operating import operated, refused
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH, impatient_with
@@ -155,6 +169,15 @@ def test_what_shows_nothing(here: Executor, engine: str) -> None:
     odd = scalar("nan", float("nan")), add("y", "x", "nan"), does(run="x * np.nan")
     assert fault(NotValidatedError, here, engine, *odd).code == "nothing-comparable"
     assert fault(NotValidatedError, here, engine, node("y", "NoSuchOp", ["x"]), does()).code == "does-not-load"
+
+
+def test_a_sample_that_tensorflow_refuses(here: Executor, engine: str, tmp_path: Path) -> None:
+    """The index of the second sample is out of range."""
+    np.savez(tmp_path / "feeds.npz", **{"x": np.array([0, 1], "int32"), "x@1": np.array([0, 9], "int32")})
+    gathered = node("y", "Gather", ["rows", "x"], Tparams=FLOAT, Tindices=INT32)
+    found = graph(placeholder("x", INT32, (2,)), const("rows", [[1.0], [2.0]]), gathered, does(run="x[:, None] + 1.0"))
+    archive = Overrides(archive=str(tmp_path / "feeds.npz"))
+    assert fault(NotValidatedError, here, found, archive, EngineRequest("opencv", engine)).code == "does-not-run"
 
 
 def test_an_engine_that_is_not_there(here: Executor, tmp_path: Path) -> None:
