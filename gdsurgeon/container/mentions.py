@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import renaming
 from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import Copied
 from gdsurgeon.wire.protos import (
@@ -190,13 +191,7 @@ def add_copies(part: MetaGraphDef, copies: Iterable[Copied]) -> bool:
     """Adds the copies of nodes to the collections of `part` that list the originals; returns whether any changes."""
     before = part.SerializeToString(deterministic=True)
     for copied in copies:
-        names = {node.name: copy.name for node, copy in copied.nodes.items()}
-
-        def spell(text: str, names: Mapping[str, str] = names) -> str:
-            control, name = text[:1] == "^", text.removeprefix("^")
-            node, colon, port = name.partition(":")
-            return f"{'^' if control else ''}{names.get(node, node)}{colon}{port}"
-
+        spell = renaming({node.name: copy.name for node, copy in copied.nodes.items()})
         for key, collection in part.collection_def.items():
             _add(key, collection, copied, spell)
     return part.SerializeToString(deterministic=True) != before

@@ -114,11 +114,6 @@ class OutputFolder(StagedOutput):
                 file.stage(content)
             file.publish()
 
-    def stream(self, chunks: Iterable[Chunk]) -> None:
-        """Raises OutputError: a folder cannot be streamed."""
-        line = f"{printable(self.name)} is a folder and cannot be written to a stream"
-        raise OutputError(line, code="is-a-folder", file=self.name)
-
     def _take_name(self, staged: str) -> None:
         if os.path.isdir(self._target) and os.listdir(self._target):
             exchange(staged, self._target)

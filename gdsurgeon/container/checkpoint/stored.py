@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.slices import Piece, Slice, extents, sizes, stretched
 from gdsurgeon.container.checkpoint.table import extend, mask
-from gdsurgeon.errors import InputError, Json, printable, quoted
+from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import counted, near_miss
 from gdsurgeon.values import Closing
@@ -300,15 +300,14 @@ class Checkpoint(Closing, ABC):
             InputError: there is no such tensor or slice, or the stored slices do not cover all of it.
         """
         tensor = self.tensor(key)
-        shape: dict[str, Json] = {"key": key, "shape": tensor.shape}
         if part is not None and len(part) != len(tensor.shape):
             line = f"{quoted(key)} has {len(tensor.shape)} dimensions, but the slice has {len(part)}"
-            raise InputError(line, code="shape-mismatch", facts=shape)
+            raise InputError(line, code="shape-mismatch", key=key, shape=tensor.shape)
         target = extents(part, tensor.shape)
         edges = zip(target, tensor.shape, strict=True)
         if part is not None and any(min(start, length, dim - start - length) < 0 for (start, length), dim in edges):
             line = f"{quoted(key)} has the shape {list(tensor.shape)}; the slice is outside of it"
-            raise InputError(line, code="shape-mismatch", facts=shape)
+            raise InputError(line, code="shape-mismatch", key=key, shape=tensor.shape)
         if len(tensor.parts) == 1 and extents(tensor.parts[0].slice, tensor.shape) == target:
             return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
         if not tensor.dtype.size:

@@ -122,14 +122,12 @@ class V1Checkpoint(Checkpoint):
     def verify(self, progress: Callable[[int], None] = lambda _nbytes: None) -> Verified:
         faults: list[str] = []
         nbytes = 0
-        keys: Mapping[tuple[Source, Block], list[str]] | None = None
         for table in self.tables:
             for block in table.blocks:
                 try:
                     table.check(block)
                 except InputError as error:
-                    keys = keys if keys is not None else self._keys_by_block()
-                    found = keys.get((table.source, block))
+                    found = self._keys_by_block.get((table.source, block))
                     faults.append(
                         error.message + (f" (the block contains {named(found, show=quoted)})" if found else "")
                     )
@@ -141,8 +139,9 @@ class V1Checkpoint(Checkpoint):
                 faults.append(error.message)
         return Verified(len(self.keys), nbytes, 0, tuple(faults))
 
+    @cached_property
     def _keys_by_block(self) -> Mapping[tuple[Source, Block], list[str]]:
-        """Returns the keys of the tensors in each uncompressed block; an empty mapping if a block cannot be read."""
+        """The keys of the tensors in each uncompressed block; an empty mapping if a block cannot be read."""
         blocks = {table.source: table.blocks for table in self.tables}
         out: dict[tuple[Source, Block], list[str]] = {}
         try:
