@@ -9,7 +9,6 @@ from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.graph_view import BITS, GraphView
 from gdsurgeon.edits.simplifying.rules import Match
 from gdsurgeon.graph.attrs import Shape, shape_of
-from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import RESHAPES
 from gdsurgeon.patterns.exact import rules_by_op
 
@@ -75,15 +74,13 @@ def same_shape(view: GraphView) -> None:
     """Removes nodes that return their input, given known shapes."""
     rules, shapes = rules_by_op(["same-shape"]), view.shapes()
     for number in view.dirty_nodes("same-shape", rules.keys() | RESHAPES, reach=2, through=RESHAPES):
-        looked = _Looked(view, shapes, number)
-        source = None
-        if not looked.reads:
-            continue
-        if view.ops[number] in RESHAPES:
-            source = _reshaped(looked)
-        elif Match(view, rules[view.ops[number]][0]).kept(number) is not None and _is_whole(looked):
-            source = looked.reads[0]
-        if source is not None and view.replace_all_uses(number, source, looked.others):
+        source, others = None, view.data(number)
+        if others and view.ops[number] in RESHAPES:
+            source, others = _reshaped(view, shapes, number)
+        elif others and Match(view, rules[view.ops[number]][0]).kept(number) is not None:
+            first, *others = others
+            source = first if _is_whole(view, shapes, number) else None
+        if source is not None and view.replace_all_uses(number, source, others):
             view.moved[number] = view.now(source)
     view.commit("same-shape")
 
@@ -97,63 +94,35 @@ def _is_as_large(view: GraphView, shapes: Shapes, number: int, match: Match) -> 
     return known is not None and known == now and min(known, default=0) >= 0
 
 
-class _Looked:
-    """A node with the known facts about its inputs.
-
-    Attributes:
-        node, reads: the node, and the codes of its inputs.
-        others: the codes of further tensors that the node, or a node before it in the sequence, reads.
+def _reshaped(view: GraphView, shapes: Shapes, number: int) -> tuple[int | None, list[int]]:
+    """Returns the first tensor of a sequence of Reshape nodes that has the shape of the result, and the codes of the
+    other tensors that the nodes after it read.
     """
-
-    def __init__(self, view: GraphView, shapes: Shapes, number: int) -> None:
-        self.view, self.shapes, self.number, self.reads = view, shapes, number, view.data(number)
-        self.node: Node = view.topology.node(number)
-        self.others = list(self.reads[1:])
-
-    def shape(self, code: int) -> Shape:
-        """Returns the known shape of a tensor."""
-        return self.shapes.shape(self.view.topology.tensor(code))
-
-    def value(self, slot: int) -> tuple[int | None, ...]:
-        """Returns the known elements of an input; () if they are unknown."""
-        if slot >= len(self.reads):
-            return ()
-        return self.shapes.value(self.view.topology.tensor(self.reads[slot])) or ()
-
-    @property
-    def result(self) -> Shape:
-        """The known shape of the output."""
-        return self.shapes.shape(self.node.output)
-
-
-def _reshaped(looked: _Looked) -> int | None:
-    """Returns the first tensor of a sequence of Reshape nodes that has the shape of the result."""
-    view, result = looked.view, looked.result
-    code, found = looked.reads[0], None
-    if _may_refuse(looked, looked.number):
-        return None
-    others, passed = list(looked.others), list(looked.others)
+    top, result = view.topology, shapes.shape(view.topology.tensor(number << BITS))
+    code, *passed = view.data(number)
+    found, others = None, list(passed)
+    if _may_refuse(view, shapes, number):
+        return None, others
     for _ in range(MOST_STEPS):
-        if _is_same_count(looked.shape(code), result):
+        if _is_same_count(shapes.shape(top.tensor(code)), result):
             found, others = code, list(passed)
         number = code >> BITS
-        if view.topology.op(number) not in RESHAPES or number in view.waiting or _may_refuse(looked, number):
+        if top.op(number) not in RESHAPES or number in view.waiting or _may_refuse(view, shapes, number):
             break
         above = view.data(number)
         if not above or not all(view.pure_cone[other >> BITS] for other in above[1:]):
             break
         passed += above[1:]
         code = above[0]
-    looked.others = others
-    return found
+    return found, others
 
 
-def _may_refuse(looked: _Looked, number: int) -> bool:
+def _may_refuse(view: GraphView, shapes: Shapes, number: int) -> bool:
     """Returns whether a Reshape or EnsureShape fails for some inputs."""
-    if looked.view.topology.op(number) != "EnsureShape":
-        return may_refuse(looked.view, looked.shapes, number)
-    given = looked.shape(looked.view.data(number)[0])
-    value = looked.view.topology.node(number).attr("shape")
+    top = view.topology
+    if top.op(number) != "EnsureShape":
+        return may_refuse(view, shapes, number)
+    given, value = shapes.shape(top.tensor(view.data(number)[0])), top.node(number).attr("shape")
     wanted = shape_of(value.shape) if value is not None else None
     if wanted is None:
         return False
@@ -172,17 +141,18 @@ def _is_same_count(a: Shape, b: Shape) -> bool:
     return not unknown or prod(x for i, x in enumerate(a) if i != unknown[0]) > 0
 
 
-def _is_whole(looked: _Looked) -> bool:
+def _is_whole(view: GraphView, shapes: Shapes, number: int) -> bool:
     """Returns whether a slice, a reduction or a BroadcastTo has the shape of its input."""
-    source, result, op = looked.shape(looked.reads[0]), looked.result, looked.node.op
+    node, reads = view.topology.node(number), [view.topology.tensor(code) for code in view.data(number)]
+    source, result = shapes.shape(reads[0]), shapes.shape(node.output)
     if source is None:
         return False
-    if op == "Slice":
-        size = looked.value(2)
+    if node.op == "Slice":
+        size = shapes.value(reads[2]) or ()
         return len(size) == len(source) and all(n == -1 or n == dim >= 0 for n, dim in zip(size, source, strict=True))
-    if op != "StridedSlice":
+    if node.op != "StridedSlice":
         return result == tuple(source) and min(source, default=0) >= 0
-    begin, end, count = looked.node.setting("begin_mask"), looked.node.setting("end_mask"), len(looked.value(3))
+    begin, end, count = node.setting("begin_mask"), node.setting("end_mask"), len(shapes.value(reads[3]) or ())
     if not (count and isinstance(begin, int) and isinstance(end, int)) or result is None or len(result) != len(source):
         return False
     masked = [at >= count or bool(begin & end & 1 << at) for at in range(len(source))]
