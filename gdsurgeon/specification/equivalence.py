@@ -84,7 +84,15 @@ class Equivalence:
         self._stands: dict[int, int] = {}
         self._taken: dict[int, int] = {}
         self._constants: dict[int, Constant | None] = {}
-        self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
+        definitions = {op: graph.op_def(op) for op in self.table.op_names}
+        # Ops that only compute, except by functions; that may call functions; and that return no references.
+        self._quiet = {op for op, found in definitions.items() if op not in CONTROL_FLOW and not hides_state(op)
+                       and _is_stateless(found)}  # fmt: skip
+        self._calling = {op for op, found in definitions.items() if found is None or found.takes_functions
+                         or op in graph.functions}  # fmt: skip
+        self._valued = {
+            op for op, found in definitions.items() if found and not any(arg.is_ref for arg in found.outputs)
+        }
         self._exact = rules_by_op(name for name in RULES if name in self.rules)
         self._shaped = rules_by_op(name for name in SHAPED if name in self.rules)
         self.folded: dict[int, bytes] = {}
@@ -98,7 +106,7 @@ class Equivalence:
         self.opened = frozenset(rows[name] for name in certificate.opened)
         self._shapes: dict[tuple[bytes, str], int] = {}  # by value and device, the first shape
         self._first = self._first_of_equal(certificate.equal) if "equal-nodes" in self.rules else {}
-        self._claimed = {self.table.ops[row] for row in (*self._values, *self._moved, *self._first)}
+        self._claimed = {self.table.op(row) for row in (*self._values, *self._moved, *self._first)}
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = {self.table.rows[node.name] for node in overwritten(graph)}
         self._walk()
@@ -182,10 +190,10 @@ class Equivalence:
 
     def is_quiet(self, row: int) -> bool:
         """Returns whether a row only computes."""
-        op = self._ops[self.table.ops[row]]
-        if not op.is_quiet or row in self._written:
+        op = self.table.op(row)
+        if op not in self._quiet or row in self._written:
             return False
-        if not op.calls:
+        if op not in self._calling:
             return True
         inner = self.graph.functions.reachable(named_by_node(self.graph[self.table.names[row]]))
         return all((_is_stateless(op_def(node.op)) and not hides_state(node.op)) or node.op in self.graph.functions
@@ -222,9 +230,9 @@ class Equivalence:
         """Derives the facts about each row; most rows need no closer look."""
         same, free, branching = self._same, self.free, self.branching
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
-        triggers = [self._trigger(number) for number in range(len(self._ops))]
-        first = {op: rules[0] for op, rules in self._exact.items() if not self._flows and op not in REFUSING}
-        forwards = self.numbered([op for op, rule in first.items() if rule.is_forward]) - self._claimed
+        triggers = list(map(self._trigger, self.table.op_names))
+        unchecked = self._exact.keys() - REFUSING - self._claimed if not self._flows else ()
+        forwards = self.numbered([op for op in unchecked if self._exact[op][0].is_forward])
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
             if ops[row] in forwards and row not in self.table.with_controls and offsets[row + 1] == offsets[row] + 1:
@@ -247,13 +255,13 @@ class Equivalence:
             else:
                 free[row] = is_free and self.is_quiet(row)
 
-    def _trigger(self, number: int) -> frozenset[int]:
+    def _trigger(self, op: str) -> frozenset[int]:
         """Returns the numbers of some ops: a row that reads none of them is not equal to an earlier tensor.
 
         _ANY if it may be any op, or if further facts are derived.
         """
-        op, rules = self.table.op_names[number], self.rules
-        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or number in self._claimed:
+        rules = self.rules
+        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or op in self._claimed:
             return _ANY
         if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
             return _ANY
@@ -328,7 +336,7 @@ class Equivalence:
     def _gives_value(self, code: int) -> bool:
         """Returns whether a tensor is not a reference and is not overwritten."""
         producer = code >> BITS
-        return producer not in self._written and self._ops[self.table.ops[producer]].gives_values
+        return producer not in self._written and self.table.op(producer) in self._valued
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
         """Checks whether a row is equal to an earlier tensor."""
@@ -444,7 +452,7 @@ class Equivalence:
             if have is None or have != want:
                 return None
         terms = term.inputs or ()
-        orders = [reads, reads[::-1]] if len(reads) == 2 and self._ops[self.table.ops[row]].is_commutative else [reads]
+        orders = [reads, reads[::-1]] if len(reads) == 2 and self.table.op(row) in COMMUTATIVE else [reads]
         for order in orders if len(terms) == len(reads) else ():
             found: Names | None = names
             for inner, read in zip(terms, order, strict=True):
@@ -547,7 +555,7 @@ class Equivalence:
                 return True
         if self.table.op(its) != op or not (self.is_quiet(mine) and self.is_quiet(its)) or op in PLACEHOLDERS:
             return False
-        if self._ops[self.table.ops[mine]].calls or self._inputs(mine) != self._inputs(its):
+        if op in self._calling or self._inputs(mine) != self._inputs(its):
             return False
         keys = {*one.attr_keys, *other.attr_keys} - ASIDE
         return one.device == other.device and all(is_same_attr(one, other, key) for key in keys)
@@ -555,11 +563,11 @@ class Equivalence:
     def _inputs(self, row: int) -> tuple[list[int], set[int]]:
         """Returns the inputs of a row, in any order if that does not matter, and its control inputs."""
         reads, waited = self.edges(row)
-        op, found = self._ops[self.table.ops[row]], [self.normal(code) for code in reads]
-        if len(found) == 2 and op.name == "Reshape":
+        op, found = self.table.op(row), [self.normal(code) for code in reads]
+        if len(found) == 2 and op == "Reshape":
             found[0] = self.elements(found[0]) if "pairs" in self.rules else found[0]
             found[1] = self.shape(found[1])
-        if op.name in ANY_ORDER and (op.name != "Add" or self._setting(row, "T") != STRING):
+        if op in ANY_ORDER and (op != "Add" or self._setting(row, "T") != STRING):
             found.sort()
         return found, self.waits_beside(reads, waited)
 
@@ -570,25 +578,6 @@ def _is_of_kind(value: Constant | None, term: Variable) -> bool:
         return False
     low, high = term.bounds or (0, 0)
     return term.bounds is None or all(not isinstance(v, bytes) and low <= v <= high for v in value.values)
-
-
-class _OpFacts:
-    """Facts about an op.
-
-    Attributes:
-        name: the op.
-        is_quiet: whether it only computes, not considering the functions that it may call.
-        calls: whether it calls functions, is a function, or is unknown.
-        gives_values: whether it is known to return no references.
-        is_commutative: whether the order of its two inputs does not matter, unless Add joins strings.
-    """
-
-    def __init__(self, graph: Graph, op: str) -> None:
-        definition, self.name = graph.op_def(op), op
-        self.is_quiet = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(definition)
-        self.calls = definition is None or definition.takes_functions or op in graph.functions
-        self.is_commutative = op in COMMUTATIVE
-        self.gives_values = definition is not None and not any(arg.is_ref for arg in definition.outputs)
 
 
 def _is_stateless(definition: OpDef | None) -> bool:
