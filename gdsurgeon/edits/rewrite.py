@@ -58,8 +58,7 @@ def rewrite(
         graph: changed in place.
         pattern: a rule, ``PATTERN -> REPLACEMENT``, or a pattern; or rules, which are applied in order.
         replacement: for a pattern: a text; a function from a `Match` to a text (or to None, which skips the match); or
-            a
-            graph, whose placeholders have the names of variables, and whose outputs are the results: it becomes a
+            a graph, whose placeholders have the names of variables, and whose outputs are the results: it becomes a
             function, and each match becomes a call.
         limit: the largest number of replaced matches of all rules.
         of_largest: the largest max |a - b| / max |a| of a result; the proof compares the values.

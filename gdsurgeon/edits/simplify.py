@@ -117,11 +117,9 @@ def simplify(
         shapes: pairs (input, its only shape from now on); values that follow from it are folded.
         max_growth: by how many bytes folded constants may be larger than the constants that they replace.
         evaluate: computes values that depend only on constants, a `gds.Evaluator`; None folds only arithmetic on
-            shapes,
-            which needs no TensorFlow.
+            shapes, which needs no TensorFlow.
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES`: constants store all their elements, and passes
-            that
-            the engine does not support are skipped; '' is TensorFlow.
+            that the engine does not support are skipped; '' is TensorFlow.
         fold_bn: also fold batch norms, factors, paddings and dilations into convolutions.
         tolerance: with `fold_bn`, the largest max |a - b| / max |a| of a tensor; a tenth of it for a fold in isolation.
 

@@ -231,8 +231,8 @@ class Equivalence:
         same, free, branching = self._same, self.free, self.branching
         ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
         triggers = list(map(self._trigger, self.table.op_names))
-        unchecked = self._exact.keys() - REFUSING - self._claimed if not self._flows else ()
-        forwards = self.numbered([op for op in unchecked if self._exact[op][0].is_forward])
+        ops_of_rules = self._exact.keys() - REFUSING - self._claimed if not self._flows else ()
+        forwards = self.numbered([op for op in ops_of_rules if self._exact[op][0].is_forward])
         for row in self.rows:
             trigger, is_free = triggers[ops[row]], True
             if ops[row] in forwards and row not in self.table.with_controls and offsets[row + 1] == offsets[row] + 1:

@@ -81,22 +81,20 @@ def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float)
 def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:
     """Returns the claims about the outputs, up to rounding, and about each fold."""
     before, allowed = graph.pristine(), Tolerance(of_largest=tolerance)
-    for claim in claims:
-        if isinstance(claim, SameOutputs):
-            also = tuple(dict.fromkeys([*claim.also, *chosen_from(before, picks=True), *nodes_of_sites(found)]))
-            aside = {**claim.except_for, **reordered(before, also, picks=True)}
-            yield replace(claim, tolerance=allowed, may_differ=True, also=also, except_for=aside)
-        elif isinstance(claim, SameGiven):
-            ends = {old for old, _ in claim.outputs} - {*claim.sites}
-            pairs = [*claim.outputs, *(pair for site in found for pair in site.outputs)]
-            chosen = (before[name] for name in chosen_from(before, picks=True) if name in graph)
-            pairs += [(output.name, output.name) for node in chosen for output in node.outputs]
-            inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
-            aside = reordered(before, (parse_tensor(old).node for old, _ in pairs), picks=True)
-            pairs = list(dict.fromkeys(pairs))
-            yield replace(claim, tolerance=allowed, outputs=tuple(pairs), sites=inside, except_for=aside)
-        else:
-            yield claim
+    (claim,) = claims
+    if isinstance(claim, SameOutputs):
+        also = tuple(dict.fromkeys([*claim.also, *chosen_from(before, picks=True), *nodes_of_sites(found)]))
+        aside = {**claim.except_for, **reordered(before, also, picks=True)}
+        yield replace(claim, tolerance=allowed, may_differ=True, also=also, except_for=aside)
+    elif isinstance(claim, SameGiven):
+        ends = {old for old, _ in claim.outputs} - {*claim.sites}
+        pairs = [*claim.outputs, *(pair for site in found for pair in site.outputs)]
+        chosen = (before[name] for name in chosen_from(before, picks=True) if name in graph)
+        pairs += [(output.name, output.name) for node in chosen for output in node.outputs]
+        inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
+        aside = reordered(before, (parse_tensor(old).node for old, _ in pairs), picks=True)
+        outputs = tuple(dict.fromkeys(pairs))
+        yield replace(claim, tolerance=allowed, outputs=outputs, sites=inside, except_for=aside)
     yield from claims_apart(found, Tolerance(of_largest=tolerance / ISOLATED))
 
 
