@@ -297,11 +297,14 @@ def _infer(
     made: list[Node] = []
     given: dict[Output, Shape] = {}
     for shape, value, dtype in known:
-        made.append(_stand_in(graph, f"read{len(made)}", shape, value, dtype))
-        given |= {made[-1].output: shape} if made[-1].op != "Const" else {}
-    for op, attrs, reads in nodes:
+        attrs, op = {"dtype": type_value(dtype)}, "Slotholder"
+        if shape is not None and value is not None and None not in value and count(shape) == len(value):
+            attrs["value"], op = tensor_value(dtype, shape, value), "Const"
+        made.append(graph.add(f"read{len(made)}", op, attrs=attrs))
+        given |= {made[-1].output: shape} if op != "Const" else {}
+    for op, its, reads in nodes:
         inputs = [Output(made[number], index) for number, index in reads]
-        made.append(graph.add(f"new{len(made)}", op, inputs, attrs=dict(attrs)))
+        made.append(graph.add(f"new{len(made)}", op, inputs, attrs=dict(its)))
     found = infer_shapes(graph, given)
     conflict = None
     for each in found.conflicts[:1]:
@@ -309,16 +312,6 @@ def _infer(
         text = f"{printable(each.node.op)}: {each.text}"
         conflict = Remark(text, "shape-mismatch", op=each.node.op, shapes=shapes)
     return [found.shape(Output(made[number], index)) for number, index in results], conflict
-
-
-def _stand_in(graph: Graph, name: str, shape: Shape, value: Value, dtype: int) -> Node:
-    """Adds a node for a known tensor: a constant if its value is known, otherwise a placeholder."""
-    attrs = {"dtype": type_value(dtype)}
-    is_whole = shape is not None and value is not None and None not in value and count(shape) == len(value)
-    if is_whole and shape is not None and value is not None:
-        attrs["value"] = tensor_value(dtype, shape, value)
-    data = {key: each.SerializeToString(deterministic=True) for key, each in attrs.items()}
-    return graph.add(name, "Const" if is_whole else "Slotholder", attrs=data)
 
 
 def _differ(a: Shape, b: Shape) -> bool:

@@ -283,13 +283,10 @@ class Matcher:
         if len(reads) < wanted or (len(reads) > wanted and not term.rest) or min(reads, default=0) < 0:
             return
         yield reads
-        if wanted == len(reads) == 2 and reads[0] != reads[1] and self._is_commutative(number):
-            yield reads[::-1]
-
-    def _is_commutative(self, number: int) -> bool:
-        """Returns whether the order of inputs does not matter; an Add of strings joins them in their order."""
         op = self.topology.op(number)
-        return op in COMMUTATIVE and (op != "Add" or self.topology.node(number).plain_attr("T") != STRING)
+        is_ordered = op not in COMMUTATIVE or (op == "Add" and self.topology.node(number).plain_attr("T") == STRING)
+        if wanted == len(reads) == 2 and reads[0] != reads[1] and not is_ordered:
+            yield reads[::-1]
 
     # -- further results -------------------------------------------------------------------------------------
 
