@@ -71,18 +71,12 @@ def known_release(target: str) -> Release:
     """Returns the release `target`. Raises UsageError if it is unknown."""
     found = release(target)
     if found is None:
-        first, last = releases()[0].name, releases()[-1].name
+        names = [each.name for each in releases()]
         # A number that is too small or too large is not a typo: 1.3 is not 1.13.
-        is_number = target.replace(".", "").isdecimal()
-        near = None if is_number else nearest(target, [each.name for each in releases()])
-        raise UsageError(
-            f"TensorFlow {quoted(target)} is not a known release; known releases are {first} to "
-            f"{last}.{suggestion(near)}",
-            code="no-such-release",
-            target=target,
-            near=near,
-            releases=[each.name for each in releases()],
-        )
+        near = None if target.replace(".", "").isdecimal() else nearest(target, names)
+        known = f"known releases are {names[0]} to {names[-1]}.{suggestion(near)}"
+        message = f"TensorFlow {quoted(target)} is not a known release; {known}"
+        raise UsageError(message, code="no-such-release", target=target, near=near, releases=[*names])
     return found
 
 

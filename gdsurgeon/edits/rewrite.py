@@ -206,13 +206,9 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) 
     if left and all(each.why in (OWN, ALREADY) for each in left):
         return NothingToDo("nothing would change: every match already equals its replacement")
     if left:
-        details = first_lines([f"{quoted(each.node.name)}: {each.why}" for each in left], MOST_TOLD)
-        return EditError(
-            f"{len(left):,} match{'es' * (len(left) != 1)}, but none can be replaced:",
-            code="nothing-replaced",
-            left=[_left(each) for each in left],
-            details=tuple(details),
-        )
+        details = tuple(first_lines([f"{quoted(each.node.name)}: {each.why}" for each in left], MOST_TOLD))
+        message = f"{len(left):,} match{'es' * (len(left) != 1)}, but none can be replaced:"
+        return EditError(message, code="nothing-replaced", left=[_left(each) for each in left], details=details)
     ops = topology_of(graph).ops()
     terms = (term for rule in rules for root in rule.pattern for term in walk(root) if isinstance(term, Op))
     needed = dict.fromkeys(term.ops[0] for term in terms if len(term.ops) == 1 and not term.optional)
@@ -221,12 +217,8 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[SkippedMatch]) 
     why = f": the graph has none of {named(missing)}" if missing else ""
     if len(missing) == 1:
         why = f": the graph has no {printable(missing[0])}.{suggestion(near)}"
-    return EditError(
-        f"no nodes of {printable(graph.source_name)} match{why}",
-        code="nothing-matched",
-        missing_ops=[*missing],
-        near=near,
-    )
+    message = f"no nodes of {printable(graph.source_name)} match{why}"
+    return EditError(message, code="nothing-matched", missing_ops=[*missing], near=near)
 
 
 def _notes(replaced: Sequence[PlannedRewrite]) -> list[str]:
@@ -235,11 +227,8 @@ def _notes(replaced: Sequence[PlannedRewrite]) -> list[str]:
     where = "is in a loop or a branch" if hidden == 1 else "are in loops or branches"
     out: list[str] = []
     if hidden:
-        text = (
-            f"{hidden:,} of {len(replaced):,} {where}, and cannot be compared in isolation: only the "
-            "outputs are compared"
-        )
-        out.append(Remark(text, "not-in-isolation", count=hidden))
+        text = f"{hidden:,} of {len(replaced):,} {where}, and cannot be compared in isolation"
+        out.append(Remark(f"{text}: only the outputs are compared", "not-in-isolation", count=hidden))
     beyond = {each.beyond: each.roots[0].name for each in replaced if each.beyond is not None}
     for value, name in list(beyond.items())[:MOST_TOLD]:
         text = f"{quoted(name)} clips at {value:g}, which the values of its isolated run do not reach"

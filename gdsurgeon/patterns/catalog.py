@@ -76,12 +76,8 @@ def in_book(name: str) -> list[Rule]:
     page = BOOK.get(name)
     if page is None:
         near = nearest(name, BOOK)
-        raise UsageError(
-            f"the built-in rule {quoted(name)} does not exist; choose one of {', '.join(BOOK)}.{suggestion(near)}",
-            code="no-such-rule",
-            name=name,
-            near=near,
-        )
+        what = f"the built-in rule {quoted(name)} does not exist; choose one of {', '.join(BOOK)}.{suggestion(near)}"
+        raise UsageError(what, code="no-such-rule", name=name, near=near)
     rules = rules_in_text(page.lines.strip().splitlines(), f"builtin:{name}", only_patterns=True)
     known = partial(replace, keeps_shapes=True, alike=page.alike)
     found = [known(rule, make=page.makers.get(rule.name)) for rule in rules]
@@ -307,13 +303,10 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
         raise InputError(
             f"{printable(source)} cannot be opened: {reason(error)}", code="unreadable", file=source
         ) from error
+    if len(data) > LARGEST_FILE:
+        what = f"is too long for a file of rules; the limit is {LARGEST_FILE:,} bytes"
+        raise InputError(f"{printable(source)} {what}", code="too-large", file=source)
     try:
-        if len(data) > LARGEST_FILE:
-            raise InputError(
-                f"{printable(source)} is too long for a file of rules; the limit is {LARGEST_FILE:,} bytes",
-                code="too-large",
-                file=source,
-            )
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{printable(source)} is not text", code="not-text", file=source) from None

@@ -147,16 +147,11 @@ class _Lowering:
         node = self.node
         condition, *inputs = node.inputs
         if condition.dtype != BOOL:
-            found = dtype_name(condition.dtype)
-            what = f"the condition {quoted(condition.name)} of {quoted(node.name)} is {found}"
-            raise EditError(
-                f"{what}; a version 1 conditional needs a bool",
-                code="dtype-mismatch",
-                node=node.name,
-                tensor=condition.name,
-                expected="bool",
-                found=found,
+            name, found = condition.name, dtype_name(condition.dtype)
+            what = (
+                f"the condition {quoted(name)} of {quoted(node.name)} is {found}; a version 1 conditional needs a bool"
             )
+            raise EditError(what, code="dtype-mismatch", node=node.name, tensor=name, expected="bool", found=found)
         chosen = self._add("Identity", [condition], node.controls, "pred_id").output
         branches = [(chosen, side, node.attr(key)) for side, key in ((0, "else_branch"), (1, "then_branch"))]
         return self._branches(inputs, branches)
