@@ -84,7 +84,7 @@ def import_graph(
         feeds = {copied.output(part.tensor(text)).name: path for text, path in initialising.feeds.items()}
         result.notes.append(run_first([copied.nodes[part[name]].name for name in initialising.targets], feeds))
     if part is not other:
-        frozen = [name for name in other.serving.variables if name in part] if other.serving is not None else []
+        frozen = [name for name in other.serving.keys if name in part] if other.serving is not None else []
         result.told.append(Entry("frozen", f"{len(frozen):,} variables of {other.source_name}"))
     _add_signatures(graph, other, copied, prefix[:-1], {output.name for output in replace}, result)
     return result

@@ -230,7 +230,7 @@ class SaverUpdate:
         slots = _slots_of_saver(topology, frozenset(variables), saver)
         self._assigns = {slot.variable: slot.path[0] for slot in slots if slot.op.op == RESTORE}
         restored = {shared_name(node) or node.name for node in self._assigns}
-        if all((shared_name(n) or n.name) in restored for n in variables if n.name in serving.variables):
+        if all((shared_name(n) or n.name) in restored for n in variables if n.name in serving.keys):
             self._extend(serving, variables, slots)
         else:
             self._replace(topology, serving, variables)
@@ -363,7 +363,7 @@ class SaverUpdate:
             assigned = {saved.variable: saved.assign for saved in saver.variables}
             self._assigned = [(assigned[node.name], assigned[copies[node].name]) for node in self._cloned]
         else:
-            restored = (node for variable, node in self._assigns.items() if variable.name in self._serving.variables)
+            restored = (node for variable, node in self._assigns.items() if variable.name in self._serving.keys)
             self._assigned = [(node.name, copies[node].name) for node in restored]
         graph.serving = serving._replace(
             keys={**serving.keys, **{node.base_name or node.name: key for node, key in keys.items()}},

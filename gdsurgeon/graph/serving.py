@@ -180,11 +180,6 @@ class Serving(NamedTuple):
         return {name: tensor for name, (tensor, *others) in own.items() if not others} | self.tensors
 
     @property
-    def variables(self) -> frozenset[str]:
-        """The nodes of variables that get a value from restoring."""
-        return frozenset(self.keys)
-
-    @property
     def called(self) -> dict[str, Served]:
         """The signatures for callers, or the selected ones."""
         keys = self.meant or [key for key in self.signatures if key != INIT]

@@ -212,7 +212,7 @@ class Planner:
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
-        self._restored = serving.variables if serving is not None else frozenset()
+        self._restored = serving.keys if serving is not None else {}
         served = map(self.top.id_of, output_nodes(graph)) if serving is not None and serving.called else ()
         # The outputs of signatures that are references: variables, or nodes that change restored variables.
         self._references = frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)

@@ -171,7 +171,7 @@ def _signature_lines(serving: Serving) -> Iterator[str]:
 def _restored(serving: Serving | None) -> str:
     """Returns the number of restored variables; '' if none is restored."""
     apart = len(serving.apart) if serving is not None else 0
-    restored = len(serving.variables) - apart if serving is not None else 0
+    restored = len(serving.keys) - apart if serving is not None else 0
     by_objects = f"{apart:,} only by objects" if apart else ""
     return ", ".join(filter(None, [f"{restored:,} of them restored" if restored else "", by_objects]))
 
@@ -353,7 +353,7 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
 def _serving_json(serving: Serving) -> dict[str, Json]:
     signatures = {key: to_json(served, "inputs", "outputs", "method") for key, served in serving.called.items()}
     found = to_json(serving, "kind", "checkpoint")
-    return found | {"signatures": signatures, "restored": len(serving.variables)}
+    return found | {"signatures": signatures, "restored": len(serving.keys)}
 
 
 def _contents_json(contents: Contents) -> dict[str, Json]:
