@@ -52,7 +52,7 @@ def from_source(source: Source) -> Graph:
 def _from_text(source: Source, head: bytes) -> Graph:
     from gdsurgeon.wire.text import to_binary
 
-    if not sniff.is_text_graph(head) or source.size > LARGEST_TEXT:
+    if sniff.kind_of_text(head) != "GraphDef" or source.size > LARGEST_TEXT:
         line = f"{printable(source.name)} is a text file, but not a GraphDef in text form"
         raise InputError(line, code="wrong-format", file=source.name, found="text")
     data = to_binary(source.read(0, source.size), source.name)

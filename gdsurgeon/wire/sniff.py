@@ -106,11 +106,6 @@ def is_text(head: bytes) -> bool:
     return not re.search(_NOT_TEXT, head)
 
 
-def is_text_graph(head: bytes) -> bool:
-    """Returns whether the text `head` begins like a text GraphDef."""
-    return kind_of_text(head) == "GraphDef"
-
-
 def kind_of_text(head: bytes) -> str:
     """Returns the message type whose text form begins like `head`: GraphDef, MetaGraphDef, SavedModel, or ''."""
     for kind, names in _TEXT_FIELDS.items():

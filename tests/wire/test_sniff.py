@@ -26,7 +26,7 @@ from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire import text as large_text
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.protos import AttrValue
-from gdsurgeon.wire.sniff import container_format, foreign_format, is_text, is_text_graph
+from gdsurgeon.wire.sniff import container_format, foreign_format, is_text, kind_of_text
 from gdsurgeon.wire.text import LONG, to_binary, to_text
 
 GRAPH = graphs.graph_bytes(*graphs.g8())
@@ -166,9 +166,9 @@ def test_text_is_told_from_binary() -> None:
     assert not is_text(GRAPH)
     assert not is_text(b"text\x00")
     for begin in (b"node {", b"  # comment\n\nnode<", b"versions { }", b"library {}", b"version: 5", b"node [{"):
-        assert is_text_graph(begin)
+        assert kind_of_text(begin) == "GraphDef"
     for begin in (b"name: 'x'", b"nodes {", b"node", b"saved_model_schema_version: 1"):
-        assert not is_text_graph(begin)
+        assert kind_of_text(begin) != "GraphDef"
 
 
 def test_a_graph_with_a_library_is_no_container() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import TypeVar
 
@@ -297,10 +297,7 @@ def merge(a: Shape, b: Shape) -> Shape:
 
 def merge_all(shapes: Iterable[Shape]) -> Shape:
     """Returns the shape that satisfies all statements. Raises Misfit if they differ."""
-    out: Shape = None
-    for shape in shapes:
-        out = merge(out, shape)
-    return out
+    return reduce(merge, shapes, None)
 
 
 def agreed(shapes: Sequence[Shape]) -> Shape:
