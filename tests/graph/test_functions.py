@@ -85,7 +85,9 @@ def merged(
 ) -> tuple[dict[str, str], Graph]:
     graph_ = with_library(library(*ours, gradients=our_gradients))
     other = with_library(library(*theirs, gradients=their_gradients))
-    return plan_function_merge(graph_.functions, other.functions).apply(graph_.functions), graph_
+    plan = plan_function_merge(graph_.functions, other.functions)
+    plan.apply(graph_.functions)
+    return plan.renamed, graph_
 
 
 @pytest.mark.parametrize(
