@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeVar
 
 from gdsurgeon.analysis.traversal.topology import Topology, between, forward_walk, members, serving_alone, topology_of
 from gdsurgeon.arguments import public
@@ -20,6 +20,7 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_rand
 from gdsurgeon.selection import Selection as Selection
 from gdsurgeon.text import nearest, suggestion
 
+T = TypeVar("T")
 MOST_SHOWN = 10
 """Nodes that the `repr` of a list shows."""
 PATIENCE = 10
@@ -124,7 +125,7 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
         for number in serving_alone(topology, members(flags), lambda n: bool(constant[n]), lambda _: True):
             flags[number] = 1
     if selection.exclude:
-        for number in _matching_any(topology, selection.exclude, members(flags)):
+        for number in matching(selection.exclude, members(flags), topology.name):
             flags[number] = 0
     for end in topology.graph.ends:
         flags[topology.id_of(end)] &= end.name in selection.nodes
@@ -152,7 +153,7 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
     graph = topology.graph
     yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
-        yield _some(_matching_any(topology, [pattern], topology.numbers()), Line("{regexes}"), [pattern])
+        yield _some(matching([pattern], topology.numbers(), topology.name), Line("{regexes}"), [pattern])
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
         yield _some(of_op, Line("{ops}"), [op], op, dict.fromkeys(map(topology.op, topology.numbers())))
@@ -208,12 +209,11 @@ def scopes(topology: Topology) -> list[str]:
     return list(out)
 
 
-def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable[int]) -> Iterator[int]:
+def matching(patterns: Iterable[str], items: Iterable[T], name: Callable[[T], str]) -> list[T]:
+    """Returns the items with names in which one of `patterns` is found. Raises as `compiled` and `matching_ends` do."""
     searches = [compiled(pattern).search for pattern in patterns]
-    name = topology.name
     with matching_ends():
-        found = [number for number in numbers if any(search(name(number)) for search in searches)]
-    yield from found
+        return [item for item in items if any(search(name(item)) for search in searches)]
 
 
 @contextmanager

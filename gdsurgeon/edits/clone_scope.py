@@ -37,7 +37,7 @@ from gdsurgeon.ops.kinds import (
     VARIABLES,
     is_variable,
 )
-from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
+from gdsurgeon.select import is_constant, matching, scopes, under_scope
 from gdsurgeon.text import counted, named, nearest, suggestion
 
 _MOST_PAIRS = 8
@@ -190,9 +190,7 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
     """Returns the nodes whose names match `patterns`: the clone uses the originals."""
     out: set[Node] = set()
     for pattern in patterns:
-        search = compiled(pattern).search
-        with matching_ends():
-            found = [node for node in nodes if search(node.name)]
+        found = matching([pattern], nodes, lambda node: node.name)
         if not found:
             line = Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern))
             raise EditError(line, code="nothing-matched", value=pattern)

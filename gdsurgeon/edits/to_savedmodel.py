@@ -23,7 +23,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import PREDICT, Key, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import FLOATING, STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.select import compiled, matching_ends
+from gdsurgeon.select import matching
 from gdsurgeon.text import Entry, counted, named, size
 from gdsurgeon.wire.write import size_of
 
@@ -107,9 +107,7 @@ def _unfreeze(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
         UsageError: `pattern` is not a valid regular expression.
         EditError: no such constant; a constant is in a while loop, or its value cannot be copied.
     """
-    search = compiled(pattern).search
-    with matching_ends():
-        found = [node for node in graph.nodes() if node.op == "Const" and search(node.name)]
+    found = matching([pattern], (node for node in graph.nodes() if node.op == "Const"), lambda node: node.name)
     constants = [node for node in found if node.output.dtype in FLOATING]
     left = [node.name for node in found if node.output.dtype not in FLOATING]
     if not constants:

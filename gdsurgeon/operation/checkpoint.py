@@ -30,7 +30,7 @@ from gdsurgeon.feeds.given import array_file, of_array
 from gdsurgeon.graph.names import under_scope
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.select import compiled, matching_ends, substituted
+from gdsurgeon.select import matching, substituted
 from gdsurgeon.wire.folder import State, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, check_state, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
@@ -239,9 +239,7 @@ def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[s
     dropped: set[str] = set()
     unmatched = []
     for pattern in request.drops:
-        search = compiled(pattern).search
-        with matching_ends():
-            found = [key for key in checkpoint.keys if search(key)]
+        found = matching([pattern], checkpoint.keys, str)
         dropped.update(found)
         if not found:
             unmatched.append(pattern)
