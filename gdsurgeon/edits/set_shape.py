@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.analysis.shapes.arithmetic import includes
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import forward_walk, members, topology_of
@@ -96,9 +97,9 @@ def set_shape(
         text = f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
         result.note(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new)
     claim: Claim = Unchanged()
-    if all(_includes(shape, old[node]) for node, shape in new.items()):
+    if all(includes(shape, old[node]) for node, shape in new.items()):
         claim = SameOutputs()
-    elif all(_includes(old[node], shape) for node, shape in new.items()):  # the old graph accepts all new values
+    elif all(includes(old[node], shape) for node, shape in new.items()):  # the old graph accepts all new values
         claim = SameGiven({}, unrenamed_outputs(graph), equation([]))
     result.claims = (claim, *(_row_by_row(graph, old, new) if batch_check else ()))
     return result
@@ -150,13 +151,6 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
     return out
 
 
-def _includes(shape: Shape, other: Shape) -> bool:
-    """Returns whether each tensor that has the shape `other` also has `shape`."""
-    if shape is None or other is None:
-        return shape is None
-    return len(shape) == len(other) and all(a in (-1, b) for a, b in zip(shape, other, strict=True))
-
-
 def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Iterator[RowByRow]:
     """Yields the claim for a batch if the first dimension of the inputs becomes larger or unknown.
 
@@ -175,7 +169,7 @@ def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shap
         return
     rows = max(factors) if factors != {OPEN} else ROWS
     rest = [(shape and shape[1:], (old[node] or ())[1:]) for node, shape in new.items()]
-    original_accepts_rows = all(_includes(shape, before) for shape, before in rest)
+    original_accepts_rows = all(includes(shape, before) for shape, before in rest)
     if original_accepts_rows or factors == {OPEN}:
         others = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
         names = [node.name for node in (*new, *(n for n in others if (placeholder_shape(n) or (0,))[0] < 0))]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import reduce
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.arithmetic import includes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
@@ -217,7 +218,7 @@ class _Work:
         for name, shape in shapes:
             node = graph[name.removesuffix(":0")]
             old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
-            if old is not None and not _includes(old, shape):
+            if not includes(old, shape):
                 line = f"the shape {format_shape(shape)} does not fit {quoted(name)}, which accepts {format_shape(old)}"
                 hint = "set-shape changes the shapes of inputs"
                 raise EditError(line, code="wrong-shape", node=name, expected=old, found=shape, hint=hint)
@@ -380,10 +381,6 @@ def _is_read(graph: Graph, slot: Rewired) -> bool:
     """Returns whether an input still reads the tensor of an earlier stage."""
     node = graph.find(slot.node)
     return node is not None and slot.slot < len(node.inputs) and node.inputs[slot.slot].name == slot.new
-
-
-def _includes(old: Sequence[int], shape: Shape) -> bool:
-    return shape is not None and len(old) == len(shape) and all(a in (-1, b) for a, b in zip(old, shape, strict=True))
 
 
 def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) -> list[str]:

@@ -40,6 +40,13 @@ def compatible(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and not any(map(differ, a, b))
 
 
+def includes(shape: Shape, other: Shape) -> bool:
+    """Returns whether each tensor that has the shape `other` also has `shape`."""
+    if shape is None or other is None:
+        return shape is None
+    return len(shape) == len(other) and all(a in (-1, b) for a, b in zip(shape, other, strict=True))
+
+
 def differ(a: int, b: int) -> bool:
     """Returns whether two dims are known and different."""
     return a != b and a >= 0 and b >= 0
