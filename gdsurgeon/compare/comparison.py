@@ -178,7 +178,7 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
         altered = {what: (was, now) for what, was, now in spelling.compared(old, new) if was != now}
         if altered:
             out.altered[new.name] = altered
-    out.added += [name for name in renamed if name not in taken and name in after]  # a name that is left, and used anew
+    out.added += [name for name in renamed if name not in taken and name in after]  # new nodes with such an old name
     return out
 
 

@@ -135,7 +135,7 @@ def _json(value: Value | None) -> Json:
 # -- two models ------------------------------------------------------------------------------------------------
 
 _SERVED = frozenset(("signature", "initialiser", "asset"))
-"""Differences there have clients of a loader get something else."""
+"""The places with differences that clients of a loader notice."""
 
 
 def compare_surroundings(

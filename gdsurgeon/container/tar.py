@@ -31,7 +31,7 @@ BLOCK = 512
 MOST_MEMBERS = 100_000
 """Files and folders of an archive."""
 LONGEST_NAME, LONGEST_PART = 1024, 255
-"""Bytes of a name, and of what stands between two slashes of it."""
+"""Bytes of a name, and of a part of it between two slashes."""
 LONGEST_HEADER = 1 << 20
 """Bytes of a header that holds names and sizes for which the block of a member has no room."""
 _PIECE = 1 << 20

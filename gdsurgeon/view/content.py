@@ -262,7 +262,7 @@ def find_weights(content: Content) -> None:
     for row in content.order:
         op, inputs = content.ops[row], content.inputs[row]
         if op == "Const" or is_variable(op):
-            flags[row] = True  # what a constant waits for says in which frame or branch it is, and no more
+            flags[row] = True  # its control inputs only determine its frame or branch
         elif op in _PASSES and inputs and not content.controls[row] and row not in content.faults:
             flags[row] = all(flags[source] for source, _ in inputs)
     read = {source for inputs in content.inputs for source, _ in inputs}
@@ -276,7 +276,7 @@ _PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}
 MOST = 16
 """Elements of a constant that is small."""
 MOST_SUMMED = 4 << 20
-"""Elements that are looked at for statistics, of all constants together: some tenths of a second."""
+"""The maximum number of elements, of all constants together, that are read for statistics: some tenths of a second."""
 
 
 class Values:

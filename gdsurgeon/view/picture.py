@@ -281,7 +281,7 @@ def _escaped(text: str) -> str:
 CHARACTER, LINE, MARGIN = 7.2, 14.0, 9.0
 """Pixels: a character is at most so wide, a line so high, and so much is around text and in open scopes."""
 COLOURS = ("#5b7fe0", "#d98b2b", "#3f9e57", "#a35bd1", "#d05454", "#2fa3a3", "#b59b1c", "#8d7b66", "#d1669a", "#6f8f3d")
-"""Of the borders of scopes of the same structure."""
+"""The colours of the borders of scopes of the same structure."""
 _STYLE = """
 text{font:11px "DejaVu Sans",system-ui,sans-serif;fill:#1d2433}
 .t{font-weight:600}.k{fill:#5c6675}.l{font-size:9px;fill:#7a8494}

@@ -350,7 +350,7 @@ def _stretches(rows: Sequence[int], content: Content) -> Iterator[list[int]]:
                 placed.add(source)
                 weights.setdefault(row, []).append(source)
     out: list[int] = []
-    reach = -1  # how far what was given before this node is read
+    reach = -1  # the place of the last consumer of the nodes before
     for number, row in enumerate(rows):
         if content.is_weight[row]:
             continue
