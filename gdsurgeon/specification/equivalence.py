@@ -357,9 +357,8 @@ class Equivalence:
                 continue
             if (wanted := rule.literal) and not any(self._is_literal(code, wanted) for code in reads):
                 continue
-            names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
-            if names is not None and self._satisfies(rule, names):
-                self._hand_on(row, 0, names[rule.kept])
+            if (kept := self._kept(rule, row, reads)) is not None:
+                self._hand_on(row, 0, kept)
                 return
 
     # -- the certificate ---------------------------------------------------------------------------------
@@ -409,15 +408,26 @@ class Equivalence:
         if op in RESHAPES and all(map(self._is_free, reads[1:])):
             found += self.same_elements(reads[0], RESHAPES)
         for rule in self._shaped.get(op, ()):
-            names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
-            if names is not None and self._satisfies(rule, names):
-                found.append(self.normal(names[rule.kept]))
+            if (kept := self._kept(rule, row, reads)) is not None:
+                found.append(self.normal(kept))
         for code in found:
             is_target = code == target or (self._first.get(code >> BITS, code >> BITS), code & PORT) == goal
             if is_target and not self.waits_beside([code], waited):
                 self._hand_on(row, 0, code)
 
     # -- exact rules -------------------------------------------------------------------------------------
+
+    def _kept(self, rule: ExactRule, row: int, reads: list[int]) -> int | None:
+        """Returns the tensor that replaces the result of a row; None if the rule does not match there."""
+        names = self._op_matched(rule, rule.pattern, row, reads, {}, False)
+        if names is None:
+            return None
+        bound = Bound(
+            lambda name: self._value(names[name]),
+            {name[1:]: value for name, value in names.items() if name.startswith("$")},
+            lambda label, key: self._setting(names[label] >> BITS, key),
+        )
+        return names[rule.kept] if rule.condition is None or rule.condition(bound) else None
 
     def _matched(self, rule: ExactRule, term: Term, code: int, names: Names, is_kept: bool) -> Names | None:
         """Returns `names` with the tensors and attrs that a term binds at a tensor; None if it does not match.
@@ -460,19 +470,6 @@ class Equivalence:
             if found is not None:
                 return found
         return None
-
-    def _satisfies(self, rule: ExactRule, names: Names) -> bool:
-        """Returns whether the bindings satisfy the condition of a rule."""
-        if rule.condition is None:
-            return True
-        attrs = {name[1:]: value for name, value in names.items() if name.startswith("$")}
-        return rule.condition(
-            Bound(
-                lambda name: self._value(names[name]),
-                attrs,
-                lambda label, key: self._setting(names[label] >> BITS, key),
-            )
-        )
 
     def _is_one(self, first: int, second: int) -> bool:
         """Returns whether two tensors are equal, or constants with the same bits."""
