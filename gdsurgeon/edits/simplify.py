@@ -170,12 +170,9 @@ class _Work:
         stages: the stages so far.
         counts: the number of removed nodes and edges by pass.
         inlined: the number of inlined calls.
-        folded: the nodes that became constants, and consumers of shapes that became constants with one dim of -1.
-        moved: the nodes that were replaced because of known shapes.
-        idle: nodes whose random values are not used any more.
+        steps: the changes of nodes so far.
         as_written: whether calls were removed or changed, whose functions TensorFlow would optimize.
         lost: the number of removed checks in functions, by op.
-        refusing: removed Reshape nodes that fail for some inputs.
         fixed: the inputs whose shapes were fixed, for the summary.
     """
 
@@ -198,12 +195,9 @@ class _Work:
         self.stages: list[Stage] = []
         self.counts: Counter[str] = Counter()
         self.inlined = 0
-        self.folded: list[str] = []
-        self.moved: list[str] = []
-        self.idle: list[str] = []
+        self.steps: list[Step] = []
         self.as_written = False
         self.lost: Counter[str] = Counter()
-        self.refusing: list[str] = []
         self.fixed: list[Entry] = []
 
     # -- the stages ------------------------------------------------------------------------------------------
@@ -305,17 +299,12 @@ class _Work:
 
     def _add(self, step: Step) -> None:
         """Records the changes of nodes."""
+        self.steps.append(step)
         self._room -= step.growth
         self.counts += step.counts
         self.as_written |= step.as_written
-        self.refusing += step.refusing
-        self.idle += step.idle
-        self.moved += step.intent.moved
-        if (certificate := step.certificate) is None:
-            self._record(step.stage, step.intent, step.arguments)
-        else:
-            self.folded += [*(certificate.constants.keys() - certificate.opened), *step.reshapes]
-            self._record(step.stage, step.intent, step.arguments, certificate=certificate)
+        decided = {} if step.certificate is None else {"certificate": step.certificate}
+        self._record(step.stage, step.intent, step.arguments, **decided)
 
     def _record(self, stage: str, intent: Intent, arguments: Mapping[str, object], **decided: object) -> None:
         """Records a stage that changed the graph."""
@@ -356,7 +345,11 @@ class _Work:
             intent,
             (self._claim(intent),),
             [*(text for each in results for text in each.warnings), *_warnings(was + self.lost, now)],
-            [*(text for each in results for text in each.notes), *self._how.notes, *_refusals(self.refusing)],
+            [
+                *(text for each in results for text in each.notes),
+                *self._how.notes,
+                *_refusals([name for step in self.steps for name in step.refusing]),
+            ],
             told,
             {"passes": {**({INLINE: self.inlined} if self.inlined else {}), **self.counts}},
             stages=self.stages,
@@ -365,11 +358,11 @@ class _Work:
     def _claim(self, intent: Intent) -> Claim:
         """Returns the claim about the outputs, and about the tensors that the proof also compares."""
         graph, original = self._graph, self._graph.pristine()
-        folded = sorted(name for name in self.folded if name in graph)
-        moved = sorted(name for name in self.moved if name in intent.moved)
-        sites = [name for name in dict.fromkeys([*folded, *moved]) if name in original]
+        moved = {name for step in self.steps for name in step.intent.moved if name in intent.moved}
+        folded = {name for step in self.steps for name in step.folded if name in graph}
+        sites = [name for name in dict.fromkeys([*sorted(folded), *sorted(moved)]) if name in original]
         if not self._ends and not self.fixed:
-            idle = tuple(name for name in self.idle if name in original and name not in graph)
+            idle = tuple(name for step in self.steps for name in step.idle if name in original and name not in graph)
             return SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
         outputs = [(name, intent.counterpart(name)) for name in self._ends] or unrenamed_outputs(graph)
         pairs = dict.fromkeys((*outputs, *((name, intent.counterpart(name)) for name in sites)))

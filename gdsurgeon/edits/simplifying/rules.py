@@ -32,14 +32,13 @@ class Match:
         if not self._holds(self._rule.pattern, number << BITS, False):
             return None
         condition, name = self._rule.condition, self._rule.kept
-        if condition is not None:
-            bound = Bound(
-                lambda variable: self._view.constant(self.tensors[variable]),
-                self._attrs,
-                lambda label, key: self._view.topology.node(self.nodes[label]).setting(key),
-            )
-            if not condition(bound):
-                return None
+        bound = Bound(
+            lambda variable: self._view.constant(self.tensors[variable]),
+            self._attrs,
+            lambda label, key: self._view.topology.node(self.nodes[label]).setting(key),
+        )
+        if condition is not None and not condition(bound):
+            return None
         return self.tensors[name] if name in self.tensors else self.nodes[name] << BITS
 
     def _holds(self, term: Term, code: int, is_kept: bool) -> bool:

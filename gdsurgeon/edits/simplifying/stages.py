@@ -74,7 +74,7 @@ class Step(Data):
         arguments: the arguments of the stage, without outputs.
         certificate: the steps that the specification does not derive itself.
         growth: by how many bytes constants make the file larger at most.
-        reshapes: consumers of shapes that became constants with one dim of -1.
+        folded: the nodes that became constants, and consumers of shapes that became constants with one dim of -1.
         idle: nodes whose random values are not used any more.
         as_written: whether values depend on functions that were not optimized.
         refusing: removed Reshape nodes that fail for some inputs.
@@ -86,7 +86,7 @@ class Step(Data):
     arguments: dict[str, object] = field(default_factory=dict)
     certificate: Certificate | None = None
     growth: int = 0
-    reshapes: list[str] = field(default_factory=list)
+    folded: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     as_written: bool = False
     refusing: list[str] = field(default_factory=list)
@@ -131,6 +131,7 @@ def simplify_nodes(
     step.intent = _changes(view)
     step.idle = [view.topology.name(number) for number in view.idle]
     step.certificate = _certificate(view)
+    step.folded += step.certificate.constants.keys() - step.certificate.opened
     return step
 
 
@@ -234,7 +235,7 @@ def _fold(view: GraphView, how: How, room: int, refused: set[str], step: Step) -
     view.counts += Counter({SHAPES: by_shape, CONSTANTS: len(values) - by_shape})
     view.opened |= opened.keys()
     step.growth += max(0, folding.price(values))
-    step.reshapes += [view.topology.name(user) for number in opened for user in folding.users[number]]
+    step.folded += [view.topology.name(user) for number in opened for user in folding.users[number]]
     step.as_written |= folding.comes_of_calls(values)
     idle, top = folding.idle(values), view.topology
     if shapes is not None:
