@@ -436,7 +436,7 @@ def _without_weights(node: Node) -> NodeDef:
 
 
 def _set_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Sets the `shapes` of placeholders, by name, and 1 for every other unknown dimension of one."""
+    """Sets the shapes of placeholders: those in `shapes`, by name; of others, 1 for each unknown dimension."""
     for node in definition.node:
         if node.op not in PLACEHOLDERS:
             continue

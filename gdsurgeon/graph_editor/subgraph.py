@@ -126,18 +126,16 @@ class Subgraph:
         Raises:
             EditError: no such input or output, or an input occurs twice.
         """
-        out = self.copy()
+        sides: dict[str, list[Output]] = {}
         if new_input_indices is not None:
-            inputs = [self.inputs[at] for at in _indices(new_input_indices, self.inputs, "input")]
+            inputs = sides["inputs"] = [self.inputs[at] for at in _indices(new_input_indices, self.inputs, "input")]
             for tensor, count in Counter(inputs).items():
                 if count > 1:
                     line = f"{quoted(tensor.name)} occurs twice in the inputs"
                     raise EditError(line, code="given-twice", tensor=tensor.name)
-            out = out._with(inputs=inputs)
         if new_output_indices is not None:
-            places = _indices(new_output_indices, self.outputs, "output")
-            out = out._with(outputs=[self.outputs[at] for at in places])
-        return out
+            sides["outputs"] = [self.outputs[at] for at in _indices(new_output_indices, self.outputs, "output")]
+        return self._with(**sides)
 
     def remap_inputs(self: View, new_input_indices: Iterable[int | Output]) -> View:
         """Returns a view with some of the inputs; see `remap`."""
