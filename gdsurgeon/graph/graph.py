@@ -15,6 +15,7 @@ from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.journal import Entry, Journal, Savepoint
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
+from gdsurgeon.graph.records import LIBRARY
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import Overlay, in_order, spliced
@@ -151,7 +152,7 @@ class Graph:
         """The function library."""
         if self._borrowed is not None:
             return self._borrowed
-        return FunctionLibrary(self.source, self.store.library_fields, self._journal)
+        return FunctionLibrary(self.source, self.store.fields(LIBRARY), self._journal)
 
     def op_def(self, op: str) -> OpDef | None:
         """Returns the signature of an op or of a function of this graph; None if it is unknown."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.index import Table, colocated_names
 from gdsurgeon.graph.names import parse_input
-from gdsurgeon.graph.records import LIBRARY, VERSIONS, Layout, Record, Run, is_node, record_at, records_with, scan
+from gdsurgeon.graph.records import VERSIONS, Layout, Record, Run, is_node, record_at, records_with, scan
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.protos import VersionDef, decode_error
@@ -268,11 +268,6 @@ class Store:
     def fields(self, number: int) -> list[Field]:
         """Returns the top-level fields with `number` that hold messages; protobuf allows several, and merges them."""
         return [field for field in self.layout.others if field.number == number and field.wire_type == LEN]
-
-    @property
-    def library_fields(self) -> list[Field]:
-        """The fields of the function library."""
-        return self.fields(LIBRARY)
 
     @cached_property
     def versions(self) -> VersionDef:
