@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -401,9 +401,17 @@ def _summed(block: list[float]) -> _Summed:
     found = _Summed(block.count(0), missing, len(block) - len(finite) - missing, len(finite))
     if not finite:
         return found
-    mean = fsum(finite) / len(finite)
-    squares = fsum((number - mean) ** 2 for number in finite)
+    mean = _total(finite) / len(finite)
+    squares = _total((number - mean) * (number - mean) for number in finite)
     return found._replace(bounds=(min(finite), max(finite)), mean=mean, squares=squares)
+
+
+def _total(numbers: Iterable[float]) -> float:
+    """Returns the exact sum of numbers; infinity if it exceeds the range of a float."""
+    try:
+        return fsum(numbers)
+    except OverflowError:
+        return inf
 
 
 def _summed_array(block: Array, dtype: DType) -> _Summed:

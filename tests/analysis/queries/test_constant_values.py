@@ -146,7 +146,10 @@ def test_the_same_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_number_is_warned_of() -> None:
+@pytest.mark.parametrize("has_numpy", [True, False])
+def test_no_number_is_warned_of(has_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (constants, elements):
+        monkeypatch.setattr(module, "has_numpy", lambda: has_numpy)
     signalling = values(1, (2,), tensor_content=b"\x01\x00\x80\x7f\x00\x00\x80\x3f").statistics
     assert (signalling.nan, signalling.minimum, signalling.mean) == (1, 1.0, 1.0)
     for name, largest in (("float64", 1.7e308), ("float32", 3.4e38)):
