@@ -30,6 +30,7 @@ from support.graphs import (
 )
 from support.rewriting import X, binary, done, rewritten, stays
 from support.system import is_linear
+from support.v1_control_flow import cond
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import HINTS
@@ -60,6 +61,8 @@ def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
     assert result.intent.moved == {"b": "x"}
     assert done("Neg(Neg($x)) -> $x", *negs, typed("Abs", "c", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
     assert done("Neg(Neg($x)) -> $x", *negs) == {"x": ["Placeholder"], "b": ["Identity", "x"]}, "an output has its name"
+    branch = cond(neg("minus", "c/mul"), neg("alone", "minus"))
+    assert done("Neg(Neg($x)) -> $x", *branch)["alone"] == ["Identity", "c/mul"], "also in a branch"
     stays("Identity($x) -> $x", X, identity("y", "x"), code="name-stays", node="y")
     split = typed("Split", "y", "axis", "x", num_split=2)
     rule = "(s=Split($axis, $x), s:1) -> ($x, $x)"

@@ -22,7 +22,7 @@ from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.patterns.terms import Match, Op, Ref, Rule, Term, walk
 from gdsurgeon.wire.source import BytesSource
@@ -69,6 +69,11 @@ class RewriteContext:
     def __init__(self, graph: Graph, topology: Topology) -> None:
         self.topology = topology
         self.named = {*output_nodes(graph), *served_nodes(graph), *graph.ends}
+        if graph.serving is None or not graph.serving.called:
+            for node in map(topology.node, topology.unread()):  # in a branch, some runs compute it
+                dtypes = {base_dtype(dtype) for dtype in node.output_dtypes or (0,)}
+                if node.op not in ("Const", "NoOp") and not dtypes <= {RESOURCE, VARIANT}:
+                    self.named.add(node)
         self._written = in_written_memory(graph, topology)
         flows = bool(topology.ops() & CONTROL_FLOW)
         self._flow: ControlFlow | None = control_flow_of(graph) if flows else None
