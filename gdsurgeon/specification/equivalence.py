@@ -107,6 +107,7 @@ class Equivalence:
         self._shapes: dict[tuple[bytes, str], int] = {}  # by value and device, the first shape
         self._first = self._first_of_equal(certificate.equal) if "equal-nodes" in self.rules else {}
         self._claimed = {self.table.op(row) for row in (*self._values, *self._moved, *self._first)}
+        self._equal_ops = {(self.table.op(row), self.table.op(first)) for row, first in self._first.items()}
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = {self.table.rows[node.name] for node in overwritten(graph)}
         self._walk()
@@ -271,6 +272,7 @@ class Equivalence:
         wanted = {op for rule in exact for op in rule.needed}
         wanted |= {_PACKING[op]} if "pairs" in rules and op in _PACKING else set()
         wanted |= {self.table.op(row) for row in self._values} if "Const" in wanted else set()
+        wanted |= {first for op, first in self._equal_ops if op in wanted}
         return frozenset(self.numbered(wanted))
 
     def _look(self, row: int) -> None:
@@ -434,9 +436,11 @@ class Equivalence:
 
         `is_kept`: the tensor that replaces the result depends on this one. Other tensors must be free of effects.
         """
-        code = self._same.get(code, code)
+        read, code = code, self._same.get(code, code)
         is_kept = is_kept or rule.kept in (getattr(term, "label", ""), getattr(term, "name", ""))
         if isinstance(term, Op):
+            if self.table.op(code >> BITS) not in term.ops:
+                code = read  # the node that is equal to `code`, and may be a different op
             reads, waited = self.edges(code >> BITS)
             if code & PORT or self.table.op(code >> BITS) not in term.ops or self.waits_beside(reads, waited):
                 return None

@@ -292,3 +292,9 @@ def test_a_constant_is_not_equal_to_one_that_runs_in_a_branch() -> None:
     before = [*branch, const("c", [-1, -2, -3]), neg("n", "c"), add("y", "x", "n")]
     found = faults(before, [*branch, add("y", "x", "w")], "n", n="w")
     assert found == ["'y' reads 'w' instead of 'n', which is not equal"]
+
+
+def test_a_rule_may_match_a_node_that_becomes_an_equal_constant() -> None:
+    records = [X, scalar("k", 0), typed("Abs", "once", "k"), typed("Abs", "twice", "once")]
+    found, _ = folded(*records, add("y", "twice", "x"), add("z", "k", "x"), max_growth=100)
+    assert graphs.inputs(found) == {"x": [], "k": [], "y": ["k", "x"], "z": ["k", "x"]}

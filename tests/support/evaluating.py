@@ -14,6 +14,7 @@ from support import graphs
 from support.running import run
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
     "Add": np.add,
     "AddV2": np.add,
     "Fill": np.full,
