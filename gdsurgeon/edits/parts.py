@@ -12,6 +12,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.edits.claims import EditResult, LikeReference, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_sites, of_tensors
+from gdsurgeon.edits.functions import FunctionMerge
 from gdsurgeon.edits.node_copies import copy_in, plan_copy
 from gdsurgeon.edits.replacing import (
     add_identity,
@@ -366,9 +367,13 @@ def insert(
 
     parts: list[SamePart] = []
     given: dict[str, str] = {}
+    merges: dict[Graph, FunctionMerge] = {}
     for site in sites:
         uses, old = {site.tensor: graph.uses(site.tensor)}, site.tensor.name
         copied = plan_copy(graph, site.body, replace={site.placeholder.output: site.tensor}, scope=site.scope)
+        merge = merges.setdefault(site.body, copied.merge)
+        if merge is not copied.merge and not copied.shared_names:  # the functions of this body have been added
+            copied.merge = FunctionMerge(renamed=merge.renamed)
         copied.apply(site.tensor.node)
         new, change = copied.output(site.result), copied.intent()
         move_uses(graph, uses, {site.tensor: new}, result.intent)

@@ -265,6 +265,15 @@ def test_a_selection_on_the_command_line(desk: Desk) -> None:
     desk.refused(2, "conflicting-options", *steps, "--emit", "e.pb", option="--emit")
 
 
+def test_a_function_whose_name_is_taken_is_added_once() -> None:
+    other, own = graphs.function("f", neg("y", "x")), graphs.function("f", typed("Abs", "y", "x"))
+    found = graph(*model(), node("w", "f", ["a"]), graphs.library(other))
+    part = graph(placeholder("p", FLOAT, (2,)), node("q", "f", ["p"]), graphs.library(own))
+    account(found, insert(found, ["x", "a"], part))
+    assert [each.signature.name for each in found.functions] == ["f", "f_1"]
+    assert [graphs.ops(found)[name] for name in ("x/q", "a/q", "w")] == ["f_1", "f_1", "f"]
+
+
 def test_many_tensors_take_linear_time() -> None:
     def insertion(count: int) -> Callable[[], object]:
         found = graph(X, *(neg(f"n{i}", f"n{i - 1}" if i else "x") for i in range(count)))
