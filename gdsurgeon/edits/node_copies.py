@@ -192,9 +192,9 @@ def plan_copy(
     """Checks and plans a copy of nodes of `other`, which can be `graph` itself, in `graph`.
 
     Inputs, control inputs and colocations among the nodes become those among the copies; inside a graph, all others
-    stay. If the names are in use, the copies of while loops have new frame names, and the copies of tables, queues and
-    variables new shared names. A function is copied if it contains such a name. Weights are copied as spans when the
-    graph is written.
+    stay. If the names are in use, the copies of while loops get new frame names, and the copies of tables, queues and
+    variables get new shared names. A function is copied if it contains such a name. Weights are copied as spans when
+    the graph is written.
 
     Args:
         graph: not changed.

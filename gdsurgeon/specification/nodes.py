@@ -170,7 +170,7 @@ def selected(graph: Graph, what: Selection | Iterable[str]) -> list[str]:
             heads = {rows.row(user) for text in start for user, _ in rows.uses(rows.tensor(text))}
             above, below = closure(map(rows.row, end), producers), closure(heads, consumers)
             found |= above & below
-    if what.constants:  # and what only selected nodes use: constants, and rows that depend only on these
+    if what.constants:  # also constants, and rows that depend only on constants, if only selected nodes use them
         first = {*rows.of_op(("Const",))}
         constants = grown(first, rows.users, rows.producers, lambda row: is_pure(graph, rows.op(row)))
         grown(found, rows.producers, rows.users, constants.__contains__)
