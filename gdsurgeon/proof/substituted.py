@@ -72,6 +72,8 @@ class _Reference(NamedTuple):
         deciding: further pairs, which are compared if possible: tensors by which outputs are decided, and inputs of
             sampled random ops.
         sites: tensors among `pairs` that are inner tensors at which the edit changed the computation.
+        constants: expected values of constants of the edited graph.
+        fetched: further tensors of the edited graph that its run must compute.
         part: the claim about the added graph; None for the original.
     """
 
@@ -82,6 +84,8 @@ class _Reference(NamedTuple):
     copies: Mapping[str, str]
     deciding: Sequence[tuple[str, str]] = ()
     sites: Sequence[str] = ()
+    constants: Mapping[str, bytes] = MappingProxyType({})
+    fetched: Sequence[str] = ()
     part: SamePart | None = None
 
 
@@ -106,20 +110,12 @@ def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
         pairs += unlisted(node for node in output_nodes(before) if node.name not in removed)
         nodes = deciding_nodes(before[node_of(tensor)] for tensor, _ in pairs)
         deciding = [pair for pair in unlisted(nodes) if node_of(pair[1]) in change.after]
-    original = _Reference(
-        ORIGINAL, before, claim.given, pairs, {**renamed, **claim.copies}, deciding=deciding, sites=claim.sites
-    )
-    added = [_of_part(context, part, f"{PART} {number}") for number, part in enumerate(claim.parts)]
     # The originals of copies run together with the copies.
     fetched = [tensor for tensor, _ in claim.outputs] if claim.copies else []
-    trial = _trial(
-        context,
-        claim.statement,
-        [original, *added],
-        constants=claim.constants,
-        fetched=fetched,
-        parts_stated=claim.parts_stated,
-    )
+    copies = {**renamed, **claim.copies}
+    original = _Reference(ORIGINAL, before, claim.given, pairs, copies, deciding, claim.sites, claim.constants, fetched)
+    added = [_of_part(context, part, f"{PART} {number}") for number, part in enumerate(claim.parts)]
+    trial = _trial(context, claim.statement, [original, *added], parts_stated=claim.parts_stated)
     trial.tolerance = claim.tolerance
     only_downstream(context, trial)
     for pair in trial.pairs:
@@ -169,7 +165,7 @@ def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
     reference = _of_part(context, claim, PART)
     tensors = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
     must_be_in_place = not claim.inputs or claim.in_place
-    if must_be_in_place or tensors <= _edited(context, [reference], ()).places().keys():
+    if must_be_in_place or tensors <= _edited(context, [reference]).places().keys():
         trial = _trial(context, "", [reference])
         try:
             if not must_be_in_place:
@@ -262,13 +258,7 @@ def _shapes(context: ProofContext, claim: SamePart) -> Overrides:
 
 
 def _trial(
-    context: ProofContext,
-    statement: str,
-    references: Sequence[_Reference],
-    *,
-    constants: Mapping[str, bytes] = MappingProxyType({}),
-    fetched: Sequence[str] = (),
-    parts_stated: bool = False,
+    context: ProofContext, statement: str, references: Sequence[_Reference], *, parts_stated: bool = False
 ) -> Trial:
     """Returns the trial: the runs are `observed` (seldom), the edited graph, and each reference.
 
@@ -278,13 +268,11 @@ def _trial(
         context: of the claim.
         statement: the claim as an equation.
         references: the original, if it runs, and then the added graphs.
-        constants: expected values of constants of the edited graph.
-        fetched: further tensors of the edited graph that the run must compute.
         parts_stated: whether `statement` contains the added graphs.
     """
-    change, edited, first = context.change, _edited(context, references, fetched), references[0]
+    change, edited, first = context.change, _edited(context, references), references[0]
     if first.part is None:
-        statement, first, edited = _rewired(context, statement, references, edited, constants, fetched)
+        statement, first, edited = _rewired(context, statement, references, edited)
         first = _cut(context, first, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
@@ -333,11 +321,7 @@ def _trial(
 
 
 def _edited(
-    context: ProofContext,
-    references: Sequence[_Reference],
-    fetched: Sequence[str],
-    key: str = EDITED,
-    graph: Graph | None = None,
+    context: ProofContext, references: Sequence[_Reference], key: str = EDITED, graph: Graph | None = None
 ) -> Subject:
     """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
     change = context.change
@@ -347,7 +331,7 @@ def _edited(
     if lost:
         text = f"the result differs: its output {quoted(lost[0])} is missing"
         raise ValidationError(text, code="differs", node=lost[0])
-    tensors += [*fetched, *(after for reference in references for after in reference.given.values())]
+    tensors += [after for reference in references for after in (*reference.fetched, *reference.given.values())]
     plan = plan_with(context.executor.settings, graph, tensors, trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_sampled})
@@ -467,12 +451,7 @@ def _with_other_inputs(graph: Graph, places: Mapping[str, str], constants: Mappi
 
 
 def _rewired(
-    context: ProofContext,
-    statement: str,
-    references: Sequence[_Reference],
-    edited: Subject,
-    constants: Mapping[str, bytes],
-    fetched: Sequence[str],
+    context: ProofContext, statement: str, references: Sequence[_Reference], edited: Subject
 ) -> tuple[str, _Reference, Subject]:
     """Returns the statement, the original and the edited graph; one graph is rewired if a replaced tensor cannot be
     fetched or fed.
@@ -492,7 +471,7 @@ def _rewired(
 
     missing = {tensor: after for tensor, after in original.given.items() if not is_fed(tensor, after)}
     nodes = {*nodes_of(missing)}
-    constants = {name: value for name, value in constants.items() if name in nodes}
+    constants = {name: value for name, value in original.constants.items() if name in nodes}
     moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
     rest = {t: a for t, a in original.given.items() if t not in moved and node_of(t) not in constants}
     if moved and {*nodes_of(moved.values())} <= {*change.intent.added}:
@@ -504,7 +483,7 @@ def _rewired(
             statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
             original = original._replace(given=rest)
             await_loaded(context.executor, EDITED, change.called)  # only the rewired graph runs
-            edited = _edited(context, [original, *references[1:]], fetched, REWIRED, graph)
+            edited = _edited(context, [original, *references[1:]], REWIRED, graph)
     elif moved or constants:
         origin = change.intent.origins()
         graph = _with_other_inputs(original.graph, {t: origin(a) or a for t, a in moved.items()}, constants)
