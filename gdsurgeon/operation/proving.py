@@ -44,7 +44,6 @@ class Proving(Closing):
         self._level = level
         self._load_original: Callable[[Executor], None] | None = None
         self._loader: Loader | None = None
-        self._folders: Folders | None = None
 
     def __enter__(self) -> Proving:
         self._executor.start()
@@ -122,7 +121,7 @@ class Proving(Closing):
         """Starts the process that `check_served` uses, so that its import runs during the proof."""
         from gdsurgeon.proof.served import Loader
 
-        self._folders, self._loader = folders, Loader(self._executor.settings, folders)
+        self._loader = Loader(self._executor.settings, folders)
         if graph.is_changed:
             self._loader.start()
 
@@ -133,17 +132,17 @@ class Proving(Closing):
         """
         from gdsurgeon.proof.served import RefusedBefore, check_served, served_by_objects
 
-        executor, loader, folders, graph = self._executor, self._loader, self._folders, self._edited[0]
-        if loader is None or folders is None:
+        executor, loader, graph, overrides = self._executor, self._loader, self._edited[0], self._overrides
+        if loader is None:
             return "was not used"
         keys = keys if self._level == "run" else ()
-        if not graph.is_changed and (shown := served_by_objects(executor, graph, self._overrides, folders, keys)):
+        if not graph.is_changed and (shown := served_by_objects(executor, graph, overrides, loader.folders, keys)):
             return shown
         settings = executor.settings
         for attempt in range(_MOST_FEEDS):
             executor.settings = settings._replace(seed=settings.seed + attempt * _NEXT_SEED)
             try:
-                return check_served(executor, graph, self._overrides, folders, keys, loader)
+                return check_served(executor, graph, overrides, keys, loader)
             except RefusedBefore:
                 if attempt == _MOST_FEEDS - 1:
                     raise

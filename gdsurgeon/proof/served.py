@@ -61,9 +61,7 @@ class Folders(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
-def check_served(
-    executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str], loader: Loader
-) -> str:
+def check_served(executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str], loader: Loader) -> str:
     """Serves the signatures `keys` of an edited model with tf.saved_model.load, and compares with the values of its
     graph.
 
@@ -71,9 +69,8 @@ def check_served(
         executor: has loaded `graph` as the edited graph.
         graph: the edited graph.
         overrides: the user's feeds.
-        folders: of the model.
         keys: of signatures whose functions changed; empty: the model must only load.
-        loader: of the same folders.
+        loader: of the folders of the model.
 
     Returns:
         The result in words.
@@ -82,7 +79,7 @@ def check_served(
         ValidationError: the model does not load, does not run, or returns other values.
     """
     executor.progress(Event("proving"))
-    ask = loader.ask
+    ask, folders = loader.ask, loader.folders
     runs: list[_Run] = []
     not_run: dict[str, str] = {}
     for key in keys:
@@ -182,7 +179,7 @@ class Loader(Closing):
     """
 
     def __init__(self, settings: Settings, folders: Folders) -> None:
-        self._settings, self._folders = settings, folders
+        self._settings, self.folders = settings, folders
         self._workers: list[Worker] = []
 
     def start(self) -> None:
@@ -218,10 +215,10 @@ class Loader(Closing):
             raise
 
     def _called(self, worker: Worker, folder: str, calls: Sequence[SignatureCall]) -> Served:
-        return worker.call_signatures(folder, self._folders.tags, calls).result(self._settings.timeout)
+        return worker.call_signatures(folder, self.folders.tags, calls).result(self._settings.timeout)
 
     def _started(self, runtime: str) -> Worker:
-        settings, folders = self._settings, self._folders
+        settings, folders = self._settings, self.folders
         reads = tuple(filter(None, (folders.before, folders.after)))
         worker = Worker("cpu", settings.op_libraries, runtime=runtime, verbose=settings.verbose,
                         allow_ops=settings.allow_ops, reads=reads)  # fmt: skip
