@@ -83,8 +83,8 @@ class SameGiven(Claim):
             adds all other outputs of the original. The value of a tensor that is also in `given` is the value that the
             original computes; its consumers read the given value.
         statement: the claim as an equation, for people.
-        copies: nodes of the original and nodes of the edited graph that get the same feeds; the same run computes the
-            originals of `outputs`.
+        copies: nodes of the original and nodes of the edited graph that get the same feeds. The run of the edited graph
+            then also computes the originals of `outputs`.
         constants: expected values (serialised AttrValues) of constants of the edited graph.
         parts: added graphs; each one is compared with its copy in the edited graph.
         parts_stated: whether `statement` contains the parts; otherwise the report names them separately.

@@ -209,7 +209,7 @@ _SIDES: dict[str, tuple[int | None, tuple[float, ...]]] = {
     **dict.fromkeys(("Select", "SelectV2", "Where", *IFS), (0, (0.5,))),
     **dict.fromkeys(("Switch", "RefSwitch"), (1, (0.5,))),
 }
-"""Ops with two behaviours: the data input whose elements decide, None for the output, and the limits."""
+"""For ops with two behaviours, the data input whose elements decide (None: the output decides), and the limits."""
 _RECTIFIERS = ("Relu", "Relu6")
 _GATHERS = ("Gather", "GatherV2")
 _FINDS = ("LookupTableFind", "LookupTableFindV2")

@@ -99,7 +99,7 @@ class ProofContext(NamedTuple):
         return plan_with(self.executor.settings, graph, tensors, not_sampled=not_sampled)
 
     def overrides_of(self, key: str) -> Overrides:
-        """Returns the overrides by the names in ORIGINAL or EDITED; those of inputs that only EDITED has are left out.
+        """Returns the overrides by the names in the graph `key`. ORIGINAL gets no overrides of inputs of only EDITED.
 
         Raises:
             UsageError: a name is not an input.
@@ -209,7 +209,7 @@ class TrialRun:
         reported_as: names of inputs in the report, if they differ; None: the inputs are not reported.
         reverses_feeds: whether every other sample first reverses the elements of feeds from other runs, so that they
             differ from the values that the graph would compute itself. Without such feeds it has no effect.
-        loads: whether the trial begins to load the graph; otherwise the executor is loading it.
+        loads: whether the trial begins to load the graph; otherwise the executor is already loading it.
         optional: the result of a refusal: '' raises an error, 'omit' continues without this run, 'end' ends the
             samples.
     """

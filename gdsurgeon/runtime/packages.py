@@ -64,7 +64,7 @@ def unpacked(path: str) -> Iterator[str]:
 
 @contextmanager
 def _extracted(wheel: str, wanted: re.Pattern[str]) -> Iterator[str]:
-    """Yields a temporary folder with the `wanted` files of a wheel; '' is no wheel. Raises NotThere."""
+    """Yields a temporary folder with the `wanted` files of a wheel; without a wheel, it is empty. Raises NotThere."""
     with tempfile.TemporaryDirectory(prefix="gdsurgeon-release-") as folder:
         try:
             if wheel:
