@@ -6,6 +6,7 @@ The changes do not depend on any edit. A comparison of the graphs, or the audit 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -160,7 +161,7 @@ def _output(node: Any, nodes: Nodes) -> None:
             node.input[at] = text[:-1] + "0"
             return
         if source is not None and source.op in ("Split", "Switch", "TopKV2", "Unpack"):
-            node.input[at] = text.removesuffix(":0") + ":1"
+            node.input[at] = re.sub(r"(:\d+)?\Z", ":1", text, count=1)
             return
 
 
