@@ -37,7 +37,6 @@ class GraphView:
         counts: the number of removed nodes and edges, and of new constants, by pass.
         changed: the nodes with different inputs since the view was made or renewed.
         start, ops_at_start: the edges and ops when the view was made.
-        touched: the nodes whose inputs were changed since then.
         replaced: the tensors that were replaced, with the tensors that replace them.
         replaced_nodes: the nodes that were replaced by equal nodes, with these.
         moved: those of `replaced` that depend on known shapes, by node.
@@ -62,7 +61,6 @@ class GraphView:
         self.keeps_checks = keeps_checks
         self.counts: Counter[str] = Counter()
         self.changed: set[int] = set()
-        self.touched: set[int] = set()
         self.replaced: dict[int, int] = {}
         self.replaced_nodes: dict[int, int] = {}
         self.moved: dict[int, int] = {}
@@ -115,7 +113,6 @@ class GraphView:
         self.topology.is_now_the_graph(self.changed)
         self.topology = self.topology.draft()
         self.mark_dirty(self.merges)
-        self.touched |= self.changed
         self.merges, self.changed = {}, set()
         before, self._written = self._written, self._may_be_written()
         if self._written != before:

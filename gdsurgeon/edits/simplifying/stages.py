@@ -180,9 +180,7 @@ def _changes(view: GraphView) -> Intent:
     """Returns the differences between a graph and the graph for which the view was made."""
     start, now = view.start, view.topology
     intent = Intent(removed=[start.name(number) for number in members(view.removed) if number not in start.gone])
-    for number in sorted(view.touched):
-        if view.removed[number]:
-            continue
+    for number in sorted(map(now.id_of, view.graph.touched())):
         name = now.name(number)
         (before, waited), (data, waits) = _parted(start, number), _parted(now, number)
         is_other = view.ops[number] != view.ops_at_start[number]
