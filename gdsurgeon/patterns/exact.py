@@ -6,7 +6,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import copysign
 from typing import NamedTuple
@@ -195,19 +195,7 @@ class ExactRule(NamedTuple):
 @cache
 def exact_rules(name: str) -> tuple[ExactRule, ...]:
     """Returns the rules of a pass of simplify."""
-    return tuple(_rules(name))
-
-
-def rules_by_op(names: Iterable[str]) -> dict[str, list[ExactRule]]:
-    """Returns the rules of passes of simplify, by the op that they replace."""
-    found: dict[str, list[ExactRule]] = {}
-    for rule in (rule for name in names for rule in exact_rules(name)):
-        for op in rule.pattern.ops:
-            found.setdefault(op, []).append(rule)
-    return found
-
-
-def _rules(name: str) -> Iterator[ExactRule]:
+    found: list[ExactRule] = []
     for rule in rules_in_text((RULES | SHAPED)[name].splitlines(), name):
         (root,), (kept,) = rule.pattern, rule.replacement or ()
         assert isinstance(root, Op)
@@ -218,7 +206,18 @@ def _rules(name: str) -> Iterator[ExactRule]:
         if not ops and (literal or any(isinstance(term, Variable) and term.kind for term in root.inputs or ())):
             ops = frozenset(("Const",))
         is_forward = len(root.inputs or ()) == 1 and not (inner or ops or root.attrs)
-        yield ExactRule(name, root, label, _CONDITIONS.get(rule.name), ops, literal, 1 + bool(inner), is_forward)
+        condition = _CONDITIONS.get(rule.name)
+        found.append(ExactRule(name, root, label, condition, ops, literal, 1 + bool(inner), is_forward))
+    return tuple(found)
+
+
+def rules_by_op(names: Iterable[str]) -> dict[str, list[ExactRule]]:
+    """Returns the rules of passes of simplify, by the op that they replace."""
+    found: dict[str, list[ExactRule]] = {}
+    for rule in (rule for name in names for rule in exact_rules(name)):
+        for op in rule.pattern.ops:
+            found.setdefault(op, []).append(rule)
+    return found
 
 
 def is_literal(value: Constant | None, term: Value) -> bool:

@@ -119,9 +119,16 @@ class _Lowering:
         if not dtypes:
             message = f"{quoted(node.name)} is a loop without loop variables, which has no older equivalent"
             raise EditError(message, code="wrong-count", node=node.name, count=0)
+        name = _function(node, "cond")
+        function = self.graph.functions.get(name)
+        given = [arg.type for arg in function.signature.output_arg] if function is not None else []
+        if given != [BOOL]:
+            found = dtype_name(given[0]) if len(given) == 1 else f"{len(given)} tensors"
+            what = f"the condition of the loop {quoted(node.name)} is {found}; a version 1 loop needs a bool"
+            raise EditError(what, code="dtype-mismatch", node=node.name, function=name, expected="bool", found=found)
         enters = [self._add("Enter", [read], node.controls, **frame).output for read in node.inputs]
         merges = [self._add("Merge", [enter, enter], N=int_value(2)) for enter in enters]
-        going_on = self._call("cond", node.attr("cond"), [merge.output for merge in merges], [self._condition_dtype()])
+        going_on = self._call("cond", node.attr("cond"), [merge.output for merge in merges], [BOOL])
         condition = self._add("LoopCond", [going_on.output]).output
         switches = [self._add("Switch", [merge.output, condition]) for merge in merges]
         body = self._call("body", node.attr("body"), [Output(switch, 1) for switch in switches], dtypes)
@@ -130,27 +137,14 @@ class _Lowering:
             self.graph.set_inputs(merge, [enter, self._add("NextIteration", [Output(body, index)]).output])
         return exits, []
 
-    def _condition_dtype(self) -> int:
-        """Returns the dtype of the condition, which must be bool."""
-        name = _function(self.node, "cond")
-        function = self.graph.functions.get(name)
-        given = list(function.signature.output_arg) if function is not None else []
-        if len(given) != 1 or given[0].type != BOOL:
-            what = dtype_name(given[0].type) if len(given) == 1 else f"{len(given)} tensors"
-            node = self.node.name
-            message = f"the condition of the loop {quoted(node)} is {what}; a version 1 loop needs a bool"
-            raise EditError(message, code="dtype-mismatch", node=node, function=name, expected="bool", found=what)
-        return BOOL
-
     def _if(self) -> tuple[list[Output], list[Node]]:
         """Returns the Merge nodes of both branches, and further control inputs."""
         node = self.node
         condition, *inputs = node.inputs
         if condition.dtype != BOOL:
             name, found = condition.name, dtype_name(condition.dtype)
-            what = (
-                f"the condition {quoted(name)} of {quoted(node.name)} is {found}; a version 1 conditional needs a bool"
-            )
+            what = f"the condition {quoted(name)} of {quoted(node.name)} is {found}"
+            what += "; a version 1 conditional needs a bool"
             raise EditError(what, code="dtype-mismatch", node=node.name, tensor=name, expected="bool", found=found)
         chosen = self._add("Identity", [condition], node.controls, "pred_id").output
         branches = [(chosen, side, node.attr(key)) for side, key in ((0, "else_branch"), (1, "then_branch"))]
