@@ -145,10 +145,10 @@ class _Role(NamedTuple):
     grows: bool = False
 
 
-def _scalar(step: Consumer, slot: int, otherwise: int) -> int:
-    """Returns a data input that is one small integer constant."""
+def _scalar(step: Consumer, slot: int) -> int:
+    """Returns a data input that is one small integer constant; otherwise 0."""
     found = step.ints(slot)
-    return found[0] if len(found) == 1 else otherwise
+    return found[0] if len(found) == 1 else 0
 
 
 def _size(step: Consumer, axis: int) -> tuple[int]:
@@ -211,7 +211,7 @@ _GROWING_SETTINGS: Mapping[float, str] = {
 }
 """Values of settings that can be one larger."""
 _ROLES: dict[str, _Role] = {
-    "Gather:1 GatherV2:1 ResourceGather:1": _Role("index", lambda step: _size(step, _scalar(step, 2, 0))),
+    "Gather:1 GatherV2:1 ResourceGather:1": _Role("index", lambda step: _size(step, _scalar(step, 2))),
     "GatherNd:1 ResourceGatherNd:1 TensorScatterUpdate:1 TensorScatterAdd:1": _Role(
         "index", lambda step: _smallest(step.dims(0), step.dims(1))
     ),
@@ -220,9 +220,9 @@ _ROLES: dict[str, _Role] = {
     "SparseSegmentMeanWithNumSegments:1 SparseSegmentSqrtNWithNumSegments:1 CropAndResize:2": _Role(
         "index", lambda step: _size(step, 0)
     ),
-    "OneHot:0": _Role("index", lambda step: (_scalar(step, 1, 0) or _SPARSE_SIDE,)),
+    "OneHot:0": _Role("index", lambda step: (_scalar(step, 1) or _SPARSE_SIDE,)),
     "UnsortedSegmentSum:1 UnsortedSegmentMax:1 UnsortedSegmentMin:1 UnsortedSegmentProd:1": _Role(
-        "index", lambda step: (_scalar(step, 2, 0) or _SPARSE_SIDE,)
+        "index", lambda step: (_scalar(step, 2) or _SPARSE_SIDE,)
     ),
     "SparseSoftmaxCrossEntropyWithLogits:1": _Role("index", lambda step: _size(step, -1)),
     "DynamicPartition:1": _Role("index", lambda step: (step.setting("num_partitions", 1),)),
@@ -232,7 +232,7 @@ _ROLES: dict[str, _Role] = {
     "SparseSegmentSum:2 SparseSegmentMean:2 SparseSegmentSqrtN:2 SegmentSum:1 SegmentMean:1 SegmentProd:1 SegmentMin:1 "
     "SegmentMax:1": _Role("sorted", (_SPARSE_SIDE,), "ascending segments"),
     "SparseSegmentSumWithNumSegments:2 SparseSegmentMeanWithNumSegments:2 SparseSegmentSqrtNWithNumSegments:2": _Role(
-        "sorted", lambda step: (_scalar(step, 3, 0) or _SPARSE_SIDE,), "ascending segments"
+        "sorted", lambda step: (_scalar(step, 3) or _SPARSE_SIDE,), "ascending segments"
     ),
     "SparseToDense:0 SparseReshape:0 SparseSlice:0": _Role("coordinates", _sides(1), "ascending positions"),
     "SparseTensorDenseMatMul:0 SparseReorder:0 SparseFillEmptyRows:0 SparseSoftmax:0 SparseReduceSum:0 "

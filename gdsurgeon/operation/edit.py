@@ -442,12 +442,10 @@ def _open_output(request: Request, out: str) -> Output:
     if request.form == "graph" or not (folder or is_new):
         return OutputFile(out)
     kept = folder if request.form == "model" else ""
+    from gdsurgeon.container.output import OutputFolder, OutputTar
+
     if out in STANDARD_OUTPUT:
-        from gdsurgeon.container.output import OutputTar
-
         return OutputTar(kept, request.assets)
-    from gdsurgeon.container.output import OutputFolder
-
     return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
 

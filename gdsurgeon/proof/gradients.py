@@ -80,7 +80,7 @@ def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
         if sample == 0 and trial.failure is None:
             check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)
             if claim.budget is not None:
-                _check_memory(claim, claim.budget, read_chunks(change.after.chunks()), change.called, trial)
+                _check_memory(change, claim, claim.budget, trial)
     something_compared(trial.proof)
     _check_compared(claim, dict(plan_with(context.executor.settings, before, claim.names).reasons), trial.proof)
     return trial
@@ -155,13 +155,13 @@ def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) ->
 # -- their memory ---------------------------------------------------------------------------------------------
 
 
-def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, trial: Trial) -> None:
+def _check_memory(change: Change, claim: Gradients, budget: int, trial: Trial) -> None:
     """Records the peak memory of a run that fetches only the gradients, and compares it with the budget.
 
     The peak is the largest number of allocated bytes on all devices; the first run does not count.
     """
     executor, peaks = trial.executor, list[int]()
-    executor.load_bytes(DEPLOYED, edited, optimize=True)
+    executor.load_bytes(DEPLOYED, read_chunks(change.after.chunks()), optimize=True)
     started = time.monotonic()
     try:
         while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
@@ -170,7 +170,7 @@ def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, tri
             peaks.append(sum(peak_bytes(run.metadata or b"").values()))
     except Refused as refused:
         raise ValidationError(
-            f"{called} does not run when TensorFlow optimizes it: {printable(refused.text)}", code="does-not-run"
+            f"{change.called} does not run when TensorFlow optimizes it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
         executor.unload(DEPLOYED)

@@ -304,13 +304,13 @@ class Worker(Closing):
         except (ChildProcessError, ProcessLookupError):  # other code has waited for all children
             return None
 
-    def _end(self, failure: Failure, patience: float = 0.0) -> None:
+    def _end(self, failure: Failure) -> None:
         """Ends the process; all pending and all later requests fail with `failure`."""
         self._failure = self._failure or failure
         for pending in self._pending.values():
             pending.done, pending._failure = True, self._failure
         self._pending.clear()
-        self._reap(patience)
+        self._reap(0.0)
         if self._channel is not None:
             import atexit
 
