@@ -155,6 +155,7 @@ def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim:
     graph, tensors = model.graph, None
     meta = model.container.meta if is_slim and model.container is not None else None
     if meta is None:
+        model = Model(graph, None)  # of a MetaGraph, only the graph is kept
         files = bundle_of(graph)
     else:
         serving = serving_of(graph) or Serving()

@@ -25,7 +25,7 @@ from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.protos import TensorProto, VariableDef, message
+from gdsurgeon.wire.protos import MetaGraphDef, TensorProto, VariableDef, message
 from gdsurgeon.wire.write import ChunkSource
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
@@ -56,6 +56,19 @@ def test_it_is_read_again_as_it_was_meant(desk: Desk, words: list[str], served: 
     serving = gds.load(str(desk.folder / "out")).serving
     assert serving is not None
     assert {key: (dict(each.inputs), dict(each.outputs)) for key, each in serving.called.items()} == served
+
+
+def test_a_meta_graph_becomes_a_model_of_its_graph(desk: Desk) -> None:
+    meta = MetaGraphDef.FromString(encode_len(2, G))
+    meta.meta_info_def.tensorflow_git_version = "unknown"
+    meta.collection_def["losses"].node_list.value.append("y:0")
+    desk.put("model.meta", meta.SerializeToString())
+    desk.done("to-savedmodel", "model.meta", "-o", "out", "--validate", "structure")
+    (found,) = (
+        message("tensorflow.SavedModel").FromString((desk.folder / "out/saved_model.pb").read_bytes()).meta_graphs
+    )
+    assert [*found.signature_def] == ["serving_default"]
+    assert not found.collection_def
 
 
 def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
