@@ -95,7 +95,7 @@ def one_node(graph: Graph, item: str | Node) -> Node:
     """Returns `item`, or the node of `graph` with that name. Raises EditError if `graph` does not have it."""
     if isinstance(item, str):
         return graph[item]
-    if graph.find(item.name) is not item:
+    if item not in graph:
         raise EditError(
             f"{quoted(item.name)} belongs to a different graph, or was removed",
             code="other-graph",

@@ -295,22 +295,19 @@ def _inline(graph: Graph, calls: Mapping[Node, bool], inlined: Mapping[BodyKey, 
     own = frozenset(added)
     remove_unused(graph, added, lambda n: n in own and n.name not in taken and only_computes(n))
 
-    def exists(node: Node) -> bool:
-        return graph.find(node.name) is node
-
-    intent = Intent(added=[node.name for node in added if exists(node)])
+    intent = Intent(added=[node.name for node in added if node in graph])
     here = set(intent.added)
     intent.removed = [name for name in names if name not in here]
     for name, output in given.items():
         end = output
         while end in replaced:
             end = replaced[end]
-        if end.name != name and output.node.name not in here and exists(end.node):
+        if end.name != name and output.node.name not in here and end.node in graph:
             intent.moved[name] = end.name
     for node, slot, old_name in rewired:
-        if exists(node) and node.inputs[slot].name != old_name:
+        if node in graph and node.inputs[slot].name != old_name:
             intent.rewired.append(Rewired(node.name, slot, old_name, node.inputs[slot].name))
-    intent.changed = [node.name for node in waiting if exists(node)]
+    intent.changed = [node.name for node in waiting if node in graph]
     return intent
 
 

@@ -148,7 +148,7 @@ def remove_unused(
     while pending:
         node = pending.pop()
         seen.add(node)
-        may_go = graph.find(node.name) is node and node.op not in PLACEHOLDERS and is_removable(node)
+        may_go = node in graph and node.op not in PLACEHOLDERS and is_removable(node)
         if may_go and not graph.users(node) and not graph.colocated_with(node):
             out.append(node.name)
             pending += [*(read.node for read in node.inputs), *node.controls]

@@ -93,4 +93,4 @@ def node_now(graph: Graph, name: str) -> str | None:
     if taken is not None and taken.base_name is None:
         return name
     node = graph.base_node(name)
-    return node.name if graph.find(node.name) is node else None
+    return node.name if node in graph else None

@@ -199,7 +199,7 @@ class RewriteLog:
         used: dict[Node, int] = {}  # counted once for each node, which can have very many users
         while pending:
             node = pending.pop()
-            if self.graph.find(node.name) is not node or node in named or not only_computes(node):
+            if node not in self.graph or node in named or not only_computes(node):
                 continue
             if node not in used:
                 used[node] = len(self.graph.users(node))
