@@ -10,7 +10,6 @@ from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.control_flow import Sides, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import (
@@ -146,10 +145,10 @@ def fuse_ops(
     tolerance = allowed(rtol, atol, is_compiled=xla)
     except_for = dict.fromkeys(dropped, "removed: BODY does not compute it")
     claims: list[Claim] = [SameOutputs(tolerance, also=also, except_for=except_for)]
-    intent = _replace(graph, name, selection, content, function, xla, result)
+    _replace(graph, name, selection, content, function, xla, result)
     if body is not None:
         inputs = tuple(output.name for output in edges.inputs)
-        claims.append(SamePiece(inputs, tuple((old, intent.counterpart(old)) for old in names), tolerance))
+        claims.append(SamePiece(inputs, tuple((old, result.intent.counterpart(old)) for old in names), tolerance))
     result.claims = tuple(claims)
     return result
 
@@ -402,7 +401,7 @@ def _replace(
     function: FunctionDef,
     xla: bool,
     result: EditResult,
-) -> Intent:
+) -> None:
     """Replaces the members by the call."""
     intent, members, edges = result.intent, selection.members, selection.edges
     last, outputs, kept_nodes = members[-1], list(content.outputs), selection.kept
@@ -456,7 +455,6 @@ def _replace(
     intent.added += [*kept, name]
     intent.removed = [node.name for node in members if node.name not in (*kept, name)]
     intent.moved = {o.name: new.name for o, new in place.items() if o.node.name not in kept and o.name != new.name}
-    return intent
 
 
 def _held(graph: Graph, selection: _Selection, inputs: Iterable[Output]) -> Output | None:
