@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -248,8 +249,7 @@ CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
 ALREADY = Remark("it already equals its replacement", "unchanged")
 
 
-@dataclass(eq=False)
-class SkippedMatch:
+class SkippedMatch(NamedTuple):
     """A match that stays: the node of its first result, and the reason."""
 
     rule: str
@@ -257,8 +257,7 @@ class SkippedMatch:
     why: Remark
 
 
-@dataclass(eq=False)
-class Round:
+class Round(NamedTuple):
     """The result of a round.
 
     Attributes:
@@ -268,10 +267,10 @@ class Round:
         tried: the number of comparisons of terms with tensors.
     """
 
-    planned: list[PlannedRewrite] = field(default_factory=list)
-    left: list[SkippedMatch] = field(default_factory=list)
-    named: set[Node] = field(default_factory=set)
-    tried: int = 0
+    planned: list[PlannedRewrite]
+    left: list[SkippedMatch]
+    named: set[Node]
+    tried: int
 
 
 def look(graph: Graph, rule: Rule, made: Container[Node], most: int | None = None, *, strict: bool = True) -> Round:
@@ -317,7 +316,7 @@ class _Look:
     def _in_order(self, roots: Sequence[int], most: int | None) -> Iterator[tuple[int, PlannedRewrite | Remark]]:
         """Yields the outcome at each root in topological order; no match contains a node of an earlier one."""
         count, taken = 0, set[int]()
-        for root in sorted(roots, key=lambda root: (self.context.levels[root], root)):
+        for root in sorted(roots, key=self.context.levels.__getitem__):  # nodes of equal level stay in file order
             if count == most:
                 return
             outcome = None if root in taken else self._at(root, taken)
