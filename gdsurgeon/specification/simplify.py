@@ -100,10 +100,10 @@ def _opened(comparison: Comparison, same: Equivalence, opened: Collection[str]) 
             yield f"{quoted(table.names[row])} is a shape with an open dim that the other dims do not determine"
     tensors = {same.normal(row << BITS) for row in rows}
     for user in range(len(table.names)) if rows else ():
-        reads, waited = same.edges(user)
+        reads, _ = same.edges(user)
         places = [at for at, code in enumerate(reads) if same.normal(code) in tensors and user not in same.folded]
-        is_plain = table.op(user) == "Reshape" and places == [1] and rows.isdisjoint(waited)
-        if (places or not rows.isdisjoint(waited)) and not is_plain and table.names[user] in comparison.after:
+        is_plain = table.op(user) == "Reshape" and places == [1]
+        if places and not is_plain and table.names[user] in comparison.after:
             yield f"{quoted(table.names[user])} reads a shape with an open dim, but is not a Reshape"
 
 

@@ -304,6 +304,11 @@ def test_an_open_shape_may_be_equal_to_a_constant(records: list[bytes], is_first
     assert found["z"].inputs[0].node.op == "Const"
 
 
+def test_nodes_may_wait_for_an_open_shape() -> None:
+    found, _ = simplified(X, *FLATTEN, END, typed("Neg", "z", "x", "^dims"))
+    assert array(found["last"].inputs[1].node).tolist() == [-1, 12]
+
+
 def test_an_open_shape_is_equal_to_a_constant_only_for_a_reshape() -> None:
     after = [X, typed("Reshape", "last", "x", "c"), END, OPEN, NEG]
     before = graph(X, *FLATTEN, END, OPEN, NEG, typed("Neg", "n2", "dims", kind=INT32), add("w", "n2", "z", kind=INT32))
