@@ -128,14 +128,6 @@ class Frames(NamedTuple):
     parents: list[int]
     of: list[int]
 
-    def depth(self, frame: int) -> int:
-        """Returns the number of frames that contain a frame, including itself; 0 for -1."""
-        count = 0
-        while frame >= 0:
-            frame = self.parents[frame]
-            count += 1
-        return count
-
 
 def while_frames(topology: Topology) -> Frames:
     """Returns the v1 while frame of each node. Linear in the size of the graph, times the nesting depth of loops."""
