@@ -275,10 +275,8 @@ def _standard_input() -> Source:
         raise InputError("standard input is closed", code="unreadable", file=name)
     fd = sys.stdin.fileno()
     if os.isatty(fd):
-        line, hint = (
-            "MODEL is '-', but standard input is a terminal",
-            "pipe a GraphDef into the command, or name a file",
-        )
+        line = "MODEL is '-', but standard input is a terminal"
+        hint = "pipe a GraphDef into the command, or name a file"
         raise UsageError(line, code="is-a-terminal", file=name, hint=hint)
     held = len(_ahead.data) if _ahead.stream is sys.stdin else 0
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == held:

@@ -221,7 +221,7 @@ class Call:
         """Returns the shape that a data input holds as its value; unknown or negative numbers become unknown dims."""
         value = self.value(index)
         if value is not None:
-            return tuple(UNKNOWN if item is None or item < 0 else item for item in value)
+            return as_dims(value)
         length = self.length(index)
         return None if length is None else (UNKNOWN,) * length
 
@@ -272,6 +272,11 @@ def count(shape: Shape) -> int | None:
     if shape is None:
         return None
     return prod(shape) if UNKNOWN not in shape else (0 if 0 in shape else None)
+
+
+def as_dims(numbers: Iterable[int | None]) -> tuple[int, ...]:
+    """Returns `numbers` as dims; unknown or negative numbers become unknown dims."""
+    return tuple(UNKNOWN if number is None or number < 0 else number for number in numbers)
 
 
 def known_product(dims: Iterable[int]) -> int:

@@ -12,6 +12,7 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     Misfit,
     Value,
     agreed,
+    as_dims,
     axis_of,
     count,
     known_product,
@@ -165,7 +166,7 @@ def _split(call: Call) -> Sequence[Shape]:
             raise Misfit(f"it splits {format_shape(shape)} into {number} parts along axis {at}")
         return [replaced(shape, at, dim // number if dim >= 0 else UNKNOWN)] * number
     sizes = call.value(1)
-    parts = [UNKNOWN if size is None or size < 0 else size for size in sizes or (None,) * number]
+    parts = [*as_dims(sizes or (None,) * number)]
     known = sum(part for part in parts if part >= 0)
     if dim >= 0 and (known > dim or (known < dim and UNKNOWN not in parts)):
         text = f"it splits {format_shape(shape)} into {format_target(sizes)} along axis {at}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.arithmetic import UNKNOWN, Call, Value, compatible, count, known_product
+from gdsurgeon.analysis.shapes.arithmetic import UNKNOWN, Call, Value, as_dims, compatible, count, known_product
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.errors import Json, Remark, printable, quoted
@@ -215,7 +215,7 @@ class _Fitting:
                 f"{format_shape(new)} have "
             )
             facts: dict[str, Json] = {"target": target, "shape": new, "expected": row, "found": count(new[1:])}
-            return [(new[0], *_dims(target[1:]))], Remark(f"{line}{count(new[1:]):,}", "baked-row", **facts)
+            return [(new[0], *as_dims(target[1:]))], Remark(f"{line}{count(new[1:]):,}", "baked-row", **facts)
         return shapes, text
 
     def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
@@ -241,12 +241,12 @@ class _Fitting:
         self, call: Call, lead: int, target: tuple[int | None, ...], old: tuple[int, ...], new: tuple[int, ...]
     ) -> tuple[Sequence[Shape], str | None]:
         rest = list(target[1:])
-        total, rows = count(new), lead * known_product(_dims(rest))
+        total, rows = count(new), lead * known_product(as_dims(rest))
         # The replacement for a -1 must not depend on a size that was only tried.
         is_definite = not self.is_open or new[1:] == old[1:]
         if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows and is_definite:
             rest[rest.index(-1)] = total // rows
-        dims = _dims(rest)
+        dims = as_dims(rest)
         out = (lead, *dims)
         if UNKNOWN in dims or total != known_product(out):
             return [out], baked_batch(target, new, _elements(new))
@@ -293,14 +293,10 @@ def baked_batch(target: Value, new: Shape, more: str = "") -> Remark:
     return Remark(text, "baked-batch", target=target, shape=new)
 
 
-def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
-    return tuple(UNKNOWN if dim is None or dim < 0 else dim for dim in target)
-
-
 def _row(target: Value) -> int:
     """Returns the product of the dims of `target` after the first, without any -1; 0 if one of them is unknown."""
     rest = (target or ())[1:]
-    return 0 if None in rest else known_product(_dims(rest))
+    return 0 if None in rest else known_product(as_dims(rest))
 
 
 def _elements(shape: Shape) -> str:
