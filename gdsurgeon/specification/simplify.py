@@ -183,6 +183,8 @@ def _waits(same: Equivalence, old: Node, new: Node) -> Iterator[str]:
     """Yields missing and undeclared control dependencies of a node; a data input counts as one."""
     rows, names = same.table.rows, same.table.names
     read = [code for output in new.inputs if (code := same.code(output.name)) is not None]
+    source = same.code(old.inputs[0].name) if old.op == "Reshape" and "pairs" in same.rules else None
+    read += same.same_elements(source) if source is not None else ()  # it reads the input of an earlier Reshape now
     waited = [rows[control.name] for control in old.controls]
     now = same.waits([rows[control.name] for control in new.controls if control.name in rows])
     for code in sorted(same.waits_beside(read, waited) - now):

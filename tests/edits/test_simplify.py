@@ -239,6 +239,14 @@ def test_an_edge_from_what_lasts_stays() -> None:
     expect([X, variable, change, group, again], only("control-edges"), [X, variable, change, read])
 
 
+def test_a_reshape_that_is_read_past_is_not_waited_for() -> None:
+    shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
+    printed = node("p", "Print", ["x", "x"], T=FLOAT, U=dtypes(FLOAT))
+    records = [printed, typed("Reshape", "a", "p", "flat"), typed("Reshape", "b", "a", "tall", "^a")]
+    found, _ = simplified(X, *shapes, *records, relu("y", "b"))
+    assert graphs.inputs(found)["b"] == ["p", "tall"]
+
+
 def test_reshapes_that_become_equal_are_one() -> None:
     shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
     there = node("a", "Reshape", ["x", "flat"], T=FLOAT)
