@@ -14,7 +14,7 @@ from gdsurgeon.analysis.queries.training import (
     slots,
 )
 from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.topology import Topology, depending_on, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.decorator import edit, of_tensors
@@ -30,6 +30,7 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,
     PASSES_ON,
+    PLACEHOLDERS,
     RESOURCE_VARIABLES,
     TEMPORARY,
     TENSOR_ARRAYS,
@@ -121,8 +122,10 @@ def clone_scope(
     intent.copied = {}  # the originals are nodes of the same graph
     update.apply(copied, intent)
     members = frozenset(own)
-    read = [tensor for node in own for tensor in node.inputs if tensor.node not in members] if replace else []
-    values = {tensor.name: copied.output(tensor).name for tensor in read}
+    inner = [node.name for node in cloned if node.op in PLACEHOLDERS]
+    back = depending_on(graph, inner) if inner else frozenset()  # of the clone, if it reads them, and of its original
+    read = [tensor for node in own for tensor in node.inputs if tensor.node not in members] if replace or back else []
+    values = {tensor.name: copied.output(tensor).name for tensor in read if replace or tensor.node.name in back}
     same = SameGiven(
         given=values | {old.name: new.name for old, new in replace.items()},
         outputs=tuple((output.name, copied.output(output).name) for output in served),

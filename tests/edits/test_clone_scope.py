@@ -545,3 +545,11 @@ def test_what_was_inlined_is_cloned_with_what_it_reads(desk: Desk, saved_models:
     scope = product.rpartition("/")[0]
     report = desk.report("clone-scope", "inlined", scope, "copy", "--variables", "all", "-o", "out")
     assert report["passed"] and [*report["claims"]] == ["SameOutputs", "SameGiven", "OwnVariables"]
+
+
+@pytest.mark.tensorflow
+def test_a_clone_that_reads_what_depends_on_its_original_is_proven() -> None:
+    """The outside node `o` is not cloned: the clone reads it, too."""
+    found = graph(placeholder("s/x", FLOAT, (2,)), neg("o", "s/x"), add("s/y", "s/x", "o"))
+    proof = gds.prove(found.pristine(), found, clone_scope(found, "s", "t"))
+    assert {output.after for output in proof.compared} == {"s/y", "t/x", "t/y"}
