@@ -145,17 +145,16 @@ def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: i
     savers = Counter(filter(None, owners))
     shown = [tensor for tensor, owner in zip(tensors, owners, strict=True) if not owner]
     found = [tensor for tensor in shown if tensor.op not in assigning]
-    rows = _rows([(printable(tensor.name), tensor.spelt) for tensor in found[:most]], most)
-    yield from _first([*rows, *[""] * (len(found) - len(rows))], most)
+    yield from _first_rows([(printable(tensor.name), tensor.spelt) for tensor in found[:most]], len(found), most)
     saved = (f"    {printable(scope)}/...  {counted(count, 'tensor')} of a saver" for scope, count in savers.items())
     yield from _first(saved, most // 2)
     if len(shown) > len(found):
         yield f"    {counted(len(shown) - len(found), 'assignment')} to variables or tables"
 
 
-def _rows(cells: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Returns the first `most` rows as a table; the columns are as wide as these rows need."""
-    return [*columns(cells[:most], widest=WIDEST_NAME), *("" for _ in cells[most:])] if cells else []
+def _first_rows(cells: Sequence[Sequence[str]], count: int, most: int) -> Iterator[str]:
+    """Yields the first `most` of `count` rows as a table, then a line with the number of the rest if there are more."""
+    yield from _first([*(columns(cells, widest=WIDEST_NAME) if cells else ()), *[""] * (count - len(cells))], most)
 
 
 def _signature_lines(serving: Serving) -> Iterator[str]:
@@ -179,7 +178,8 @@ def _restored(serving: Serving | None) -> str:
 def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
     """Yields up to `most` variables, those that signatures need first; then the assets and the collections."""
     variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
-    yield from _first(_rows([_variable_row(variable, contents.signatures) for variable in variables], most), most)
+    cells = [_variable_row(variable, contents.signatures) for variable in variables[:most]]
+    yield from _first_rows(cells, len(variables), most)
     if contents.assets:
         yield f"  assets    {listed((printable(asset.path) for asset in contents.assets), MOST_NAMES)}"
     if contents.collections:
