@@ -155,7 +155,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     if not is_same or not compatible(shape, stated):
         message = f"{what} {found}, but {taking} expects {expected}"
         raise EditError(message, code="shape-mismatch" if is_same else "dtype-mismatch", facts=facts)
-    if shape in (None, stated, shape_of_tensor(wanted_in, wanted)):
+    if shape is None or shape == stated or shape == shape_of_tensor(wanted_in, wanted):
         return
     conflicts = infer_shapes(wanted_in, {wanted: shape}).conflicts
     known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
