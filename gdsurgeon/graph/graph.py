@@ -750,7 +750,8 @@ class Graph:
     @property
     def is_changed(self) -> bool:
         """Whether the graph, including its library, differs from its file."""
-        return self.is_edited or self.functions.is_changed
+        is_read = self._borrowed is not None or "functions" in vars(self)  # otherwise it is the library of the file
+        return self.is_edited or (is_read and self.functions.is_changed)
 
     def touched(self) -> list[Node]:
         """Returns the nodes that were added or must be encoded again."""

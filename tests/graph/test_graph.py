@@ -174,6 +174,12 @@ def test_sequences_of_edits(drawn: graphs.Drawn, draw: st.DataObject) -> None:
         compare(graph, model, ask=draw.draw(st.booleans(), "ask"))
 
 
+def test_a_question_for_changes_does_not_index_the_file() -> None:
+    found = graph(const("k", [1.0]), identity("y", "k"))
+    assert not found.is_changed and found.written() is found
+    assert not found.store.has_table
+
+
 def test_nothing_changed_is_written_as_one_span() -> None:
     found = graph(*g8())
     assert len(found.chunks()) == 1
