@@ -122,10 +122,11 @@ def clone_scope(
     intent.copied = {}  # the originals are nodes of the same graph
     update.apply(copied, intent)
     members = frozenset(own)
-    inner = [node.name for node in cloned if node.op in PLACEHOLDERS]
-    back = depending_on(graph, inner) if inner else frozenset()  # of the clone, if it reads them, and of its original
-    read = [tensor for node in own for tensor in node.inputs if tensor.node not in members] if replace or back else []
-    values = {tensor.name: copied.output(tensor).name for tensor in read if replace or tensor.node.name in back}
+    fed = [node.name for node in cloned if node.op in PLACEHOLDERS]
+    # The clone may read a node outside that depends on an input of the original, which has its own value.
+    dependent = depending_on(graph, fed) if fed else frozenset()
+    read = [tensor for node in own for tensor in node.inputs if tensor.node not in members] if replace or fed else []
+    values = {tensor.name: copied.output(tensor).name for tensor in read if replace or tensor.node.name in dependent}
     same = SameGiven(
         given=values | {old.name: new.name for old, new in replace.items()},
         outputs=tuple((output.name, copied.output(output).name) for output in served),

@@ -112,9 +112,11 @@ class ProofContext(NamedTuple):
         overrides = self.overrides.renamed(renamed)
         for name in overrides.names() if key == EDITED else ():
             if name not in after and name in self.change.before:
-                inputs = listed(map(quoted, after), 8) or "nothing"
-                line = f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs are"
-                raise UsageError(f"{line} {inputs}", code="no-such-input", node=name)
+                line = (
+                    f"{quoted(name)} is not an input of the result, because it was frozen or cut off; the result has "
+                )
+                line += f"the inputs {listed(map(quoted, after), 8)}" if after else "no inputs"
+                raise UsageError(line, code="no-such-input", node=name)
         check_names(overrides, [*known, *(name for name in after if name not in renamed)])
         return overrides.only(known)
 

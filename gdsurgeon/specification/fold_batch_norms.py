@@ -92,7 +92,7 @@ class Part:
             pass
 
     def _undo_shuffle(self, shuffled: Node) -> None:
-        """Continues before SpaceToBatchND."""
+        """Moves the data input to before SpaceToBatchND, and computes the paddings and dilations."""
         conv, there = self.was, self._source.node
         if there.op != "SpaceToBatchND" or _pair(conv, "strides") != (1, 1) or _pair(conv, "dilations") != (1, 1):
             raise NotFolded("only one of SpaceToBatchND and BatchToSpaceND is there")
@@ -105,7 +105,7 @@ class Part:
         self._source = there.inputs[0]
 
     def _absorbs(self) -> bool:
-        """Continues before a factor or a padding with zeros; returns False if there is neither."""
+        """Moves the data input to before a factor or a padding with zeros; returns False if there is neither."""
         node, slot = self._source.node, 0
         if node.op in _FACTORS:
             slot = _varying(node)

@@ -70,7 +70,7 @@ class RewriteContext:
         self.topology = topology
         self.named = {*output_nodes(graph), *served_nodes(graph), *graph.ends}
         if graph.serving is None or not graph.serving.called:
-            for node in map(topology.node, topology.unread()):  # in a branch, some runs compute it
+            for node in map(topology.node, topology.unread()):  # also a node that runs only in one branch
                 dtypes = {base_dtype(dtype) for dtype in node.output_dtypes or (0,)}
                 if node.op not in ("Const", "NoOp") and not dtypes <= {RESOURCE, VARIANT}:
                     self.named.add(node)

@@ -275,9 +275,11 @@ WEIGHTED = {
     "MatMul": _Weighted(2, 0, (1,), 0),
 }
 JOINTS = frozenset(("BatchToSpaceND", "ConcatV2"))
-"""Ops between convolutions and a batch norm that move whole channels."""
+"""Ops that may stand between convolutions and a batch norm: they keep each channel whole."""
 MULTIPLYING = FUSED_BATCH_NORMS | QUOTIENTS | {GLOBAL, "Mul"}
 SHARED = "its weights are also used elsewhere"
+ELSEWHERE = "its input is also used elsewhere, or is an output"
+APART = "it has control dependencies, or is on a different device"
 MOST_SUMS = 4
 """The largest number of sums with constants between a convolution and a factor."""
 ALLOWED = 16
@@ -380,7 +382,7 @@ def _chain(sites: Sites, start: Node, first: Node) -> _Chain | None:
     while True:
         use = sites.only_use(node)
         if use is None and not does.gains:
-            raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
+            raise Unfit(ELSEWHERE, "outside-uses")
         if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != start.device:
             break
         found = after(does, use.node, use.slot, layout)
@@ -397,7 +399,7 @@ def _chain(sites: Sites, start: Node, first: Node) -> _Chain | None:
             raise Unfit(why, "is-output")
     if not does.gains:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
-            raise Unfit("it has control dependencies, or is on a different device", "has-controls")
+            raise Unfit(APART, "has-controls")
         return None
     _check_place(sites, [start, *(part.conv for part in parts)], links)
     return _Chain(parts, joint, links, does)
@@ -410,15 +412,15 @@ def _joined(sites: Sites, joint: Node) -> list[_Part]:
         Unfit: they cannot be folded into.
     """
     is_concat = joint.op == "ConcatV2"
-    reads, (sizes, *_) = (joint.inputs[:-1], joint.inputs[-1:]) if is_concat else (joint.inputs[:1], joint.inputs[1:])
+    count = len(joint.inputs) - 1 if is_concat else 1
+    reads, numbers = joint.inputs[:count], integers(joint.inputs[count].node)  # the axis, or the sizes of a block
     if not all(read.node.op in WEIGHTED for read in reads):
         return []
     if any((use := sites.only_use(read.node)) is None or use.node is not joint for read in reads):
-        raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
+        raise Unfit(ELSEWHERE, "outside-uses")
     parts = [_part(sites, read.node) for read in reads]
     rank, axis = parts[0].layout[1:]
-    listed = integers(sizes.node)
-    is_whole = listed in ([axis], [axis - rank]) if is_concat else listed is not None and len(listed) < axis
+    is_whole = numbers in ([axis], [axis - rank]) if is_concat else numbers is not None and len(numbers) < axis
     if not is_whole or {part.layout[1:] for part in parts} != {(rank, axis)}:
         raise Unfit("its channels differ from those of the convolution", "other-channels")
     return parts
@@ -429,7 +431,7 @@ def _check_place(sites: Sites, nodes: Sequence[Node], links: Sequence[Node]) -> 
     if any(node.controls for node in nodes) or sites.runs_in_a_loop((*nodes, *links)):
         raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
     if len({node.device for node in (*nodes, *links)}) > 1:
-        raise Unfit("it has control dependencies, or is on a different device", "has-controls")
+        raise Unfit(APART, "has-controls")
 
 
 # -- factors before a convolution -----------------------------------------------------------------------------
