@@ -397,7 +397,7 @@ class _Operation:
             from gdsurgeon.proof.served import Folders
 
             tags = model.container.meta.tags if model.container is not None else ()
-            proving.begin_serving(graph, Folders(model_folder(request.model), folder, tuple(sorted(tags))))
+            proving.begin_serving(Folders(model_folder(request.model), folder, tuple(sorted(tags))))
         proof = proving.prove(self.steps, form.graph, form.loads_from(staged), each=request.prove_each)
         if form.served is not None:
             proof.served = proving.check_served(form.served)

@@ -117,27 +117,24 @@ class Proving(Closing):
             raise found
         return proof
 
-    def begin_serving(self, graph: Graph, folders: Folders) -> None:
+    def begin_serving(self, folders: Folders) -> None:
         """Starts the process that `check_served` uses, so that its import runs during the proof."""
         from gdsurgeon.proof.served import Loader
 
         self._loader = Loader(self._executor.settings, folders)
-        if graph.is_changed:
-            self._loader.start()
+        self._loader.start()
 
     def check_served(self, keys: Sequence[str]) -> str:
         """Returns the result of tf.saved_model.load for the proven model; see `gdsurgeon.proof.served.check_served`.
 
         Without `begin_serving` it was not used.
         """
-        from gdsurgeon.proof.served import RefusedBefore, check_served, served_by_objects
+        from gdsurgeon.proof.served import RefusedBefore, check_served
 
         executor, loader, graph, overrides = self._executor, self._loader, self._edited[0], self._overrides
         if loader is None:
             return "was not used"
         keys = keys if self._level == "run" else ()
-        if not graph.is_changed and (shown := served_by_objects(executor, graph, overrides, loader.folders, keys)):
-            return shown
         settings = executor.settings
         for attempt in range(_MOST_FEEDS):
             executor.settings = settings._replace(seed=settings.seed + attempt * _NEXT_SEED)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.ops.dtypes import STRING
@@ -36,16 +36,13 @@ if TYPE_CHECKING:
     from tensorflow import Tensor as GraphTensor
 
 
-def open_python(name: str = "python") -> Runtime:
+def open_python() -> Runtime:
     """Returns TensorFlow over its Python package.
-
-    Args:
-        name: 'python'; or 'loader' for the modules that load SavedModels, which takes half of the time.
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be imported.
     """
-    folder = package_folder()
+    package_folder()
     if sys.flags.no_site:
         # `import tensorflow` loads its plugins from the package folders that `site` knows.
         import site
@@ -55,7 +52,7 @@ def open_python(name: str = "python") -> Runtime:
         sys.path[:] = known
     prepare_import()
     try:
-        tf = importlib.import_module("tensorflow") if name == "python" else _loader(folder)
+        tf = importlib.import_module("tensorflow")
     except Exception as error:  # a broken installation fails with more than ImportError
         raise TensorFlowMissing(f"TensorFlow cannot be imported: {first_line(error)}") from error
 
@@ -63,34 +60,7 @@ def open_python(name: str = "python") -> Runtime:
         with _translated(tf):
             tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
-    return Runtime(name, str(tf.__version__), partial(PythonGraph, tf), load_op_library, tf)
-
-
-def _loader(folder: str) -> Any:
-    """Returns the modules of the package in `folder` that load SavedModels, with names as in the package."""
-    # The package's __init__ imports all of TensorFlow: an empty module replaces it.
-    package = sys.modules["tensorflow"] = ModuleType("tensorflow")
-    package.__path__ = [folder]
-    from tensorflow.python import tf2
-
-    tf2.enable()
-    from tensorflow.python.client.session import Session
-    from tensorflow.python.compat.v2_compat import enable_v2_behavior
-    from tensorflow.python.framework import config, constant_op, dtypes, load_library, ops, versions
-    from tensorflow.python.saved_model import load, loader_impl
-
-    enable_v2_behavior()
-    optimizer = SimpleNamespace(set_experimental_options=config.set_optimizer_experimental_options)
-    return SimpleNamespace(
-        __version__=versions.VERSION,
-        Graph=ops.Graph,
-        compat=SimpleNamespace(v1=SimpleNamespace(Session=Session, saved_model=loader_impl)),
-        config=SimpleNamespace(optimizer=optimizer),
-        constant=constant_op.constant,
-        dtypes=dtypes,
-        load_library=load_library.load_library,
-        saved_model=load,
-    )
+    return Runtime("python", str(tf.__version__), partial(PythonGraph, tf), load_op_library, tf)
 
 
 def derive(tf: ModuleType, data: bytes, wanted: Derivation) -> Backward:

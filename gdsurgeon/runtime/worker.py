@@ -551,19 +551,18 @@ def open_runtime(name: str | None = None) -> Runtime:
     """Loads TensorFlow into this process: through the C API if possible, otherwise by importing its Python package.
 
     Args:
-        name: 'capi', 'python', 'loader' (only the part of 'python' that loads SavedModels), the absolute path of a
-            folder with the libraries of a release, or an engine: ``opencv``, or ``opencv:FOLDER`` if its module is
-            there. By default the value of GDSURGEON_RUNTIME.
+        name: 'capi', 'python', the absolute path of a folder with the libraries of a release, or an engine:
+            ``opencv``, or ``opencv:FOLDER`` if its module is there. By default the value of GDSURGEON_RUNTIME.
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be loaded.
         BadRequest: the runtime is unknown.
     """
     wanted = name or os.environ.get(VARIABLE) or "auto"
-    if wanted in ("python", "loader"):
+    if wanted == "python":
         from gdsurgeon.runtime.python_tf import open_python
 
-        return open_python(wanted)
+        return open_python()
     folder = name if name and os.path.isabs(name) else ""
     if not folder and wanted not in ("auto", "capi"):
         from gdsurgeon.runtime.packages import MODULES

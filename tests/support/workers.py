@@ -130,7 +130,7 @@ def lent_worker(
         return Worker(device, op_libraries, runtime, verbose, reads=reads, onednn=onednn, **opening)
     runtime = runtime or os.environ.get(RUNTIME)
     # TensorFlow's Python package takes seconds to come up: one process is for those who read files and for others.
-    read = readable() if reads or runtime in ("python", "loader") else ()
+    read = readable() if reads or runtime == "python" else ()
     told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD) and key != RUNTIME)
     kind = (runtime, read, told, onednn)
     workers = [worker for worker in _workers.get(kind, ()) if not worker.ended]
