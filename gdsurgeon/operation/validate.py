@@ -17,9 +17,8 @@ from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.compare.surroundings import Difference as Surrounding
 from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
-from gdsurgeon.container.container import Container
 from gdsurgeon.container.files import ALL, Wanted
-from gdsurgeon.container.load import open_model, reads_of
+from gdsurgeon.container.load import Model, open_model, reads_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.parts import Mapped, add_postprocessing, add_preprocessing
 from gdsurgeon.errors import (
@@ -241,52 +240,6 @@ def validate(
     return verdict
 
 
-def check_request(request: ValidateRequest) -> None:
-    """Raises UsageError if options contradict each other."""
-    two, is_other = request.other is not None or bool(request.devices), request.other is not None
-    sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
-    if sources.count("-") > 1:
-        raise UsageError("only one graph can be read from standard input", code="conflicting-options")
-    for names, is_there, needed in (
-        ("first_divergence reduce", two, "two models"),
-        ("names pre post strict", is_other, "two models"),
-        ("pre_map", request.pre is not None, Line("{pre}")),
-        ("post_map", request.post is not None, Line("{post}")),
-        ("rtol atol", two or request.golden is not None, Line("two models, or {golden}")),
-        ("lockstep", request.first_divergence or request.reduce is not None, Line("{first_divergence}")),
-    ):
-        for name in names.split():
-            value = getattr(request, name)
-            if (value or isinstance(value, float)) and not is_there:
-                line = Line("{argument} needs {needed}", argument=named_argument(name), needed=needed)
-                raise UsageError(line, code="missing-option", option=named_argument(name), expected=needed)
-    for name in ("rtol", "atol"):
-        tolerance = getattr(request, name)
-        if tolerance is not None and not math.isfinite(tolerance):
-            argument = named_argument(name)
-            line = Line("{argument} {value}: a tolerance is a number", argument=argument, value=str(tolerance))
-            raise UsageError(line, code="bad-value", option=argument)
-    if request.devices and is_other:
-        text = "with two devices, a model is compared with itself: give only one MODEL, or only one device"
-        raise UsageError(text, code="conflicting-options", option="devices")
-    if request.golden is not None and two:
-        line = Line("{golden} compares only one model with recorded outputs")
-        raise UsageError(line, code="conflicting-options", option="golden")
-    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
-    if request.level != "run" and (two or any(idle)):
-        text = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
-        raise UsageError(Line(text, given=request.level), code="conflicting-options", option="level")
-    paths = {"reduce": request.reduce, "save_outputs": request.save_outputs, "save_feeds": request.save_feeds}
-    written = [(named_argument(name), path) for name, path in paths.items() if path is not None]
-    streams = [argument for argument, path in written if path in STANDARD_OUTPUT]
-    streams += [Line("{as_json}")] * request.as_json
-    if len(streams) > 1:
-        line = Line("{names} cannot all be written to standard output", names=joined(" and ", streams))
-        raise UsageError(line, code="conflicting-options")
-    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
-    check_replaces_nothing(written, [path for path in read if path != "-"])
-
-
 def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
     """Carries out the request of `verdict`, which has the results also after an error.
 
@@ -298,63 +251,105 @@ def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
         NotValidatedError: it cannot be carried out here, or nothing could be compared.
         UsageError: the request contradicts itself.
     """
-    started = time.monotonic()
-    check_request(verdict.request)
+    validation = _Validation(verdict, progress)
     try:
-        executor = Executor(_settings(verdict.request))
-        executor.progress = progress
         # Without loading, no process is started.
-        with nullcontext() if verdict.request.level == "structure" else executor:
-            _Validation(verdict, executor).run()
+        with nullcontext() if validation.level == "structure" else validation.executor:
+            validation.run()
     finally:
-        verdict.seconds = time.monotonic() - started
+        verdict.seconds = time.monotonic() - validation.started
 
 
-def _settings(request: ValidateRequest) -> Settings:
-    """Returns the settings of the process, which runs on both devices; it sees GPUs if one device is a GPU."""
-    paths = (request.model, request.other, request.pre, request.post)
-    reads = tuple(read for path in paths if path is not None for read in reads_of(path, request.wanted))
-    settings = request.settings._replace(reads=(*request.settings.reads, *reads))
-    if not request.devices:
-        return settings
-    return settings._replace(device=next((d for d in request.devices if not is_cpu(d)), "cpu"))
+class _Validation(ValidateRequest):
+    """The validation of `verdict` in progress, with the options of its request.
 
+    Raises:
+        UsageError: options contradict each other, or a binary result would be written to a terminal.
+        OutputError: a file cannot be written.
+    """
 
-class _Validation:
-    """A validation in progress."""
-
-    def __init__(self, verdict: Verdict, executor: Executor) -> None:
-        self.verdict, self.request, self.executor = verdict, verdict.request, executor
-        request = self.request
-        paths = {ORIGINAL: request.model, EDITED: request.other or request.model}
-        executor.called |= {**paths, OPTIMIZED: f"{request.model}, optimised"}
-        self.started = time.monotonic()
-        self.models: dict[Graph | None, Container | None] = {}
-        self.recording = Recording(request.save_feeds, request.save_outputs)
+    def __init__(self, verdict: Verdict, progress: Progress) -> None:
+        vars(self).update(vars(verdict.request))
+        self.verdict, self.started = verdict, time.monotonic()
+        self._check_options()
+        paths = (self.model, self.other, self.pre, self.post)
+        reads = tuple(read for path in paths if path is not None for read in reads_of(path, self.wanted))
+        settings = self.settings._replace(reads=(*self.settings.reads, *reads))
+        if self.devices:  # the process runs on both devices; it sees GPUs if one device is a GPU
+            settings = settings._replace(device=next((d for d in self.devices if not is_cpu(d)), "cpu"))
+        self.executor = Executor(settings)
+        self.executor.progress = progress
+        paths_of_keys = {ORIGINAL: self.model, EDITED: self.other or self.model}
+        self.executor.called |= {**paths_of_keys, OPTIMIZED: f"{self.model}, optimised"}
+        self.recording = Recording(self.save_feeds, self.save_outputs)
         # A path that cannot be written is refused now rather than after the work.
-        self.piece_file = OutputFile(request.reduce) if request.reduce is not None else None
-        for path in (request.save_feeds, request.save_outputs, request.reduce):
+        for path in (self.save_feeds, self.save_outputs, self.reduce):
             if path is not None and OutputFile(path).is_terminal():
                 text = "the binary result cannot be written to a terminal"
                 raise UsageError(text, hint="give FILE, or use a pipe", code="is-a-terminal")
 
+    def _check_options(self) -> None:
+        """Raises UsageError if options contradict each other."""
+        two, is_other = self.other is not None or bool(self.devices), self.other is not None
+        sources = [path for path in (self.model, self.other, self.pre, self.post) if path is not None]
+        if sources.count("-") > 1:
+            raise UsageError("only one graph can be read from standard input", code="conflicting-options")
+        for names, is_there, needed in (
+            ("first_divergence reduce", two, "two models"),
+            ("names pre post strict", is_other, "two models"),
+            ("pre_map", self.pre is not None, Line("{pre}")),
+            ("post_map", self.post is not None, Line("{post}")),
+            ("rtol atol", two or self.golden is not None, Line("two models, or {golden}")),
+            ("lockstep", self.first_divergence or self.reduce is not None, Line("{first_divergence}")),
+        ):
+            for name in names.split():
+                value = getattr(self, name)
+                if (value or isinstance(value, float)) and not is_there:
+                    line = Line("{argument} needs {needed}", argument=named_argument(name), needed=needed)
+                    raise UsageError(line, code="missing-option", option=named_argument(name), expected=needed)
+        for name in ("rtol", "atol"):
+            tolerance = getattr(self, name)
+            if tolerance is not None and not math.isfinite(tolerance):
+                argument = named_argument(name)
+                line = Line("{argument} {value}: a tolerance is a number", argument=argument, value=str(tolerance))
+                raise UsageError(line, code="bad-value", option=argument)
+        if self.devices and is_other:
+            text = "with two devices, a model is compared with itself: give only one MODEL, or only one device"
+            raise UsageError(text, code="conflicting-options", option="devices")
+        if self.golden is not None and two:
+            line = Line("{golden} compares only one model with recorded outputs")
+            raise UsageError(line, code="conflicting-options", option="golden")
+        idle = (self.golden, self.profile, self.save_outputs, self.save_feeds, self.outputs)
+        if self.level != "run" and (two or any(idle)):
+            text = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
+            raise UsageError(Line(text, given=self.level), code="conflicting-options", option="level")
+        paths = {"reduce": self.reduce, "save_outputs": self.save_outputs, "save_feeds": self.save_feeds}
+        written = [(named_argument(name), path) for name, path in paths.items() if path is not None]
+        streams = [argument for argument, path in written if path in STANDARD_OUTPUT]
+        streams += [Line("{as_json}")] * self.as_json
+        if len(streams) > 1:
+            line = Line("{names} cannot all be written to standard output", names=joined(" and ", streams))
+            raise UsageError(line, code="conflicting-options")
+        read = [*sources, *self.others, *((self.golden,) if self.golden is not None else ())]
+        check_replaces_nothing(written, [path for path in read if path != "-"])
+
     def run(self) -> None:
         """Checks, loads and runs the models."""
-        request, verdict = self.request, self.verdict
-        self.model = self._sound(request.model)
-        self.overrides = as_meant(request.overrides, self.model)
-        self.outputs = [tensor_meant(self.model, name) for name in request.outputs]
-        self.other = self._sound(request.other) if request.other is not None else None
-        parts = [self._sound(path) if path is not None else None for path in (request.pre, request.post)]
-        self.composed = self._with_parts(*parts) if any(parts) else self.model
-        mine, theirs = (self.models.get(graph) for graph in (self.model, self.other))
-        if mine is not None and theirs is not None and self.other is not None:
+        verdict = self.verdict
+        self.graph, mine = self._sound(self.model)
+        self.overrides = as_meant(self.overrides, self.graph)
+        self.outputs = [tensor_meant(self.graph, name) for name in self.outputs]
+        self.partner, theirs = self._sound(self.other) if self.other is not None else (self.graph, None)
+        parts = [self._sound(path).graph if path is not None else None for path in (self.pre, self.post)]
+        self.composed = self._with_parts(*parts) if any(parts) else self.graph
+        self.graphs = {ORIGINAL: self.composed} | ({EDITED: self.partner} if self.other or self.devices else {})
+        if mine is not None and theirs is not None:
             names = self._names_of_signatures()
-            verdict.surroundings = compare_surroundings(mine, theirs, names, request.wanted.signatures)
-        if request.level != "structure":
+            verdict.surroundings = compare_surroundings(mine, theirs, names, self.wanted.signatures)
+        if self.level != "structure":
             self._load()
-        if request.level == "run":
-            devices = [self.executor.check_device(device) for device in request.devices]
+        if self.level == "run":
+            devices = [self.executor.check_device(device) for device in self.devices]
             self.device = " and ".join(devices) or self.executor.check_device()
             try:
                 self._run()
@@ -368,87 +363,88 @@ class _Validation:
             if verdict.proof is not None:
                 verdict.proof.check_whole()
         # If only parts of the models are compared, their signatures may differ.
-        is_part = request.outputs or request.pre or request.post
+        is_part = self.outputs or self.pre or self.post
         served = [item for item in verdict.surroundings if not is_part and changes_what_is_served(item)]
-        if found := served or (verdict.surroundings if request.strict else []):
+        if found := served or (verdict.surroundings if self.strict else []):
             what = "have different signatures" if served else "differ outside their graphs"
             line = f"the models {what}, in {counted(len(found), 'place')}:"
             raise _differs(line, [item.text for item in found], places=found)
 
     # -- structure and loading ----------------------------------------------------------------------------------
 
-    def _sound(self, path: str) -> Graph:
+    def _sound(self, path: str) -> Model:
         self.executor.progress(Event("loading"))
-        graph, container = open_model(path, self.request.wanted)
-        self.models[graph] = container
+        model = open_model(path, self.wanted)
         self.executor.progress(Event("checking"))
-        self.verdict.warnings += require_sound(graph).warnings
-        self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
-        return graph
+        self.verdict.warnings += require_sound(model.graph).warnings
+        self.verdict.graphs.append(Checked(model.graph.source_name, model.graph.file_bytes, model.graph.node_count))
+        return model
 
     def _names_of_signatures(self) -> dict[str, str]:
         """Returns the names in the other model of nodes of the model: the given names, and those from signatures.
 
         A label of a signature pairs its two tensors if neither name is in the other graph.
         """
-        assert self.other is not None
-        names = {old.partition(":")[0]: new.partition(":")[0] for old, new in self.request.names}
-        mine, theirs = (graph.serving or Serving() for graph in (self.model, self.other))
+        names = {old.partition(":")[0]: new.partition(":")[0] for old, new in self.names}
+        mine, theirs = (graph.serving or Serving() for graph in (self.graph, self.partner))
         for key, served in mine.called.items():
             partner = theirs.called.get(key, Served({}, {}))
             sides = ((served.inputs, partner.inputs), (served.outputs, partner.outputs))
             for label, (one, two) in [(label, side) for side in sides for label in side[0]]:
                 old, new = (tensors.get(label, "").partition(":")[0] for tensors in (one, two))
-                if new and old not in self.other and new not in self.model:
+                if new and old not in self.partner and new not in self.graph:
                     names.setdefault(old, new)
         return names
 
     def _load(self, optimize: bool = False) -> None:
         """Loads the models, and waits for them."""
-        devices: Sequence[str | None] = self.request.devices or (None, None)
-        for (key, graph), device in zip(self._graphs(), devices, strict=False):
+        devices: Sequence[str | None] = self.devices or (None, None)
+        for (key, graph), device in zip(self.graphs.items(), devices, strict=False):
             self.executor.load_graph(key, graph, device=device, optimize=optimize)
         self.executor.progress(Event("proving"))
-        for key, graph in self._graphs():
+        for key, graph in self.graphs.items():
             await_loaded(self.executor, key, printable(graph.source_name))
         self.verdict.loaded = self.executor.version()
-
-    def _graphs(self) -> list[tuple[str, Graph]]:
-        other = self.model if self.request.devices else self.other
-        return [(ORIGINAL, self.composed), *([(EDITED, other)] if other is not None else [])]
 
     # -- running ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         """Runs the models as written and then optimized, and compares and measures them."""
-        request, executor = self.request, self.executor
-        context = ProofContext(executor, self._change(), self.overrides) if len(self._graphs()) > 1 else None
-        golden = Golden()
-        if context is not None:
-            first = self._comparison(context)
+        executor, two, golden = self.executor, len(self.graphs) > 1, Golden()
+        self.context = ProofContext(executor, self._change(), self.overrides)
+        if two:
+            inner = f"{stem(self.graph)}({'pre(x)' if self.pre is not None else 'x'})"
+            first = compared_models(
+                self.context,
+                self.outputs,
+                tolerance=self.tolerance,
+                around=f"post({inner})" if self.post is not None else inner,
+                ignored=frozenset(self.composed.names()) - frozenset(self.graph.names()),
+                judged=not self.devices or self.rtol is not None or self.atol is not None,
+            )
         else:
-            if request.golden is not None:
-                recorded = load_archive(request.golden, "the recorded outputs")
-                golden = Golden(printable(os.path.basename(request.golden)), recorded)
-            if request.all_recorded and len(golden.samples) > executor.settings.samples:
+            if self.golden is not None:
+                recorded = load_archive(self.golden, "the recorded outputs")
+                golden = Golden(printable(os.path.basename(self.golden)), recorded)
+            if self.all_recorded and len(golden.samples) > executor.settings.samples:
                 executor.settings = executor.settings._replace(samples=len(golden.samples))
-            first = model_trial(executor, self.model, self.overrides, self.outputs, golden, request.tolerance)
-        check = something_compared if context is not None else partial(check_compared, golden)
+            first = model_trial(executor, self.graph, self.overrides, self.outputs, golden, self.tolerance)
+        check = something_compared if two else partial(check_compared, golden) if golden.samples else None
         try:
-            self._try_out(first, check if context is not None or golden.samples else None, is_first=True)
+            self._try_out(first, check, is_first=True)
         except DiffersError:
-            if context is not None:
+            if two:
                 self._profile(first)
-                self._attribute(context, first)
+                self._attribute(first)
             raise
-        if request.pre is None:
+        if self.pre is None:
             self._cover(first)
         trial = first
-        if request.grappler and context is None:
-            executor.load_graph(OPTIMIZED, self.model, optimize=True)
+        if self.grappler and not two:
+            executor.load_graph(OPTIMIZED, self.graph, optimize=True)
             trial = optimized_trial(first, OPTIMIZED)
             self._try_out(trial)
-        elif request.grappler:
+        elif self.grappler:
             self._load(optimize=True)  # with the shapes that ran before: kernels may crash with other shapes
             trial = optimized_again(first)
             try:
@@ -460,15 +456,15 @@ class _Validation:
                 differs.advice = ("allow-difference",)
                 raise
         self._profile(trial)
-        if context is not None and self.other is not None:
-            self._account(context, first)
+        if self.other is not None:
+            self._account(first)
 
     def _try_out(self, trial: Trial, check: Callable[[Proof], None] | None = None, *, is_first: bool = False) -> None:
         """Runs a trial and checks the proof; the verdict also has a failed proof. The first trial is recorded."""
         verdict = self.verdict
         try:
             for sample in trial.each_sample():
-                if is_first and len(self._graphs()) == 1:
+                if is_first and len(self.graphs) == 1:
                     note_statistics(verdict.statistics, trial, sample)
                 if is_first:
                     self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
@@ -484,28 +480,27 @@ class _Validation:
                 else:
                     verdict.proof = proof
 
-    def _account(self, context: ProofContext, trial: Trial) -> None:
+    def _account(self, trial: Trial) -> None:
         """Finds differences of the graphs that no output has shown."""
-        change = context.change
-        found = compare_files(self.model, change.after, change.intent.renamed)
+        found = compare_files(self.graph, self.partner, self.context.change.intent.renamed)
         differences = listed_differences(found)
-        if self.request.pre is not None or self.request.post is not None:
+        if self.pre is not None or self.post is not None:
             # The nodes of `pre` and `post` have no counterpart, and their consumers have different inputs.
             differences = [item for item in differences if item.node and not item.is_rewired]
         run_apart(self.executor, found, differences, trial.tolerance)
         self.verdict.differences = differences
         unshown = list(summed_up(differences))
-        if unshown and self.request.strict:
+        if unshown and self.strict:
             count = counted(len(unshown), "difference")
             what = f"the outputs agree, but the graphs have {count} that no output shows:"
             raise _differs(what, unshown, "unshown-differences")
 
     def _profile(self, trial: Trial) -> None:
         """Measures the graphs in their current state."""
-        if not self.request.profile:
+        if not self.profile:
             return
         self.executor.progress(Event("measuring"))
-        names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
+        names = [printable(name) for name in self.devices or [graph.source_name for graph in self.graphs.values()]]
         if len(names) > 1 and names[0] == names[1]:
             names[1] += " (other)"
         runs = (ORIGINAL, EDITED) if len(names) > 1 else (trial.lead,)
@@ -526,33 +521,21 @@ class _Validation:
 
     # -- two models ---------------------------------------------------------------------------------------------
 
-    def _comparison(self, context: ProofContext) -> Trial:
-        request = self.request
-        inner = f"{stem(self.model)}({'pre(x)' if request.pre is not None else 'x'})"
-        return compared_models(
-            context,
-            self.outputs,
-            tolerance=request.tolerance,
-            around=f"post({inner})" if request.post is not None else inner,
-            ignored=frozenset(self.composed.names()) - frozenset(self.model.names()),
-            judged=not request.devices or request.rtol is not None or request.atol is not None,
-        )
-
     def _change(self) -> Change:
         if self.other is None:
-            return Change(self.model, self.model, EditResult(Intent()), f"{self.request.devices[1]}")
+            return Change(self.graph, self.graph, EditResult(Intent()), "".join(self.devices[1:]))
         intent = Intent()
-        given = {old.partition(":")[0] for old, _ in self.request.names}
+        given = {old.partition(":")[0] for old, _ in self.names}
         intent.renamed |= {old: new for old, new in self._names_of_signatures().items() if old not in given}
-        for old, new in self.request.names:
-            mine = self.model.tensor(tensor_meant(self.model, old))
-            theirs = self.other.tensor(tensor_meant(self.other, new))
+        for old, new in self.names:
+            mine = self.graph.tensor(tensor_meant(self.graph, old))
+            theirs = self.partner.tensor(tensor_meant(self.partner, new))
             intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
             if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
                 line = Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name))
                 raise UsageError(line, code="given-twice", node=mine.node.name)
-        return Change(self.composed, self.other, EditResult(intent), printable(self.other.source_name))
+        return Change(self.composed, self.partner, EditResult(intent), printable(self.partner.source_name))
 
     def _with_parts(self, pre: Graph | None, post: Graph | None) -> Graph:
         """Returns the model with the graph `pre` before its inputs and the graph `post` after its outputs.
@@ -560,33 +543,32 @@ class _Validation:
         Raises:
             ValidationError: one of them does not fit; the facts contain the ``argument`` that can name its tensors.
         """
-        out = self.model.copy()
-        argument = "pre_map"
+        out, argument = self.graph.copy(), "pre_map"
         try:
             if pre is not None:
-                add_preprocessing(out, pre, mapped=self.request.pre_map)
+                add_preprocessing(out, pre, mapped=self.pre_map)
             argument = "post_map"
             if post is not None:
-                add_postprocessing(out, post, mapped=self.request.post_map)
+                add_postprocessing(out, post, mapped=self.post_map)
         except EditError as error:
             facts = {**error.facts, "argument": argument}
             raise ValidationError(error.message, advice=error.advice, facts=facts, hint=error.hint) from error
-        composed = from_bytes(read_chunks(out.chunks()), self.model.source_name)
+        composed = from_bytes(read_chunks(out.chunks()), self.graph.source_name)
         composed.serving = serving_of(out)
         return composed
 
     # -- the cause of a difference ----------------------------------------------------------------------------------
 
-    def _attribute(self, context: ProofContext, trial: Trial) -> None:
+    def _attribute(self, trial: Trial) -> None:
         """Finds the cause of a difference in the graphs as written, because the optimizer merges nodes."""
-        request, failure, verdict = self.request, trial.failure, self.verdict
-        if not (request.first_divergence or request.reduce) or failure is None:
+        failure, verdict, path = trial.failure, self.verdict, self.reduce
+        if not (self.first_divergence or path) or failure is None:
             return
         self.executor.progress(Event("searching"))
-        search = DivergenceSearch(context, trial, failure)
-        verdict.divergence = search.lockstep() if request.lockstep else search.first()
-        guilty, path = verdict.divergence.guilty, request.reduce
-        if path is None or self.piece_file is None:
+        search = DivergenceSearch(self.context, trial, failure)
+        verdict.divergence = search.lockstep() if self.lockstep else search.first()
+        guilty = verdict.divergence.guilty
+        if path is None:
             return
         if not guilty:
             verdict.warnings.append("no single node causes the difference, so nothing was reduced")
@@ -596,7 +578,7 @@ class _Validation:
         except NotValidatedError as error:
             verdict.warnings.append(error.message)
             return
-        with self.piece_file as output:
+        with OutputFile(path) as output:
             output.stage([to_text(piece.data) if is_text_name(path) else piece.data])
             output.publish()
         verdict.reduced = piece
