@@ -63,17 +63,23 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
     if engine not in ENGINES:
         _check_release(model, options["wanted"], engine.removeprefix("tf"), as_json=as_json)
     from gdsurgeon.cli.hints import HINTS, error_json
-    from gdsurgeon.operation.check_ops import carry_out
+    from gdsurgeon.operation.check_ops import check_ops
     from gdsurgeon.view import check_ops as view
 
-    run = None
-    if options["run"]:
-        from gdsurgeon.proof.elsewhere import EngineRequest
-
-        run = EngineRequest(engine, options["run_in"], options["outputs"], options["rtol"], options["atol"])
-    checked = carry_out(model, engine, run, options["wanted"], options["settings"], options["overrides"], terminal.tell)
+    feeds = options["overrides"]
+    checked = check_ops(
+        model,
+        engine,
+        place=options["run_in"],
+        **{name: options[name] for name in ("run", "outputs", "rtol", "atol", "settings")},
+        **options["wanted"]._asdict(),
+        feeds=feeds.values,
+        archive=feeds.archive,
+        shapes=feeds.shapes,
+        progress=terminal.tell,
+    )
     error = _verdict(checked, model)
-    helps = {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}
+    helps = {lacking.op: HINTS[found[0]].format_map(found[1]) for lacking, found in checked.helps() if found}
     if as_json:
         wrong = error_json(error, "check-ops") if error is not None else None
         terminal.answer_json(view.as_json(checked, helps, wrong))

@@ -5,33 +5,31 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.compatibility import LackingOp, OpsOfGraph, lacking_ops
 from gdsurgeon.arguments import StrPath, path_of, public
-from gdsurgeon.container.files import ALL, Wanted
+from gdsurgeon.container.files import Wanted
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.edits.simplifying.engines import HANDING_ON, is_read, may_all_go
 from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quoted
-from gdsurgeon.feeds.overrides import Feeds, Overrides, Shapes, overrides_of
+from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
-from gdsurgeon.ops.releases import TITLES, Engine, engine
+from gdsurgeon.ops.releases import TITLES, Engine
+from gdsurgeon.ops.releases import engine as ops_of_engine
 from gdsurgeon.proof.settings import Progress, Settings, silent
 from gdsurgeon.text import listed
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun
+    from gdsurgeon.proof.elsewhere import EngineRun
 
 
-class Help(NamedTuple):
-    """Advice for an unsupported op: its code, as in errors, and its facts."""
-
-    code: str
-    facts: dict[str, Json]
+Help = tuple[str, dict[str, Json]]
+"""Advice for an unsupported op: its code, as in errors, and its facts."""
 
 
 @dataclass(eq=False, repr=False)
@@ -68,6 +66,9 @@ def check_ops(
     outputs: Sequence[str] = (),
     rtol: float | None = None,
     atol: float | None = None,
+    tags: Sequence[str] = (),
+    signatures: Sequence[str] = (),
+    checkpoint: StrPath = "",
     feeds: Feeds | None = None,
     archive: StrPath | None = None,
     shapes: Shapes | None = None,
@@ -83,10 +84,12 @@ def check_ops(
         place: a wheel or a folder of the engine; None: it is installed.
         outputs: the tensors to compare; by default the outputs.
         rtol, atol: how much floats may differ, element by element.
+        tags, signatures, checkpoint: the part of a SavedModel or MetaGraph to use.
         feeds, archive, shapes, settings, progress: as for `operate`.
 
     Raises:
-        GdsurgeonError: see `carry_out`.
+        InputError: the model cannot be read.
+        UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.elsewhere.run_in_engine`.
     """
     if engine not in TITLES:
         raise UsageError(
@@ -94,50 +97,39 @@ def check_ops(
             code="no-engine",
             name=engine,
         )
-    wanted = None
-    if run:
-        from gdsurgeon.proof.elsewhere import EngineRequest
+    path, wanted = os.fspath(model), Wanted(tuple(tags), tuple(signatures), os.fspath(checkpoint))
+    graph, ops = open_model(path, wanted).graph, ops_of_engine(engine)
+    checked = CheckedOps(graph, ops, lacking_ops(graph, ops))
+    if not run:
+        return checked
+    from gdsurgeon.analysis.checks.check import require_sound
+    from gdsurgeon.feeds.given import as_meant
+    from gdsurgeon.proof.elsewhere import EngineRequest, run_in_engine
+    from gdsurgeon.proof.executor import Executor
 
-        wanted = EngineRequest(engine, path_of(place), outputs, rtol, atol)
-    overrides = overrides_of(feeds, archive, shapes)
-    return carry_out(os.fspath(model), engine, wanted, ALL, settings or Settings(), overrides, progress)
-
-
-def carry_out(
-    model: str,
-    name: str,
-    run: EngineRequest | None,
-    wanted: Wanted,
-    settings: Settings,
-    overrides: Overrides,
-    progress: Progress = silent,
-) -> CheckedOps:
-    """Checks a model.
-
-    Args:
-        model: a path.
-        name: of the engine, one of `gdsurgeon.ops.releases.TITLES`.
-        run: how the engine also runs the model; None: only use the list.
-        wanted: the part of the model.
-        settings, overrides: how it runs, on which feeds.
-        progress: called with every step.
-
-    Raises:
-        InputError: the model cannot be read.
-        UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.elsewhere.run_in_engine`.
-    """
-    graph = open_model(model, wanted).graph
-    listed_engine = engine(name)
-    checked = CheckedOps(graph, listed_engine, lacking_ops(graph, listed_engine))
-    if run is not None:
-        settings = settings._replace(reads=(*settings.reads, *reads_of(model, wanted)))
-        try:
-            checked.run = _run(graph, run, settings, overrides, progress)
-        except EditError as error:
-            if error.code != "not-loadable":
-                raise
-            _add_advice(error, checked, model)
-            checked.refusal = error
+    there = path_of(place)
+    if there is not None and not os.path.exists(there):
+        raise UsageError(
+            Line("{run_in} {path}: there is no such wheel or folder", path=printable(there)),
+            code="no-such-file",
+            option="run_in",
+            file=there,
+        )
+    settings = settings or Settings()
+    executor = Executor(settings._replace(reads=(*settings.reads, *reads_of(path, wanted))))
+    executor.progress = progress
+    try:
+        require_sound(graph)
+        tensors = [graph.tensor(tensor_meant(graph, name)).name for name in outputs]
+        request = EngineRequest(engine, there, tensors, rtol, atol)
+        with executor:
+            overrides = as_meant(overrides_of(feeds, archive, shapes), graph)
+            checked.run = run_in_engine(executor, graph, overrides, request)
+    except EditError as error:
+        if error.code != "not-loadable":
+            raise
+        _add_advice(error, checked, path)
+        checked.refusal = error
     return checked
 
 
@@ -146,7 +138,7 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
     lacking = [printable(each.op) for each in checked.found.lacking]
     if lacking:
         error.details = (*error.details, f"{checked.engine.called}, by its op list, lacks {listed(lacking, 6)}")
-    codes = {found.code for _, found in checked.helps() if found}
+    codes = {found[0] for _, found in checked.helps() if found}
     error.facts["model"] = shlex.quote(printable(model))
     error.advice = ("freeze-first",) if "op-freeze" in codes else ()
     error.advice += ("inline-first",) if "op-inline" in codes else ()
@@ -155,39 +147,16 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
         error.advice += ("simplify-for-opencv",) if has_passes_of_its_own else ("simplify-first",)
 
 
-def _run(
-    graph: Graph, wanted: EngineRequest, settings: Settings, overrides: Overrides, progress: Progress
-) -> EngineRun:
-    from gdsurgeon.analysis.checks.check import require_sound
-    from gdsurgeon.feeds.given import as_meant
-    from gdsurgeon.proof.elsewhere import run_in_engine
-    from gdsurgeon.proof.executor import Executor
-
-    if wanted.place is not None and not os.path.exists(wanted.place):
-        raise UsageError(
-            Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)),
-            code="no-such-file",
-            option="run_in",
-            file=wanted.place,
-        )
-    require_sound(graph)
-    wanted = replace(wanted, outputs=[graph.tensor(tensor_meant(graph, name)).name for name in wanted.outputs])
-    executor = Executor(settings)
-    executor.progress = progress
-    with executor:
-        return run_in_engine(executor, graph, as_meant(overrides, graph), wanted)
-
-
 def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
     op = lacking.op
     if op in CALLS:
-        return Help("op-inline", {})
+        return ("op-inline", {})
     if op in HANDING_ON and is_read(checked.graph, lacking):
-        return Help("op-simplify", {})
+        return ("op-simplify", {})
     if is_variable(op) or changes_variable(op) or op == "ReadVariableOp":
-        return Help("op-freeze", {})
+        return ("op-freeze", {})
     if lacking.is_select:
-        return Help("op-select", {})
+        return ("op-select", {})
     return _older(checked.engine, op)
 
 
@@ -202,4 +171,4 @@ def _older(listed_engine: Engine, op: str) -> Help | None:
         return None
     names = [release.name for release in releases()]
     place = names.index(known[0])
-    return Help("op-older", {"older": older, "release": names[place - 1]}) if place else None
+    return ("op-older", {"older": older, "release": names[place - 1]}) if place else None
