@@ -32,7 +32,7 @@ def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTe
     from gdsurgeon.edits.freeze import freeze
 
     keys = request.wanted.signatures
-    request.form, request.becomes = "graph", ".frozen.pb"
+    request.form = "graph"
     starts, ends = ([each.tensor for each in listed] for listed in (inputs, outputs))
     return named_edit(
         request, lambda graph: freeze(graph, signatures=keys, outputs=ends, inputs=starts), [*inputs, *outputs]

@@ -161,7 +161,8 @@ def _check_agree(
 
 def _check_emitted(request: Request, emit: str) -> None:
     """Raises UsageError if the file of --emit would replace an input or output, OutputError if it cannot be written."""
-    from gdsurgeon.operation.paths import check_replaces_nothing, output_path
+    from gdsurgeon.operation.edit import locate
+    from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if current_script() is not None:
@@ -169,10 +170,7 @@ def _check_emitted(request: Request, emit: str) -> None:
         raise UsageError(line, code="not-in-a-script", option="--emit")
     if emit in STANDARD_OUTPUT:
         raise BadValue("--emit expects a file: the edited model is written to standard output", option="--emit")
-    out = output_path(
-        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
-    )
-    written = [("-o", out)] if not request.in_place else []
+    written = [("-o", locate(request)[1])] if not request.in_place else []
     if request.report is not None:
         written.append(("--report", request.report))
     check_replaces_nothing([*written, ("--emit", emit)], [request.model, *request.others])

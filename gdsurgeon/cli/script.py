@@ -496,7 +496,7 @@ class ScriptEdits:
         reads = dict.fromkeys([*own.settings.reads, *request.settings.reads])
         own.settings = own.settings._replace(reads=tuple(reads))
         if request.form != "model":
-            own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
+            own.form, own.assets = request.form, request.assets
         edits = [edits[0]._replace(edit=self._reporting(edits[0].edit, line)), *edits[1:]]
         return [edit._replace(called=called) for edit in edits]
 

@@ -25,5 +25,5 @@ def command(request: Request) -> dict[str, object]:
       gdsurgeon slim exported -o served/1
       gdsurgeon slim exported --signature serving_default -o served/1
     """
-    request.form, request.becomes = "slim", ".slim"
+    request.form = "slim"
     return {"signatures": request.wanted.signatures}

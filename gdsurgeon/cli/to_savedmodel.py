@@ -37,7 +37,7 @@ def command(request: Request, assets: Pairs, **arguments: object) -> dict[str, o
     from gdsurgeon.edits.to_savedmodel import Asset
 
     read = [Asset(*pair) for pair in assets]
-    request.form, request.becomes = "saved_model", ".saved_model"
+    request.form = "saved_model"
     request.assets = tuple(asset.path for asset in read)
     request.others = (*request.others, *request.assets)
     return {"assets": read, **arguments}

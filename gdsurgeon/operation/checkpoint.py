@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,11 +28,11 @@ from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
 from gdsurgeon.errors import EditError, InputError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
 from gdsurgeon.graph.names import under_scope
-from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of
+from gdsurgeon.operation.paths import back_up, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import matching, substituted
 from gdsurgeon.wire.folder import State, changed_meanwhile
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, check_state, same_file
+from gdsurgeon.wire.output import STANDARD_OUTPUT, check_state, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
 from gdsurgeon.wire.write import ChunkSource, size_of
 
@@ -286,11 +286,8 @@ def _publish(
             compared = check_identical(staged, edited)
         if replaces is not None:
             check_state(output.index.name, replaces)
-        kept = backup_path(index_path(out), request.backup) if request.backup is not None else None
-        with Earlier(kept, output.index) as earlier:
-            earlier.keep()
-            if request.backup is not None:
-                back_up(index_path(out), request.backup)
+        with ExitStack() as stack:
+            back_up(index_path(out), request.backup, output, stack)
             before_publishing(lambda: output.has_appeared)
             output.publish()
     return compared

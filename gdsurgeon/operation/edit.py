@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.files import ALL, CHECKPOINT, Wanted, saved_model_at
@@ -20,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import uniquely_named
 from gdsurgeon.operation.forms import Form, FormName
 from gdsurgeon.operation.paths import (
-    back_up_all,
+    back_up,
     backup_path,
     check_apart,
     check_outside,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.evaluator import Evaluator
 
 LEVELS = ("none", "structure", "load", "run")
-_BECOMES = {"graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
-"""Replaces the suffix of the model's name if an edit of several changes the form, and no output is named."""
+_BECOMES = {"model": ".edited{suffix}", "graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
+"""Replaces the suffix of the model's name for each form of the output, if no output is named."""
 
 
 @dataclass(eq=False, repr=False)
@@ -75,7 +75,6 @@ class Request(Data):
         prove_each: prove each of several edits separately.
         run_in: a wheel of a different release, or a folder with one, which must also run the result.
         target: the release for which the result is meant; '' for any.
-        becomes: replaces the suffix of the model's name if no output is named.
         repairs: allow a broken model, which the edit repairs.
         tolerates: the code of faults that the model may have, because the edit repairs them.
         settings, overrides: how to run, on which feeds.
@@ -101,7 +100,6 @@ class Request(Data):
     v2_check: bool = True
     run_in: str = ""
     target: str = ""
-    becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     prove_each: bool = False
@@ -177,10 +175,10 @@ def operate(
     Raises:
         GdsurgeonError: of any kind; the input and an earlier output are unchanged, and no staged file is left.
     """
-    location = locate(request)
+    model, out = locate(request)
     with ExitStack() as stack:
-        operation = _Operation(replace(request, model=location.model), stack, progress)
-        operation.load(location)
+        operation = _Operation(replace(request, model=model), stack, progress)
+        operation.load(out)
         operation.edit([request.instruction(edits)] if callable(edits) else edits)
         operation.check()
         try:
@@ -192,35 +190,22 @@ def operate(
         return operation.outcome
 
 
-class Location(NamedTuple):
-    """The paths of an operation.
+def locate(request: Request) -> tuple[str, str]:
+    """Returns the paths of the model, which is the folder of a SavedModel or a file, and of the output.
 
-    Attributes:
-        model: the folder of a SavedModel, or a file.
-        out: the output.
-        is_replaced: whether the model exists and is replaced.
+    Raises UsageError if an output would replace an input or another output.
     """
-
-    model: str
-    out: str
-    is_replaced: bool
-
-
-def locate(request: Request) -> Location:
-    """Returns the paths of an operation. Raises UsageError if an output would replace an input or another output."""
-    folder = saved_model_at(request.model)
-    model = folder or meta_of(request.model)
+    model = saved_model_at(request.model) or meta_of(request.model)
     out = output_path(
         model,
         request.out,
         in_place=request.in_place,
         backup=request.backup,
         dry_run=request.dry_run,
-        becomes=request.becomes,
+        becomes=_BECOMES[request.form],
     )
     check_apart(out, request.backup, request.report, model, request.others)
-    is_there = bool(folder) or os.path.isfile(model)
-    return Location(model, out, request.in_place and not request.dry_run and is_there)
+    return model, out
 
 
 class _Operation:
@@ -245,10 +230,12 @@ class _Operation:
         self.warnings: Sequence[str] = ()
         self.before: tuple[Signature | None, Counts | None] = None, None
 
-    def load(self, location: Location) -> None:
-        """Opens the output and the model, begins to load the model in TensorFlow, and checks the structure."""
+    def load(self, out: str) -> None:
+        """Opens the output `out` and the model, begins to load the model in TensorFlow, and checks the structure."""
         request, enter = self.request, self.stack.enter_context
-        lock = enter(lock_of(request.model, self.progress)) if location.is_replaced else None
+        is_replaced = request.in_place and not request.dry_run
+        is_there = is_replaced and (saved_model_at(request.model) or os.path.isfile(request.model))
+        lock = enter(lock_of(request.model, self.progress)) if is_there else None
         if request.level in ("load", "run"):
             from gdsurgeon.operation.proving import Proving
 
@@ -256,7 +243,7 @@ class _Operation:
             settings = request.settings._replace(reads=reads)
             self.proving = enter(Proving(settings, request.overrides, request.level, self.progress))
         # TensorFlow loads while the program waits for standard input, which determines the kind of output.
-        self.output = enter(_open_output(request, location.out))
+        self.output = enter(_open_output(request, out))
         self.output.replaces = lock.state if lock is not None else None
         self.progress(Event("loading"))
         self.model = model = open_model(request.model, request.wanted)
@@ -287,9 +274,9 @@ class _Operation:
         self.progress(Event("editing"))
         self.carried = carried = carry_out(self.model, instructions, self.output, check=self.request.level != "none")
         if carried.form != self.request.form == "model":  # an edit of several has changed the form
-            self.request = replace(self.request, form=carried.form, becomes=_BECOMES[carried.form])
+            self.request = replace(self.request, form=carried.form)
             earlier = self.output
-            self.output = self.stack.enter_context(_open_output(self.request, locate(self.request).out))
+            self.output = self.stack.enter_context(_open_output(self.request, locate(self.request)[1]))
             self.output.files, self.output.replaces = earlier.files, earlier.replaces
             self.text = _is_text(self.request, self.model, self.output)
 
@@ -414,7 +401,7 @@ class _Operation:
         if self.staging is not None and output.replaces is not None:
             check_state(request.model, output.replaces)
         with ExitStack() as stack:
-            back_up_all(request.model, request.backup if not request.dry_run else None, output, stack)
+            back_up(request.model, request.backup if not request.dry_run else None, output, stack)
             stack.enter_context(Earlier(request.report, output)).keep()
             self.progress(Event("publishing"))
             outcome.warnings += outcome.proof.warnings

@@ -152,32 +152,11 @@ def lock_of(model: str, progress: Progress = silent) -> Lock:
     return Lock(model, lambda: progress(Event("waiting")))
 
 
-def back_up(model: str, suffix: str) -> None:
-    """Keeps the old file under its name with `suffix`: by a link if possible, otherwise as a copy.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    backup = backup_path(model, suffix)
-    if same_file(model, backup):
-        return  # a link to it already
-    temporary = temporary_name(backup)
-    try:
-        link_or_copy(os.path.realpath(model), temporary)
-        os.replace(temporary, backup)
-    except OSError as error:
-        if not os.path.exists(model):
-            raise changed_meanwhile(model) from error
-        raise unwritable(backup, error, role="the backup") from error
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-
-
-def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStack) -> None:
+def back_up(model: str, suffix: str | None, staging: Output, stack: ExitStack) -> None:
     """Keeps the model, and other files that `staging` replaces, under names with `suffix`; None: they are not kept.
 
-    If `staging` does not appear, `stack` restores the earlier files with these names, also after a signal at any time.
+    A file is linked if possible, otherwise copied. If `staging` does not appear, `stack` restores the earlier files
+    with these names, also after a signal at any time.
 
     Raises:
         OutputError: it cannot be kept.
@@ -186,10 +165,23 @@ def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStac
         from gdsurgeon.container.output import FolderBackup
 
         stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging)).keep()
-    elif suffix is not None:
-        for path in (model, *staging.replaced):
-            stack.enter_context(Earlier(backup_path(path, suffix), staging)).keep()
-            back_up(path, suffix)
+        return
+    for path in dict.fromkeys((model, *staging.replaced)) if suffix is not None else ():
+        backup = backup_path(path, suffix or "")
+        stack.enter_context(Earlier(backup, staging)).keep()
+        if same_file(path, backup):
+            continue  # a link to it already
+        temporary = temporary_name(backup)
+        try:
+            link_or_copy(os.path.realpath(path), temporary)
+            os.replace(temporary, backup)
+        except OSError as error:
+            if not os.path.exists(path):
+                raise changed_meanwhile(path) from error
+            raise unwritable(backup, error, role="the backup") from error
+        finally:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
 
 
 def backup_path(model: str, suffix: str) -> str:

@@ -190,7 +190,7 @@ CHANGES: list[tuple[str, Callable[[Path], None]]] = [
     ("script", replaced), ("checkpoint", replaced), ("checkpoint", touched),
 ]  # fmt: skip
 MOMENTS: dict[str, tuple[tuple[Any, str], tuple[Any, str]]] = {
-    "before the backup": ((edit, "back_up_all"), (on_checkpoints, "back_up")),
+    "before the backup": ((edit, "back_up"), (on_checkpoints, "back_up")),
     "before the exchange": ((output, "exchange_names"), (output, "exchange_names")),
 }
 """When the model is changed: before what is called, and before what of a checkpoint."""
