@@ -22,8 +22,9 @@ from gdsurgeon.edits.claims import Claim as Claim
 from gdsurgeon.edits.claims import EditResult as EditResult
 from gdsurgeon.edits.claims import SameGiven as SameGiven
 from gdsurgeon.edits.claims import SameOutputs as SameOutputs
-from gdsurgeon.edits.claims import SamePiece as SamePiece
+from gdsurgeon.edits.claims import SameSites as SameSites
 from gdsurgeon.edits.claims import SameTensors as SameTensors
+from gdsurgeon.edits.claims import Site as Site
 from gdsurgeon.edits.claims import Unchanged as Unchanged
 from gdsurgeon.errors import EditError as EditError
 from gdsurgeon.errors import GdsurgeonError as GdsurgeonError

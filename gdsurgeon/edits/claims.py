@@ -128,7 +128,7 @@ def on_purpose(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 
     How much the values change is measured instead.
     """
-    equal = (Unchanged, SameOutputs, SameShapes, SamePiece, SameSites)
+    equal = (Unchanged, SameOutputs, SameShapes, SameSites)
     return (*(claim for claim in claims if not isinstance(claim, equal)), Unchanged(measured=True))
 
 
@@ -164,21 +164,6 @@ class SameTensors(Claim):
 
     tensors: tuple[str, ...]
     given: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(eq=False, repr=False)
-class SamePiece(Claim):
-    """Nodes that replace a part of the graph return the values of this part, for any input.
-
-    Attributes:
-        inputs: the tensors that the part reads; their names do not change.
-        outputs: pairs (tensor of the original, tensor that replaces it).
-        tolerance: as in `SameOutputs`.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
-    tolerance: Tolerance = EXACT
 
 
 class Site(NamedTuple):

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
 from gdsurgeon.analysis.traversal.control_flow import Sides, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.topology import Boundary, Topology, boundary, escape, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
-from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SamePiece
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Site
 from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import (
     NO_INLINE,
@@ -148,7 +148,8 @@ def fuse_ops(
     _replace(graph, name, selection, content, function, xla, result)
     if body is not None:
         inputs = tuple(output.name for output in edges.inputs)
-        claims.append(SamePiece(inputs, tuple((old, result.intent.counterpart(old)) for old in names), tolerance))
+        site = Site(inputs, tuple((old, result.intent.counterpart(old)) for old in names))
+        claims.append(SameSites((site,), tolerance))
     result.claims = tuple(claims)
     return result
 

@@ -307,12 +307,13 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
                 known = _elements(executor.tensor(_RESULT, at[lookup.keys])) if lookup.keys else range(lookup.rows)
                 asked = set(known).intersection(_elements(executor.tensor(_RESULT, at[lookup.tensor])))
             found.rows[lookup] = len(asked)
-    rectifiers = {name: read for name, read in rectifiers.items() if read.name in at}
-    axes = [1 if read.node.plain_attr("data_format") == b"NCHW" else -1 for read in rectifiers.values()]
-    places = [at[read.name] for read in rectifiers.values()]
-    found.alive.update(
-        zip(rectifiers, executor.positive_channels(_RESULT, [*zip(places, axes, strict=True)]), strict=True)
-    )
+    for name, read in rectifiers.items():
+        if read.name in at:
+            values = executor.tensor(_RESULT, at[read.name]).numpy()
+            is_read = values.ndim > 1 and values.size and values.dtype.kind == "f"
+            channels = 1 if read.node.plain_attr("data_format") == b"NCHW" else values.ndim - 1
+            others = tuple(axis for axis in range(values.ndim) if axis != channels)
+            found.alive[name] = (values > 0).any(axis=others).tobytes() if is_read else b""
     executor.drop(_RESULT)
     return found
 

@@ -207,7 +207,6 @@ class Executor(Closing):
     put = _answer(Worker.put)
     tensor = _answer(Worker.tensor)
     statistics = _answer(Worker.statistics)
-    positive_channels = _answer(Worker.positive_channels)
 
     def initialize(
         self, key: str, targets: Sequence[str], feeds: Mapping[str, Tensor | Result] = MappingProxyType({})

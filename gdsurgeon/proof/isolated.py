@@ -12,7 +12,7 @@ from math import prod
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.claims import LikeReference, OwnVariables, SamePiece, SameSites, Site
+from gdsurgeon.edits.claims import LikeReference, OwnVariables, SameSites, Site
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import load, of_dtype
 from gdsurgeon.feeds.input_spec import input_seed
@@ -48,11 +48,6 @@ LEAST_ROWS = 16
 
 Sites = Sequence[tuple[Site, list[str]]]
 """Sites with their replaced inputs."""
-
-
-def prove_same_piece(context: ProofContext, claim: SamePiece) -> Trial:
-    """Proves a part of the graph that was replaced: it is a site."""
-    return prove_same_sites(context, SameSites((Site(claim.inputs, claim.outputs),), claim.tolerance))
 
 
 def prove_same_sites(context: ProofContext, claim: SameSites) -> Trial:

@@ -40,7 +40,6 @@ from gdsurgeon.edits.claims import (
     SameGiven,
     SameOutputs,
     SamePart,
-    SamePiece,
     SameShapes,
     SameSites,
     SameTensors,
@@ -51,7 +50,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor, await_loaded
 from gdsurgeon.proof.gradients import prove_gradients
-from gdsurgeon.proof.isolated import prove_like_reference, prove_own_variables, prove_same_piece, prove_same_sites
+from gdsurgeon.proof.isolated import prove_like_reference, prove_own_variables, prove_same_sites
 from gdsurgeon.proof.proof import SAME, Deployed, DiffersError, Proof, merged, worse
 from gdsurgeon.proof.row_by_row import prove_row_by_row
 from gdsurgeon.proof.same_outputs import AS_WRITTEN, load_with, prove_same_outputs, prove_same_shapes, prove_unchanged
@@ -66,7 +65,6 @@ _PROVE: Mapping[type[Claim], Callable[[ProofContext, Any], Trial]] = {
     RowByRow: prove_row_by_row,
     SameGiven: prove_same_given,
     SamePart: prove_same_part,
-    SamePiece: prove_same_piece,
     SameSites: prove_same_sites,
     OwnVariables: prove_own_variables,
     LikeReference: prove_like_reference,

@@ -396,7 +396,6 @@ class Worker(Closing):
     tensor = _asks(Child.tensor)
     compare = _asks(Child.compare)
     statistics = _asks(Child.statistics)
-    positive_channels = _asks(Child.positive_channels)
     drop = _asks(Child.drop)
     devices = _asks(Child.devices)
     derive = _asks(Child.derive)

@@ -299,17 +299,3 @@ def statistics(tensor: Tensor) -> Statistics:
         if block.size:
             bounds += float(block.min()), float(block.max())
     return Statistics(tensor.count, nan, infinite, min(bounds, default=None), max(bounds, default=None))
-
-
-def positive_channels(tensor: Tensor, axis: int) -> bytes:
-    """Returns 1 for each index along `axis` with an element above zero, otherwise 0; b'' without channels of floats."""
-    if len(tensor.shape) < 2 or not tensor.count or numpy_dtype(tensor.dtype).kind != "f":
-        return b""
-    import numpy as np
-
-    elements = np.moveaxis(tensor.numpy(), axis, -1).reshape(-1, tensor.shape[axis])
-    found = np.zeros(tensor.shape[axis], bool)
-    step = max(1, _BLOCK // tensor.shape[axis])
-    for start in range(0, len(elements), step):
-        found |= np.greater(elements[start : start + step], 0).any(axis=0)
-    return found.tobytes()

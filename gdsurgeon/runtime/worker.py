@@ -39,7 +39,7 @@ from gdsurgeon.runtime.base import (
     SignatureCall,
     TensorSpec,
 )
-from gdsurgeon.runtime.compare import Comparison, Statistics, compare, positive_channels, statistics
+from gdsurgeon.runtime.compare import Comparison, Statistics, compare, statistics
 from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
     ANSWER,
@@ -447,13 +447,6 @@ class Child:
     def statistics(self, result: str) -> Job[list[Statistics]]:
         """Returns the statistics of each tensor of `result`."""
         return Job(lambda found: list(map(statistics, found)), self._results[result])
-
-    @request("measuring a result", "places")
-    def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
-        """Returns for tensors of `result` (index, axis) 1 for each channel with an element above zero, else 0."""
-        return Job(
-            lambda found: [positive_channels(found[index], axis) for index, axis in places], self._results[result]
-        )
 
     @request("freeing a result")
     def drop(self, result: str) -> Job[None]:

@@ -10,8 +10,6 @@ from support.graphs import Builder, const, node, placeholder, typed
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.runtime.compare import positive_channels
-from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.view.verdict import verdict_summary
 
 
@@ -76,10 +74,16 @@ def test_the_keys_of_a_table_are_counted() -> None:
     assert 0 < sum(found.rows.values()) < 10
 
 
-@pytest.mark.parametrize("axis", [-1, 1])
-def test_channels_above_zero(axis: int) -> None:
-    values = np.full((2, 3, 3), -1.0, np.float32)
-    values[1, 1, 2] = 1.0
-    assert positive_channels(from_numpy(values), axis) == (b"\0\0\1" if axis == -1 else b"\0\1\0")
-    assert positive_channels(from_numpy(values[0, 0]), 0) == b""
-    assert positive_channels(from_numpy(values.astype(np.int32)), -1) == b""
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("layout", "dead"), [("NHWC", {"y": 1}), ("NCHW", {"y": 2})])
+def test_channels_above_zero(tmp_path: Path, layout: str, dead: dict[str, int]) -> None:
+    values = np.full((2, 3, 3, 3), -1.0, np.float32)
+    values[1, 1, 1, 2] = values[0, 1, 0, 0] = 1.0  # one channel of axis 1, two of the last axis
+    data = Builder(
+        const("v", values.tolist()), const("bias", [0.0] * 3),
+        typed("BiasAdd", "b", "v", "bias", data_format=layout), typed("Relu", "y", "b"), typed("Relu", "z", "bias"),
+    ).bytes()  # fmt: skip
+    (tmp_path / "a.pb").write_bytes(data)
+    coverage = gds.validate(str(tmp_path / "a.pb")).coverage
+    assert coverage is not None
+    assert coverage.as_json()["dead_channels"] == dead
