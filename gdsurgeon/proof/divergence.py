@@ -22,7 +22,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, free_scope, node_of, nodes_of, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
-from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
+from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES, undefined_outputs
 from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import plan_with
@@ -437,22 +437,15 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
             continue
         value = values.get(names.get(node.name, ""), feeds.get(node.name))
         if value is not None:
-            _make_constant(graph, node, value)
+            strings = isinstance(value.data, list)
+            content = (
+                tensor_value(STRING, value.shape, value.data)
+                if strings
+                else raw_value(value.dtype, value.shape, value.tobytes())
+            )
+            attrs = {"shape": None, STATED_SHAPES: None, "dtype": type_value(value.dtype), "value": content}
+            graph.replace_op(node, "Const", [], attrs)
     return read_chunks(graph.chunks())
-
-
-def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:
-    graph.set_op(node, "Const")
-    graph.set_inputs(node, [])
-    for key in node.attr_keys:
-        if key not in ("dtype", "_class"):
-            graph.set_attr(node, key, None)
-    graph.set_attr(node, "dtype", type_value(value.dtype).SerializeToString())
-    if isinstance(value.data, list):
-        content = tensor_value(STRING, value.shape, value.data)
-    else:
-        content = raw_value(value.dtype, value.shape, value.tobytes())
-    graph.set_attr(node, "value", content.SerializeToString())
 
 
 def _difference(search: DivergenceSearch, piece: Reduced) -> str:

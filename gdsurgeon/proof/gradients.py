@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
@@ -33,7 +32,7 @@ from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, ProofContext, Ru
 from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.evaluator import Differentiator
 from gdsurgeon.runtime.protocol import Result
-from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import and_more, named, told_apart
 from gdsurgeon.values import EXACT
@@ -230,7 +229,6 @@ STEP = 1e-2
 """The size of a step, relative to the mean size of the elements."""
 ROUGH, PRECISE = 0.1, 2e-3
 """Limits of the deviation of two finite differences: a larger one shows nothing, and PRECISE is the best precision."""
-_CODES: dict[int, str] = {FLOAT32: "f", FLOAT64: "d"}
 _EPSILON: dict[int, float] = {FLOAT32: 1.2e-7, FLOAT64: 2.3e-16}
 _OWN_GRADIENT = frozenset("CustomGradient PreventGradient StopGradient".split())
 """Ops whose gradient is intentionally not their derivative, in addition to FakeQuant ops."""
@@ -247,6 +245,8 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
     """
     if _is_another(graph, claim):
         return
+    import numpy as np
+
     pairs: list[tuple[str, str]] = list(zip(claim.xs, claim.names, strict=True))
     chosen = list(dict.fromkeys([*pairs[:1], *pairs[-1:], *pairs[len(pairs) // 2 :]]))[:MOST_SOURCES]
     if weights:
@@ -257,7 +257,8 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
         return
     for source, name in chosen:
         try:
-            found = _disagreement(trial, claim, feeds, source, name)
+            with np.errstate(all="ignore"):
+                found = _disagreement(trial, claim, feeds, source, name)
         except (Refused, TypeError):
             continue
         if found is not None:
@@ -289,7 +290,7 @@ def _left_out(graph: Graph, claim: Gradients) -> list[str]:
     above = topology.upstream([topology.id_of(graph.tensor(name).node) for name in claim.ys], control=False)
     nodes = [topology.node(number) for number in topology.with_ops(["Const"]) if above[number]]
     headers = {node.name: constant_header(node) for node in nodes if node.name not in claim.xs}
-    return [name for name, found in headers.items() if found and found.dtype in _CODES and found.elements > 1]
+    return [name for name, found in headers.items() if found and found.dtype in _EPSILON and found.elements > 1]
 
 
 def _is_another(graph: Graph, claim: Gradients) -> bool:
@@ -325,26 +326,26 @@ def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, nam
 
     def weighted(part: float) -> tuple[float, float]:
         """Returns the sum of the targets and of their sizes after a part of the step."""
-        moved = _numbers(x)
+        moved = values.copy()
         for place, sign in moves.items():
             moved[place] += part * step * sign
-        fed = feeds | {source: Tensor(x.dtype, x.shape, moved.tobytes())}
-        found = [_numbers(value) for value in run(ORIGINAL, fed, tensors)]
+        fed = feeds | {source: from_numpy(moved.reshape(x.shape))}
+        found = [_floats(value).astype("float64") for value in run(ORIGINAL, fed, tensors)]
         ys, weights = found[: len(claim.ys)], found[len(claim.ys) :]
-        terms = [a * b for y, w in zip(ys, weights, strict=True) for a, b in zip(y, w, strict=True)] if weights else [
-            a for y in ys for a in y
-        ]  # fmt: skip
-        return sum(terms), sum(map(abs, terms))
+        terms = [y * w for y, w in zip(ys, weights, strict=True)] if weights else ys
+        return float(sum(term.sum() for term in terms)), float(sum(abs(term).sum() for term in terms))
 
     (x,) = run(ORIGINAL, feeds, [source])
-    values = _numbers(x)
-    slopes: Sequence[float] = _numbers(run(EDITED, trial.fed[EDITED], [name])[0]) if name else [0.0] * len(values)
-    if len(values) != len(slopes) or not values:
+    values = _floats(x)
+    slopes = _floats(run(EDITED, trial.fed[EDITED], [name])[0]) if name else 0 * values
+    if len(values) != len(slopes) or not len(values):
         return None
-    moves = _moves(slopes)
-    size = sum(abs(values[place]) for place in moves) / len(moves)
+    chance = random.Random(len(slopes))
+    moves = {place: chance.choice((-1, 1)) for place in chance.sample(range(len(slopes)), min(OTHERS, len(slopes)))}
+    moves |= {place: 1 if slopes[place] >= 0 else -1 for place in (-abs(slopes)).argsort()[:LARGEST].tolist()}
+    size = float(sum(abs(values[place]) for place in moves)) / len(moves)
     step = STEP * max(size, 1e-3)
-    said = sum(slopes[place] * sign for place, sign in moves.items())
+    said = float(sum(slopes[place] * sign for place, sign in moves.items()))
     at = {part: weighted(part) for part in (-1.0, -0.25, 0.0, 0.25, 1.0)}
     sums = {part: total for part, (total, _) in at.items()}
     wide, narrow = (sums[1.0] - sums[-1.0]) / (2 * step), (sums[0.25] - sums[-0.25]) / (0.5 * step)
@@ -356,19 +357,8 @@ def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, nam
     return (narrow, said) if is_smooth and wrong else None
 
 
-def _numbers(tensor: Tensor) -> array[float]:
+def _floats(tensor: Tensor) -> Array:
     """Returns the elements of a tensor. Raises TypeError if these are neither float32 nor float64."""
-    if tensor.dtype not in _CODES or isinstance(tensor.data, list):
+    if tensor.dtype not in _EPSILON:
         raise TypeError("neither float32 nor float64")
-    out: array[float] = array(_CODES[tensor.dtype])
-    out.frombytes(tensor.data)
-    return out
-
-
-def _moves(slopes: Sequence[float]) -> dict[int, float]:
-    """Returns the moved elements and their directions: the largest slopes upward, others at random."""
-    chance = random.Random(len(slopes))
-    largest = sorted(range(len(slopes)), key=lambda place: -abs(slopes[place]))[:LARGEST]
-    others = chance.sample(range(len(slopes)), min(OTHERS, len(slopes)))
-    moves = {place: chance.choice((-1.0, 1.0)) for place in others}
-    return moves | {place: 1.0 if slopes[place] >= 0 else -1.0 for place in largest}
+    return tensor.numpy().reshape(-1)
