@@ -406,42 +406,22 @@ class Planner:
         return self.flow.runs_once(number) and is_random(self.top.op(number))
 
     def _groups(self, wanted: list[int]) -> list[list[str]]:
-        """Returns fetches that can share a run.
+        """Returns fetches that can share a run: those that depend on the same writers and readers.
 
-        Two readers of one TensorArray cannot share a run, because a read clears the array. Fetches that change
-        variables cannot share a run with other fetches, because the order is not determined.
+        Fetches that change variables cannot share a run with other fetches, because the order is not determined. Two
+        readers of one TensorArray cannot share a run, because a read clears the array.
         """
-        reached = {writer: self._downstream_with_origin([writer]) for writer in self.writers}
-        by_writers: dict[frozenset[int], list[int]] = {}
-        for number in wanted:
-            by_writers.setdefault(frozenset(w for w in reached if number in reached[w]), []).append(number)
-        return [names for numbers in by_writers.values() for names in self._groups_of_readers(numbers)]
-
-    def _groups_of_readers(self, wanted: list[int]) -> list[list[str]]:
-        """Returns fetches in groups in which each TensorArray has one reader."""
-        readers = self._contested_readers()
-        reached = {reader: self._downstream_with_origin([reader]) for found in readers.values() for reader in found}
-        groups: list[tuple[dict[int, set[int]], list[str]]] = []
-        for number in wanted:
-            reads = {
-                array: read for array, found in readers.items() if (read := {r for r in found if number in reached[r]})
-            }
-            for group_reads, names in groups:
-                if all(group_reads.get(array, read) == read for array, read in reads.items()):
-                    group_reads.update(reads)
-                    names.extend(self._tensors(number))
-                    break
-            else:
-                groups.append((reads, self._tensors(number)))
-        return [names for _, names in groups]
-
-    def _contested_readers(self) -> dict[int, list[int]]:
-        """Returns TensorArrays with several readers outside of loops, and these readers."""
         readers: dict[int, list[int]] = {}
         for number in self.top.with_ops(TENSOR_ARRAY_READERS):
             if not self.flow.frames[number]:
                 readers.setdefault(self.top.producers(number)[0], []).append(number)
-        return {array: found for array, found in readers.items() if len(found) > 1}
+        contested = [reader for found in readers.values() if len(found) > 1 for reader in found]
+        reached = {number: self._downstream_with_origin([number]) for number in (*self.writers, *contested)}
+        groups: dict[frozenset[int], list[str]] = {}
+        for number in wanted:
+            key = frozenset(origin for origin, found in reached.items() if number in found)
+            groups.setdefault(key, []).extend(self._tensors(number))
+        return [*groups.values()]
 
     def _tensors(self, number: int) -> list[str]:
         """Returns the outputs of a node that can be fetched and are defined; for a Merge only the value."""

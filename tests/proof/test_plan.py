@@ -123,7 +123,7 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "two reads of one array share no run": (ARRAY, "", [["y_0"], ["y_1"]], {}),
     "those that read one share a run": (
         [*ARRAY, typed("Abs", "also_0", "read_0"), typed("Abs", "beside", "x")], "",
-        [["y_0", "also_0", "beside"], ["y_1"]], {}),
+        [["y_0", "also_0"], ["y_1"], ["beside"]], {}),
     "a dequeue": (QUEUE, "", [["size"]], {"y": "'next' (QueueDequeueV2) may wait forever (QueueDequeueV2)"}),
     "resources": (HANDLES, "table list y", [["y"]], {"table": NO_FETCH, "list": NO_FETCH}),
     "a variable": (HANDLE, "", [], {"y": "'v' (VarHandleOp) is a variable without a value in the file"}),
