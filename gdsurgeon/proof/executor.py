@@ -79,18 +79,11 @@ class Executor(Closing):
         """Starts the process.
 
         Raises:
-            UsageError: GDSURGEON_RUNTIME or GDSURGEON_MEMORY has an invalid value.
+            UsageError: GDSURGEON_MEMORY has an invalid value.
         """
         memory = os.environ.get(MEMORY, "")
         if memory and not (memory.isascii() and memory.isdigit()):
             raise UsageError(f"{MEMORY} must be a number of MiB, not {quoted(memory)}", code="bad-value", option=MEMORY)
-        runtime = os.environ.get("GDSURGEON_RUNTIME", "")
-        if runtime not in ("", "capi", "python"):
-            raise UsageError(
-                f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}",
-                code="bad-value",
-                option="GDSURGEON_RUNTIME",
-            )
         self._worker.start()
         return self
 

@@ -3,7 +3,7 @@
 The libraries of the installed Python package are found without importing it, and loaded by ctypes.
 
 The C API leaves these tasks to its callers:
-- It does not check a fed shape: `gdsurgeon.runtime.checked` does.
+- It does not check a fed dtype and shape: `CApiGraph.run` does.
 - A tensor whose bytes do not fit its shape is allocated as NULL, and TF_TensorData(NULL) crashes: `Tensor` refuses such
   bytes.
 - TensorFlow may use the memory of a feed after the run (a queue, a fetched Identity): feeds are copied.
@@ -20,15 +20,15 @@ import re
 import struct
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_void_p
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
-from gdsurgeon.ops.dtypes import STRING, base_dtype
+from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
 from gdsurgeon.runtime.base import FULL_TRACE, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.checked import LoadedGraph, Runtime, check_size, parse_name
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
@@ -41,10 +41,6 @@ _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow
 
 
 # -- the libraries ----------------------------------------------------------------------------------------------------
-
-
-class LibraryUnusable(Exception):
-    """TensorFlow is installed, but its libraries are not found, do not load or lack a function."""
 
 
 class TFOutput(ctypes.Structure):
@@ -106,11 +102,10 @@ FUNCTIONS = """
     TF_NewBuffer p
     TF_DeleteBuffer vp
     TF_LoadLibrary psp
-    TF_LoadPluggableDeviceLibrary psp optional
+    TF_LoadPluggableDeviceLibrary psp later
 """
 """The functions with the types of the result and of the arguments, from tensorflow/c/c_api.h, tf_tensor.h, tf_status.h,
-tf_tstring.h and tf_buffer.h. Older releases, from 1.4 on, lack the later ones; the optional one is from
-c_api_experimental.h.
+tf_tstring.h, tf_buffer.h and c_api_experimental.h. Older releases, from 1.4 on, lack the later ones.
 """
 
 
@@ -128,11 +123,11 @@ class Library:
             if found is not None:
                 found.restype, *found.argtypes = map(_TYPES.__getitem__, letters)
                 setattr(self, name, found)
-            elif "optional" not in kind and not (is_old and kind):
-                raise LibraryUnusable(f"TensorFlow's libraries have no {name}")
+            elif not (is_old and kind):
+                raise TensorFlowMissing(f"TensorFlow's libraries have no {name}")
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        raise AttributeError(name)  # declared for the type checker; reached by optional functions only
+        raise AttributeError(name)  # declared for the type checker; reached by functions that came later only
 
     def check(self, call: Callable[..., T], *arguments: object) -> T:
         """Calls `call` with `arguments` and a TF_Status.
@@ -173,16 +168,12 @@ def load_installed() -> Library:
     """Loads the C API, and the kernels and pluggable devices that Python TensorFlow also loads.
 
     Raises:
-        TensorFlowMissing: TensorFlow is not installed.
-        LibraryUnusable: it is installed, but cannot be used here.
+        TensorFlowMissing: TensorFlow is not installed, or its libraries do not load or lack a function.
         TensorFlowError: a kernel library or a pluggable device does not load.
     """
     folder = package_folder()
-    form = {"win32": "python/_pywrap_{}_common.dll", "darwin": "lib{}_{}.2.dylib"}.get(sys.platform, "lib{}_{}.so.2")
-    paths = [
-        os.path.join(folder, form.format("tensorflow", part)) for part in ("framework", "cc")
-    ]  # after dependencies
-    library = _loaded(list(dict.fromkeys(paths)))
+    form = "libtensorflow_{}.2.dylib" if sys.platform == "darwin" else "libtensorflow_{}.so.2"
+    library = _loaded([os.path.join(folder, form.format(part)) for part in ("framework", "cc")])  # after dependencies
     # The environment variable names a library or a folder of them, plugins installed by pip are in a folder.
     sites = [place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages")]
     plugins = [
@@ -194,8 +185,6 @@ def load_installed() -> Library:
         library.check(library.TF_LoadLibrary, os.fsencode(path))
     named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")
     for path in (*plugins, *(_shared_objects(named) or [named] if named else [])):
-        if not hasattr(library, "TF_LoadPluggableDeviceLibrary"):
-            raise LibraryUnusable("this TensorFlow loads pluggable devices through Python only")
         library.check(library.TF_LoadPluggableDeviceLibrary, os.fsencode(path))
     return library
 
@@ -204,18 +193,16 @@ def load_release(folder: str) -> Library:
     """Loads the C API of a release whose libraries are below `folder`; see `gdsurgeon.runtime.packages`.
 
     Raises:
-        LibraryUnusable: the library is missing, or does not load.
+        TensorFlowMissing: the library is missing, or does not load.
     """
     paths = sorted(os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
     stems = ("libtensorflow_framework.so", "libtensorflow_cc.so", "_pywrap_tensorflow_internal.so")
     found = [path for stem in stems for path in paths if os.path.basename(path).startswith(stem)]
-    if not found:
-        raise LibraryUnusable("it contains no TensorFlow library")
     return _loaded(found, is_old=True)
 
 
 def _loaded(paths: Sequence[str], *, is_old: bool = False) -> Library:
-    """Loads libraries, each after its dependencies. Raises LibraryUnusable if one does not load."""
+    """Loads libraries, each after its dependencies. Raises TensorFlowMissing if one does not load."""
     if sys.platform != "linux":
         return Library([ctypes.CDLL(path) for path in reversed(paths)], is_old=is_old)
     # Not RTLD_GLOBAL: it would lay TensorFlow's BoringSSL over the OpenSSL of Python's own modules.
@@ -226,15 +213,16 @@ def _loaded(paths: Sequence[str], *, is_old: bool = False) -> Library:
     for path in paths:
         handle = libc.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
         if not handle:
-            raise LibraryUnusable((libc.dlerror() or b"the library does not load").decode("utf-8", "replace"))
+            reason = (libc.dlerror() or b"a library does not load").decode("utf-8", "replace")
+            raise TensorFlowMissing(f"TensorFlow cannot be loaded: {reason}")
         libraries.insert(0, ctypes.CDLL(path, handle=handle))
     return Library(libraries, is_old=is_old)
 
 
 def _shared_objects(folder: str) -> list[str]:
-    """Returns the shared libraries in a folder: libx.so, libx.so.2, or as on other systems; [] if it is not one."""
+    """Returns the shared libraries in a folder: libx.so, libx.so.2, or libx.dylib; [] if it is not one."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return [os.path.join(folder, name) for name in names if re.search(r".\.(so(\.\d.*)?|dylib|dll)$", name)]
+    return [os.path.join(folder, name) for name in names if re.search(r".\.(so(\.\d.*)?|dylib)$", name)]
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------------
@@ -247,7 +235,7 @@ def open_capi(folder: str = "") -> Runtime:
         folder: of the libraries of a release; '' for the TensorFlow that is installed.
 
     Raises:
-        TensorFlowMissing, LibraryUnusable, TensorFlowError: see `load_installed`.
+        TensorFlowMissing, TensorFlowError: see `load_installed`.
     """
     library = load_release(folder) if folder else load_installed()
 
@@ -257,7 +245,7 @@ def open_capi(folder: str = "") -> Runtime:
     return Runtime("capi", library.TF_Version().decode(), partial(CApiGraph, library), load_op_library)
 
 
-class CApiGraph(TensorFlowGraph):
+class CApiGraph(LoadedGraph):
     """`gdsurgeon.runtime.checked.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
 
     def __init__(self, library: Library, data: Bytes, default_device: str, options: SessionOptions) -> None:
@@ -309,6 +297,7 @@ class CApiGraph(TensorFlowGraph):
             library.TF_DeleteGraph(graph)
 
     def devices(self) -> list[str]:
+        """Returns the names of the devices that the session sees."""
         library = self._library
         listed = library.check(library.TF_SessionListDevices, self._session)
         try:
@@ -321,18 +310,26 @@ class CApiGraph(TensorFlowGraph):
         encoded = name.encode("utf-8", "surrogateescape")
         node: int | None = self._library.TF_GraphOperationByName(self._graph, encoded)
         if not node or b"\0" in encoded:
-            raise no_node(name)
+            raise TensorFlowError("not_found", f"the graph has no node {name!r}")
         return node
 
-    def _output(self, key: TensorName) -> TFOutput:
-        name, index = key
+    def _output(self, tensor: tuple[str, int]) -> TFOutput:
+        name, index = tensor
         node = self._node(name)
-        check_output(name, index, self._library.TF_OperationNumOutputs(node))
+        count = self._library.TF_OperationNumOutputs(node)
+        if index >= count:
+            has = f"has {count} output{'s' if count != 1 else ''}"
+            raise TensorFlowError("not_found", f"{name!r} {has}, no output {index}")
         return TFOutput(node, index)
 
-    def _signature(self, key: TensorName) -> TensorSpec:
+    def signature(self, tensor: str) -> TensorSpec:
+        """Returns dtype and shape of a tensor ('node' or 'node:1').
+
+        Raises:
+            TensorFlowError: 'not_found' for a name that no node or output has.
+        """
         library = self._library
-        output = self._output(key)
+        output = self._output(parse_name(tensor))
         dtype = base_dtype(library.TF_OperationOutputType(output))
         rank = library.check(library.TF_GraphGetTensorNumDims, self._graph, output)
         if rank < 0:
@@ -341,9 +338,37 @@ class CApiGraph(TensorFlowGraph):
         library.check(library.TF_GraphGetTensorShape, self._graph, output, sizes, rank)
         return TensorSpec(dtype, tuple(sizes))
 
-    def _run(
-        self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
+    def run(
+        self, feeds: Mapping[str, Tensor], fetches: Sequence[str], targets: Sequence[str] = (), trace: bool = False
     ) -> RunResult:
+        """See `LoadedGraph.run`. Checks the dtypes and shapes of `feeds`, because TensorFlow does not."""
+        fed: dict[tuple[str, int], Tensor] = {}
+        for name, value in feeds.items():
+            if parse_name(name) in fed:
+                raise TensorFlowError("invalid_argument", f"{name!r} is fed twice")
+            _check_feed(name, value, self.signature(name))
+            fed[parse_name(name)] = value
+        for name in fetches:
+            dtype = self.signature(name).dtype
+            if dtype not in DTYPES or not DTYPES[dtype].kind:
+                raise TensorFlowError("invalid_argument", f"{name!r} is a {dtype_name(dtype)}, which cannot be fetched")
+        wanted = list(map(parse_name, fetches))
+        # TensorFlow refuses to fetch a fed tensor; Python's Session returns the fed value, and so does this method.
+        asked = list(dict.fromkeys(key for key in wanted if key not in fed))
+        if not wanted and not targets:
+            raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
+        tensors, metadata = self._run(fed, asked, targets, trace) if asked or targets else RunResult([], None)
+        got = fed | dict(zip(asked, tensors, strict=True))
+        return RunResult([got[key] for key in wanted], b"" if trace and metadata is None else metadata)
+
+    def _run(
+        self,
+        feeds: Mapping[tuple[str, int], Tensor],
+        fetches: Sequence[tuple[str, int]],
+        targets: Sequence[str],
+        trace: bool,
+    ) -> RunResult:
+        """Runs with checked arguments: no fetch is repeated or fed."""
         library = self._library
         fed = (TFOutput * len(feeds))(*map(self._output, feeds))
         wanted = (TFOutput * len(fetches))(*map(self._output, fetches))
@@ -421,6 +446,19 @@ class CApiGraph(TensorFlowGraph):
             return Tensor(dtype, shape, unpacked_strings(copy, prod(shape)) if dtype == STRING else copy)
         finally:
             library.TF_DeleteTensor(pointer)
+
+
+def _check_feed(name: str, value: Tensor, expected: TensorSpec) -> None:
+    if expected.dtype != value.dtype:
+        line = f"{name!r} requires {dtype_name(expected.dtype)}, got {dtype_name(value.dtype)}"
+        raise TensorFlowError("invalid_argument", line)
+    if expected.shape is not None and (
+        len(expected.shape) != len(value.shape)
+        or any(want not in (-1, have) for want, have in zip(expected.shape, value.shape, strict=True))
+    ):
+        want = ",".join("?" if size < 0 else str(size) for size in expected.shape)
+        have = ",".join(map(str, value.shape))
+        raise TensorFlowError("invalid_argument", f"{name!r} requires the shape [{want}], got [{have}]")
 
 
 def packed_strings(texts: Sequence[bytes]) -> bytes:

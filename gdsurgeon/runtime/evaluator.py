@@ -157,12 +157,7 @@ class Differentiator(Closing):
 
         Raises the errors of `derive`.
         """
-        key = "the graph for its shapes"
-        refused = "TensorFlow cannot infer the sizes for a plan"
-        self._answer(self._worker.load(key, data=data), refused)
-        found = self._answer(self._worker.signatures(key), refused)
-        self._worker.unload(key)
-        return found
+        return self._answer(self._worker.signatures(data), "TensorFlow cannot infer the sizes for a plan")
 
     def _answer(self, pending: Pending[T], refused: str) -> T:
         try:

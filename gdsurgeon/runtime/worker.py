@@ -57,14 +57,13 @@ from gdsurgeon.runtime.protocol import (
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorFlowGraph
-    from gdsurgeon.runtime.python_tf import PythonGraph
+    from gdsurgeon.runtime.capi import CApiGraph
+    from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 
 Jobs: TypeAlias = "queue.SimpleQueue[tuple[int, Job[Any], Request]]"
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
-VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
 _LARGE = 1 << 29
 """Bytes from which a graph is large; also smaller graphs are if the memory does not suffice for two of them."""
 _STACK_BYTES = 8 << 20  # of each thread, as the main thread has; on systems other than Linux the default is less
@@ -364,12 +363,18 @@ class Child:
     @request("inspecting", "names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
-        return Job(lambda: cast("TensorFlowGraph", self._graph(key)).signature(names))
+        return Job(lambda: list(map(cast("CApiGraph", self._graph(key)).signature, names)))
 
     @request("inspecting", is_large=True)
-    def signatures(self, key: str) -> Job[dict[str, list[TensorSpec]]]:
+    def signatures(self, data: bytes) -> Job[dict[str, list[TensorSpec]]]:
         """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
-        return Job(lambda: cast("PythonGraph", self._graph(key)).signatures())
+
+        def work() -> dict[str, list[TensorSpec]]:
+            from gdsurgeon.runtime.python_tf import signatures
+
+            return signatures(self.runtime.package, data)
+
+        return Job(work)
 
     @request("running", "fetches")
     def run(
@@ -459,7 +464,7 @@ class Child:
         """Returns the names of the devices that TensorFlow sees."""
 
         def work() -> list[str]:
-            graph = cast("TensorFlowGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
+            graph = cast("CApiGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
             try:
                 return graph.devices()
             finally:
@@ -474,7 +479,6 @@ class Child:
         def work() -> Backward:
             from gdsurgeon.runtime.python_tf import derive  # after TensorFlow was imported
 
-            assert self.runtime.package is not None
             return derive(self.runtime.package, data, wanted)
 
         return Job(work)
@@ -489,7 +493,6 @@ class Child:
         def work() -> Served:
             from gdsurgeon.runtime.python_tf import call_signatures
 
-            assert self.runtime.package is not None
             return call_signatures(self.runtime.package, folder, tags, calls)
 
         return Job(work)
@@ -504,7 +507,7 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     """Runs the child until its parent closes the socket. Does not return.
 
     Args:
-        runtime: see `open_runtime`; None for the best that is available.
+        runtime: see `open_runtime`.
         op_libraries: paths of libraries with custom ops, which are loaded with TensorFlow.
         opening: the first fields of `Opening`: the access that the process keeps.
         reads: files and folders that graphs may read.
@@ -541,40 +544,28 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
 
 
 def open_runtime(name: str | None = None) -> Runtime:
-    """Loads TensorFlow into this process: through the C API if possible, otherwise by importing its Python package.
+    """Loads TensorFlow, or a different engine, into this process.
 
     Args:
-        name: 'capi', 'python', the absolute path of a folder with the libraries of a release, or an engine:
-            ``opencv``, or ``opencv:FOLDER`` if its module is there. By default the value of GDSURGEON_RUNTIME.
+        name: None or 'capi' for TensorFlow's C API, 'python' for its Python package, the absolute path of a folder with
+            the libraries of a release, or an engine: ``opencv``, or ``opencv:FOLDER`` if its module is there.
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be loaded.
-        BadRequest: the runtime is unknown.
     """
-    wanted = name or os.environ.get(VARIABLE) or "auto"
-    if wanted == "python":
+    if name == "python":
         from gdsurgeon.runtime.python_tf import open_python
 
         return open_python()
     folder = name if name and os.path.isabs(name) else ""
-    if not folder and wanted not in ("auto", "capi"):
-        from gdsurgeon.runtime.packages import MODULES
-
-        engine, _, place = (name or "").partition(":")
-        if engine not in MODULES:
-            raise BadRequest(f"{VARIABLE} must be capi or python, not {wanted!r}", "bad-value")
+    if not folder and name not in (None, "capi"):
         from gdsurgeon.runtime.engines import open_engine
 
+        engine, _, place = name.partition(":")
         return open_engine(engine, place)
-    from gdsurgeon.runtime.capi import LibraryUnusable, open_capi
+    from gdsurgeon.runtime.capi import open_capi
 
-    try:
-        return open_capi(folder)
-    except LibraryUnusable as error:
-        if folder or wanted == "capi":
-            what = "the release" if folder else "TensorFlow's C API"
-            raise TensorFlowMissing(f"{what} cannot be loaded: {error}") from error
-    return open_runtime("python")
+    return open_capi(folder)
 
 
 def _mapped(descriptor: int) -> memoryview | bytes:

@@ -1,4 +1,4 @@
-"""The published graphs run: as they are, renamed, through both runtimes."""
+"""The published graphs run: as they are, renamed."""
 
 from __future__ import annotations
 
@@ -30,22 +30,10 @@ class Run(NamedTuple):
     values: dict[str, Tensor]
 
 
-def started(runtime: str) -> Iterator[Executor]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GDSURGEON_RUNTIME", runtime)
-        executor = Executor(Settings(timeout=120)).start()
-    with executor:
-        yield executor
-
-
 @pytest.fixture(scope="module")
-def capi() -> Iterator[Executor]:
-    yield from started("capi")
-
-
-@pytest.fixture(scope="module")
-def python() -> Iterator[Executor]:
-    yield from started("python")
+def executor() -> Iterator[Executor]:
+    with Executor(Settings(timeout=120)) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +103,7 @@ def binary(name: str, path: Path, folder: Path) -> str:
 
 @pytest.mark.parametrize("name", sorted(EXECUTABLE))
 def test_a_renamed_graph_is_proven_and_gives_the_same_values(
-    name: str, tmp_path: Path, capi: Executor, originals: dict[str, Run]
+    name: str, tmp_path: Path, executor: Executor, originals: dict[str, Run]
 ) -> None:
     model = EXECUTABLE[name]
     renamed = {model.outputs[0]: "served/by_test"}
@@ -132,18 +120,9 @@ def test_a_renamed_graph_is_proven_and_gives_the_same_values(
     for fed in list(model.inputs)[:1]:
         assert renamed[fed] in proof.feeds and fed not in proof.feeds
 
-    run = original_run(capi, name, originals)
+    run = original_run(executor, name, originals)
     assert set(model.outputs) <= set(run.values)
-    assert_same(run_again(capi, f"renamed {name}", binary(name, out, tmp_path), run, renamed), run.values)
-
-
-@pytest.mark.parametrize("name", sorted(EXECUTABLE))
-def test_both_runtimes_give_the_same_bytes(
-    name: str, tmp_path: Path, capi: Executor, python: Executor, originals: dict[str, Run]
-) -> None:
-    run = original_run(capi, name, originals)
-    assert capi.version().endswith("(C API)") and python.version().endswith("(python)")
-    assert_same(run_again(python, name, binary(name, FOLDER / name, tmp_path), run, {}), run.values)
+    assert_same(run_again(executor, f"renamed {name}", binary(name, out, tmp_path), run, renamed), run.values)
 
 
 REFUSALS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {

@@ -9,19 +9,7 @@ from gdsurgeon.runtime.client import Worker
 
 
 @pytest.fixture(scope="module")
-def capi_worker() -> Iterator[Worker]:
-    with lent_worker(runtime="capi") as worker:
-        yield worker
-
-
-@pytest.fixture(scope="module")
-def python_worker() -> Iterator[Worker]:
-    with lent_worker(runtime="python") as worker:
-        yield worker
-
-
-@pytest.fixture(params=["capi", "python"])
-def worker(request: pytest.FixtureRequest) -> Worker:
-    """A worker of each kind that lives through all tests: they must not kill it."""
-    found: Worker = request.getfixturevalue(f"{request.param}_worker")
-    return found
+def worker() -> Iterator[Worker]:
+    """A worker that lives through all tests: they must not kill it."""
+    with lent_worker() as found:
+        yield found

@@ -132,8 +132,7 @@ def test_a_server_is_connected_to_only_where_that_is_allowed(way: str, allowed: 
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("runtime", ["capi", "python"])
-def test_what_is_right_runs_as_ever(runtime: str, tmp_path: Path) -> None:
+def test_what_is_right_runs_as_ever(tmp_path: Path) -> None:
     """A graph, one whose kernels are compiled, and a library of ops wherever it is."""
     compiled = function("F", node("y", "Exp", ["x"], T=FLOAT), ret="y:y:0")
     compiled.attr["_XlaMustCompile"].b = True
@@ -141,7 +140,7 @@ def test_what_is_right_runs_as_ever(runtime: str, tmp_path: Path) -> None:
     made = node("y", "StatefulPartitionedCall", ["x"], f=func("F", _XlaMustCompile=True), _XlaMustCompile=True, **kinds)
     data = {"doubled": doubling(), "compiled": graph_bytes(placeholder("x", FLOAT, (1, 4)), made, library(compiled))}
     ops = shutil.copy(_struct.__file__, tmp_path / "ops.so")  # nothing to TensorFlow, and can be loaded
-    with Worker(runtime=runtime, op_libraries=[ops]) as worker:
+    with Worker(op_libraries=[ops]) as worker:
         for key, value in (("doubled", 0.0), ("compiled", 1.0)):
             worker.load(key, data=data[key])
             worker.run(key, "r", {"x": X}, ["y"])

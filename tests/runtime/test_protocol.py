@@ -169,7 +169,7 @@ ASKED: dict[str, tuple[Ask, object]] = {
     # the request, a right answer
     "info": (lambda w: w.info(), Info("capi", "2.21.0")),
     "signature": (lambda w: w.signature("g", ["a", "b"]), [TensorSpec(1, (2,)), TensorSpec(7, None)]),
-    "signatures": (lambda w: w.signatures("g"), {"a": [TensorSpec(1, (2,))]}),
+    "signatures": (lambda w: w.signatures(b""), {"a": [TensorSpec(1, (2,))]}),
     "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
     "compare": (
         lambda w: w.compare("r", "s", [(0, 0)]),

@@ -1,4 +1,4 @@
-"""The same questions to both ways to TensorFlow, with the same answers to the bit."""
+"""Graphs in TensorFlow: what is fed and fetched, dtypes and shapes, refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from support import graphs
 from support.graphs import const, graph_bytes, node, placeholder
 from support.patience import LONG_ENOUGH
-from support.workers import loading
+from support.workers import lent_worker, loading
 
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
@@ -60,7 +60,7 @@ ROW = tensor([[1.0, 2, 3]])
 
 def test_info_and_devices(worker: Worker) -> None:
     info = worker.info().result(WAIT)
-    assert info.runtime in ("capi", "python") and info.version.startswith("2.")
+    assert info.runtime == "capi" and info.version.startswith("2.")
     devices = worker.devices().result(WAIT)
     assert devices[0].endswith("device:CPU:0") and not any("GPU" in name for name in devices)
 
@@ -118,14 +118,22 @@ def test_old_scalar_placeholders_have_unknown_shape(worker: Worker) -> None:
     assert worker.signature("g", ["x"]).result(WAIT) == [(1, None)]
 
 
-def test_signatures_of_all_nodes(python_worker: Worker) -> None:
+def test_signatures_of_all_nodes() -> None:
     split = node("s", "Split", ["axis", "a"], T="float32", num_split=3)
     data = graph_bytes(placeholder("a", "float32", (-1, 3)), const("axis", 1, "int32"), split)
-    for key, graph in (("g", data), ("empty", b"")):
-        python_worker.load(key, data=graph)
-    found = python_worker.signatures("g").result(WAIT)
-    assert found == {"a": [(1, (-1, 3))], "axis": [(3, ())], "s": [(1, (-1, 1))] * 3}
-    assert python_worker.signatures("empty").result(WAIT) == {}
+    with lent_worker(runtime="python") as worker:
+        found = worker.signatures(data).result(WAIT)
+        assert found == {"a": [(1, (-1, 3))], "axis": [(3, ())], "s": [(1, (-1, 1))] * 3}
+        assert worker.signatures(b"").result(WAIT) == {}
+        for refused in (b"\xff", node("a", "NoSuchOp")):
+            with pytest.raises(TensorFlowError):
+                worker.signatures(refused).result(WAIT)
+
+
+def test_the_python_package_runs_no_graphs() -> None:
+    with lent_worker(runtime="python") as worker, pytest.raises(TensorFlowError) as caught:
+        worker.load("g", data=graphs.doubling()).result(WAIT)
+    assert caught.value.code == "unimplemented"
 
 
 def test_fetches_may_repeat_and_be_fed(worker: Worker) -> None:

@@ -28,14 +28,14 @@ from gdsurgeon.runtime.base import RunResult
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import TensorFlowMissing
 from gdsurgeon.runtime.process import Log
-from gdsurgeon.runtime.protocol import Channel, Info
+from gdsurgeon.runtime.protocol import Channel
 from gdsurgeon.runtime.tensor import from_numpy
 
 WAIT = LONG_ENOUGH
 X = from_numpy(np.ones(3, np.float32))
 
 
-def script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def script(text: str) -> subprocess.CompletedProcess[str]:
     """The end of a program that has `Worker` and `graphs`. It must succeed."""
     path = os.pathsep.join([str(ROOT), str(TESTS)])
     lines = ["import os, signal, sys", "from support import graphs", "from gdsurgeon.runtime.client import Worker"]
@@ -44,7 +44,7 @@ def script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=WAIT,
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": path},
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done
@@ -67,17 +67,14 @@ def test_importing_the_client_is_cheap() -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("runtime", ["capi", "python"])
-def test_crash(runtime: str) -> None:
-    with Worker(runtime=runtime) as worker:
-        worker.load("original", data=graphs.hanging() if runtime == "capi" else graphs.doubling()).result(WAIT)
-        beside = worker.run("original", "r", {} if runtime == "capi" else {"x": X}, ["y"])
-        if runtime == "capi":
-            begun(beside)
+def test_crash() -> None:
+    with Worker() as worker:
+        worker.load("original", data=graphs.hanging()).result(WAIT)
+        beside = worker.run("original", "r", {}, ["y"])
+        begun(beside)
         failure(worker.load("edited", data=graphs.CRASHING), "crashed", doing=["loading edited"], signal="SIGSEGV")
         failure(worker.info(), "crashed")  # and so does whatever comes after
-        if runtime == "capi":
-            failure(beside, "crashed")
+        failure(beside, "crashed")
 
 
 @pytest.mark.tensorflow
@@ -182,8 +179,7 @@ def test_close_leaves_no_zombie_and_may_be_repeated() -> None:
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("runtime", ["capi", "python"])
-def test_nothing_is_printed_unless_it_is_to_be_shown(runtime: str) -> None:
+def test_nothing_is_printed_unless_it_is_to_be_shown() -> None:
     text = "Error: \x1b[31mall is lost"
     said = graphs.const("s", text, "string")
     data = {
@@ -201,8 +197,7 @@ def test_nothing_is_printed_unless_it_is_to_be_shown(runtime: str) -> None:
             assert w.log_tail().count({text!r}) == 2
             print(verbose, file=sys.stderr, flush=True)
         assert not {{"numpy", "tensorflow"}} & set(sys.modules)
-        """,
-        GDSURGEON_RUNTIME=runtime,
+        """
     )
     first, *shown, last = done.stderr.splitlines()
     assert (done.stdout, first, last) == ("", "False", "True")
@@ -286,21 +281,7 @@ def test_no_tensorflow_or_a_broken_one(
     with Worker(runtime=runtime) as worker:
         missing = failure(worker.load("g", data=b""), "no-tensorflow")
         assert isinstance(missing, TensorFlowMissing) and "second line" not in str(missing)
-        assert ("no AVX here" in str(missing)) is (source is not None and runtime != "capi")
-
-
-@pytest.mark.tensorflow
-def test_python_stands_in_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_package(monkeypatch, tmp_path, "__version__ = '9.9'")
-    with Worker() as worker:
-        assert worker.info().result(WAIT) == Info("python", "9.9")
-
-
-@pytest.mark.tensorflow
-def test_bad_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GDSURGEON_RUNTIME", "julia")
-    with Worker() as worker:
-        failure(worker.info(), "bad-value")
+        assert ("no AVX here" in str(missing)) is (source is not None and runtime == "python")
 
 
 @pytest.mark.tensorflow

@@ -103,7 +103,6 @@ def is_large(worker: Worker) -> bool:
 _COUNT = itertools.count(1)
 _workers: dict[tuple[object, ...], list[LentWorker]] = {}
 """By their differences: runtime, readable files, and environment variables."""
-RUNTIME = "GDSURGEON_RUNTIME"
 _TOLD = ("TF_", "GDSURGEON_")
 """Prefixes of the environment variables that a worker reads."""
 
@@ -128,10 +127,9 @@ def lent_worker(
     is_elsewhere = any(not os.path.abspath(path).startswith(readable()) for path in reads)
     if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, onednn=onednn, **opening)
-    runtime = runtime or os.environ.get(RUNTIME)
     # TensorFlow's Python package takes seconds to come up: one process is for those who read files and for others.
     read = readable() if reads or runtime == "python" else ()
-    told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD) and key != RUNTIME)
+    told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD))
     kind = (runtime, read, told, onednn)
     workers = [worker for worker in _workers.get(kind, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)

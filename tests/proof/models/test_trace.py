@@ -23,9 +23,9 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 WAIT = LONG_ENOUGH
 
 
-@pytest.fixture(scope="module", params=["capi", "python"])
-def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    with lent_worker(runtime=request.param) as started:
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with lent_worker() as started:
         yield started
 
 
