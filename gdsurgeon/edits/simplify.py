@@ -42,10 +42,12 @@ from gdsurgeon.edits.simplifying.stages import (
     DROPOUT,
     SAME_SHAPE,
     SHAPES,
+    SUMS,
     How,
     Step,
     decided,
     in_bodies,
+    regrouped,
     simplify_nodes,
 )
 from gdsurgeon.errors import EditError, Json, Line, NothingToDo, Remark, UsageError, joined, quoted
@@ -253,10 +255,12 @@ class _Work:
                     view.kept[number] = 1
             effects = initialising if self._ends else lasting
             self._add(simplify_nodes(view, self._how, self._room, self._refused, effects))
-            step = decided(self._graph, self._how) if not self._graph.is_body else None
+            step = regrouped(view, self._how)
+            if step is None and not self._graph.is_body:
+                step = decided(self._graph, self._how)
             if step is not None:
                 self._add(step)
-                if INLINE in self._chosen:
+                if step.as_written and INLINE in self._chosen:
                     self.inline()
             elif not self._in_bodies():
                 break
@@ -360,6 +364,7 @@ class _Work:
         graph, original = self._graph, self._graph.pristine()
         moved = {name for step in self.steps for name in step.intent.moved if name in intent.moved}
         folded = {name for step in self.steps for name in step.folded if name in graph}
+        folded -= {name for step in self.steps if step.stage == SUMS for name in step.intent.changed}  # other values
         sites = [name for name in dict.fromkeys([*sorted(folded), *sorted(moved)]) if name in original]
         if not self._ends and not self.fixed:
             idle = tuple(name for step in self.steps for name in step.idle if name in original and name not in graph)

@@ -25,7 +25,15 @@ from gdsurgeon.ops.dtypes import DTYPES, RESOURCE
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS, hides_state, is_random
 from gdsurgeon.specification.constants import elements
 from gdsurgeon.specification.equivalence import BITS, REFUSING, Certificate, Equivalence
-from gdsurgeon.specification.nodes import Rows, branches_of, calling_nodes, kept_names, named_by_node, used_functions
+from gdsurgeon.specification.nodes import (
+    Rows,
+    branches_of,
+    calling_nodes,
+    kept_names,
+    named_by_node,
+    overwritten,
+    used_functions,
+)
 from gdsurgeon.specification.specify import Asked, violations
 from gdsurgeon.wire.protos import AttrValue
 
@@ -200,7 +208,7 @@ _PASSES = frozenset("""
     shapes constants bodies functions
 """.split())  # fmt: skip
 _OF_PASSES: Mapping[str, Collection[str]] = {
-    "decide_calls": {"conditions"}, "inline": {"inline"}, "simplify": _PASSES,
+    "decide_calls": {"conditions"}, "inline": {"inline"}, "integer_sums": {"constants"}, "simplify": _PASSES,
 }  # fmt: skip
 """For each stage, the passes that it belongs to."""
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
@@ -330,6 +338,63 @@ def _function(node: Node) -> bytes:
         return b""
     at = bool(found.values[0]) if node.op.endswith("If") else int(found.values[0])
     return functions[at if 0 <= at < len(functions) else -1].SerializeToString()
+
+
+# -- sums of integers --------------------------------------------------------------------------------------------
+
+
+def integer_sums(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`.
+
+    Changed sums of integers have the same terms with the same signs. Integers wrap around, so the values are the same.
+    A sum may have a different value if only one other sum reads it, which is checked instead.
+    """
+    graphs = before, after = comparison.before, comparison.after
+    kept, written, intent = kept_names(before, outputs), overwritten(before), Intent()
+    names = dict.fromkeys([*(slot.node for slot in comparison.facts.rewired), *comparison.facts.altered])
+    inner, pending = set[str](), [*names]
+    for name in pending:  # grows while it is walked
+        if not _is_integer_sum(name, graphs) or not written.isdisjoint(read.node for read in before[name].inputs):
+            yield f"{quoted(name)} was changed, but is not a sum of integers"
+            continue
+        intent.alter(name, {"op": after[name].op, "inputs": tuple(read.name for read in after[name].inputs)})
+        users = [user for graph in graphs for user in (graph.users(graph[name]) or [graph[name]])]
+        reads = [[read.node.name for read in user.inputs].count(name) for user in users]  # 0 without users
+        if name not in kept and reads == [1, 1] and all(_is_integer_sum(user.name, graphs) for user in users):
+            inner.add(name)
+            further = dict.fromkeys(user.name for user in users if user.name not in names)
+            names |= further
+            pending += further
+    for name in sorted(names.keys() - inner):
+        if _terms(before, name, inner) != _terms(after, name, inner):
+            yield f"{quoted(name)} is a sum of different terms"
+    yield from audit(comparison, intent)
+
+
+def _is_integer_sum(name: str, graphs: Sequence[Graph]) -> bool:
+    for node in (graph.find(name) for graph in graphs):
+        dtype = node.setting("T") if node is not None and node.op in _SIGNS and not node.controls else None
+        if node is None or not (dtype in DTYPES and DTYPES[dtype].is_integer):
+            return False
+        if {read.dtype for read in node.inputs} != {dtype}:
+            return False
+    return True
+
+
+_SIGNS = {"Add": 1, "AddV2": 1, "Sub": -1}
+"""Sums, with the sign of the second term."""
+
+
+def _terms(graph: Graph, name: str, inner: Collection[str]) -> Counter[tuple[str, int]]:
+    """Returns the terms of a sum with their signs; sums in `inner` are replaced by their terms."""
+    found, pending = Counter[tuple[str, int]](), [(graph[name], 1)]
+    for node, sign in pending:  # grows while it is walked
+        for read, each in zip(node.inputs, (sign, sign * _SIGNS.get(node.op, 0)), strict=False):
+            if read.node.name in inner:
+                pending.append((read.node, each))
+            else:
+                found[read.name, each] += 1
+    return found
 
 
 # -- constants for a different engine: each stores all its elements, unchanged, and has one consumer ----------------

@@ -20,7 +20,7 @@ _SHARED = {
     "joining": "add_postprocessing add_preprocessing import_graph insert",
     "kept_nodes": "extract freeze slim",
     "signatures": "change_signatures to_savedmodel",
-    "simplify": "decide_calls simplify_bodies simplify_stages spelt_constants",
+    "simplify": "decide_calls integer_sums simplify_bodies simplify_stages spelt_constants",
 }
 """The modules that specify several edits. All other edits are specified in modules with their names."""
 

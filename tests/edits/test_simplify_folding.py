@@ -38,6 +38,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.runtime.evaluator import Evaluator
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.specification.equivalence import Certificate
@@ -92,6 +93,12 @@ def test_what_follows_from_a_folded_constant_is_found() -> None:
             typed("Reshape", "one", "c", "s")]  # fmt: skip
     found, _ = folded(X, *ones, product("m", "x", "one"), typed("Relu", "y", "m"))
     assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
+
+
+def test_a_constant_that_only_folded_nodes_shared() -> None:
+    ones = [const("a", [2]), const("b", [4, 5, 6]), product("c", "a", "b"), product("d", "b", "b")]
+    found, _ = folded(X, *ones, product("y", "x", "c"), product("z", "x", "d"))
+    assert graphs.names(found) == ["x", "c", "d", "y", "z"]
 
 
 # -- what stays ---------------------------------------------------------------------------------------------------
@@ -182,6 +189,97 @@ def test_devices_stay_and_neighbours_do_not() -> None:
                       add("y", "n", "c"))  # fmt: skip
     assert found["c"].device == "/cpu:0"
     assert graphs.colocations(found) == {}
+
+
+# -- sums of integers ---------------------------------------------------------------------------------------------
+
+
+def sums(*forms: str, kind: Any = INT32, one: Sequence[int] = (1 << 30,), two: Sequence[int] = (7,)) -> list[bytes]:
+    """Sums of integers, each of the one before, given as their op and their inputs."""
+    parts = [form.split() for form in forms]
+    steps = [typed(op, f"s{i}", *reads, kind=kind) for i, (op, *reads) in enumerate(parts)]
+    constants = [const(name, list(value), kind, () if len(value) == 1 else None)
+                 for name, value in (("one", one), ("two", two))]  # fmt: skip
+    return [placeholder("i", kind, (2,)), *constants, *steps, typed("Abs", "y", f"s{len(steps) - 1}", kind=kind)]
+
+
+REGROUPED = [
+    (first, then)
+    for first in ("AddV2 i one", "Add one i", "Sub i one", "Sub one i")
+    for then in ("Add s0 two", "AddV2 two s0", "Sub s0 two", "Sub two s0")
+]
+
+
+@pytest.mark.parametrize(("first", "then"), REGROUPED)
+def test_constants_of_a_sum_of_integers_are_one(first: str, then: str) -> None:
+    records = sums(first, then)
+    found, result = folded(*records, evaluate=by_tensorflow)
+    assert sorted(graphs.ops(found)) == ["i", "s0", "s1", "y"] and graphs.ops(found)["s0"] == "Const"
+    assert result.claims == (SameOutputs(deployed=True),)  # s0 has a different value
+    fed = {"i": np.array([2**31 - 1, -(2**31)], np.int32)}
+    assert run(found, "y", "s1", **fed) == run(graph(*records), "y", "s1", **fed)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8", "int8", "int16", "uint16", "uint32", "uint64"])
+def test_sums_of_all_integers(kind: str) -> None:
+    most = NUMBERS[kind].bounds[1]
+    for forms in (["AddV2 i one", "Sub s0 two"], ["Sub one i", "AddV2 s0 two"], ["Sub i one", "Sub s0 two"]):
+        given = [placeholder("p", INT32, (2,)), node("i", "Cast", ["p"], SrcT=INT32, DstT=kind, Truncate=False)]
+        records = [*given, *sums(*forms, kind=kind, one=(most,), two=(most - 3, 5))[1:-1]]
+        records.append(typed("Identity", "y", "s1", kind=kind))
+        found, _ = folded(*records, evaluate=by_tensorflow, passes=["constants", "unread"])
+        assert sorted(graphs.ops(found)) == ["i", "p", "s0", "s1", "y"]
+        fed = {"p": np.array([-1, 5])}
+        assert run(found, "y", **fed) == run(graph(*records), "y", **fed)
+
+
+def test_a_chain_of_sums_is_one() -> None:
+    def chain(count: int) -> list[bytes]:
+        return sums("AddV2 i one", *(f"{'Sub' if n % 3 else 'AddV2'} s{n} two" for n in range(count)))
+
+    found, _ = folded(*chain(6), evaluate=by_tensorflow)
+    assert sorted(graphs.ops(found)) == ["i", "s5", "s6", "y"]
+    fed = {"i": np.array([2**31 - 1, -(2**31)], np.int32)}
+    assert run(found, "y", **fed) == run(graph(*chain(6)), "y", **fed)
+    assert is_linear(lambda n: partial(simplified, *chain(n), again=False, evaluate=by_tensorflow), 60, 240)
+
+
+def test_sums_that_stay() -> None:
+    plain = ("AddV2 i one", "AddV2 s0 two")
+    unfolded(*sums(*plain, kind=FLOAT))
+    unfolded(
+        *sums(*plain), typed("Identity", "z", "s0", kind=INT32), skip=["identities"]
+    )  # another node reads the first sum
+    unfolded(*sums(*plain), typed("Abs", "z", "i", "^s0", kind=INT32), skip=["control-edges"])
+    unfolded(*sums(*plain), outputs=["y", "s0"])
+    unfolded(*sums(*plain, one=(1, 2, 3), two=(1, 2)))
+    unfolded(*sums(*plain), skip=["constants"])
+    column = [const("column", [[1], [2]], INT32), placeholder("i", INT32, (2, 2)), const("row", [[3, 4]], INT32)]
+    unfolded(*column, typed("AddV2", "s0", "i", "column", kind=INT32), typed("AddV2", "y", "s0", "row", kind=INT32))
+
+
+WRONG_SUMS: dict[str, tuple[list[bytes], list[str], dict[str, Any]]] = {
+    "sign": ([], ["Sub one two", "AddV2 i s0"], {}),
+    "term": ([], ["AddV2 one one", "AddV2 i s0"], {}),
+    "op": ([], ["Mul one two", "AddV2 i s0"], {}),
+    "read": ([typed("Abs", "z", "s0", kind=INT32)], ["AddV2 one two", "AddV2 i s0"], {}),
+    "awaited": ([node("z", "NoOp", ["^s0"])], ["AddV2 one two", "AddV2 i s0"], {}),
+    "output": ([], ["AddV2 one two", "AddV2 i s0"], {"outputs": ["y", "s0"]}),
+    "float": ([], ["AddV2 one two", "AddV2 i s0"], {"kind": FLOAT}),
+    "waits": ([], ["AddV2 one two ^i", "AddV2 i s0"], {}),
+}
+
+
+@pytest.mark.parametrize(("more", "forms", "how"), WRONG_SUMS.values(), ids=WRONG_SUMS)
+def test_a_wrong_sum_is_found(more: list[bytes], forms: list[str], how: dict[str, Any]) -> None:
+    asked = Asked("integer_sums", {"outputs": how.get("outputs", [])})
+
+    def faults(*after: str) -> list[str]:
+        both = [[*sums(*each, kind=how.get("kind", INT32)), *more] for each in (["AddV2 i one", "AddV2 s0 two"], after)]
+        return [*violations(compare_files(*(graph(*records) for records in both)), asked)]
+
+    assert faults(*forms)
+    assert (not faults("AddV2 two one", "Add s0 i")) == (not more and not how)
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------

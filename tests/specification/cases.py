@@ -294,6 +294,32 @@ def computed() -> list[bytes]:
             *while_loop(*inner, result="w/plus")]  # fmt: skip
 
 
+SUMMED = ("AddV2 i constant/c", "Sub i constant/c", "Sub constant/c i")
+TOTALS = ("Add {} constant/d", "Sub {} constant/d", "Sub constant/d {}")
+
+
+def totals() -> list[bytes]:
+    """Sums of integers with two constants, a chain of them, and sums that stay."""
+    found = [
+        const("constant/c", [3, 4], INT32),
+        scalar("constant/d", 9, INT32),
+        scalar("e", 0.5),
+        placeholder("f", FLOAT, (2,)),
+    ]
+    forms = [(f"t{i}{j}", first, then) for i, first in enumerate(SUMMED) for j, then in enumerate(TOTALS)]
+    forms += [("twice", "Sub i constant/d", "AddV2 {} {}"), ("awaited", "AddV2 i constant/c", "Sub {} constant/d ^{}")]
+    for name, first, then in forms:
+        inner, given = f"{name}/a first sum", f"{name}/i"
+        op, *reads = first.replace(" i", f" {given}").split()
+        last, *others = then.split()
+        found += [placeholder(given, INT32, (2,)), typed(op, inner, *reads, kind=INT32),
+                  typed(last, name, *(each.format(inner) for each in others), kind=INT32)]  # fmt: skip
+    more = [("link 1", "t00", "constant/c"), ("link 2", "constant/d", "link 1"), ("link 3", "link 2", "constant/c")]
+    found += [typed("AddV2", name, *reads, kind=INT32) for name, *reads in more]
+    found += [typed("AddV2", "f0", "f", "e"), typed("AddV2", "f1", "f0", "e")]
+    return [*found, *(typed("Abs", f"y_{name}", name, kind=INT32) for name in (*(form[0] for form in forms), "link 3"))]
+
+
 def choices() -> list[bytes]:
     return [
         const("p", True, BOOL),
@@ -344,7 +370,7 @@ CASES |= {
 }  # fmt: skip
 CASES |= {
     f"simplify {records.__name__}": of(lambda g: gds.simplify(g, evaluate=Evaluations()), *records(), less=True)
-    for records in (nearly_nothing, alike, computed, choices, written)
+    for records in (nearly_nothing, alike, computed, totals, choices, written)
 }
 
 

@@ -22,6 +22,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Neg": np.negative,
     "RealDiv": np.divide,
     "Reshape": np.reshape,
+    "Sub": np.subtract,
     "Tile": np.tile,
     "Transpose": np.transpose,
 }

@@ -194,12 +194,10 @@ class Folding:
         """Returns the folded nodes with their values; the file grows by `room` bytes at most."""
         for _ in range(MOST_TURNS):
             fronts = self._fronts(room)
-            values = self._values(fronts)
-            found = self._affordable(values, room)
-            lost = [number for number in fronts if number not in found]
-            self.refused.update(self.top.name(number) for number in lost)
-            if found or not lost:
+            found = self._affordable(self._values(fronts), room)
+            if found or not fronts:
                 return found
+            self.refused.update(map(self.top.name, fronts))
         return {}
 
     def opened(self, room: int) -> dict[int, Tensor]:

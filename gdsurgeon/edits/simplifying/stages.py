@@ -19,6 +19,7 @@ from gdsurgeon.edits.simplifying.functions import STANDS_FOR, decide_calls
 from gdsurgeon.edits.simplifying.graph_view import BITS, CHECKS, CONTROL, GraphView, Pass, run_passes
 from gdsurgeon.edits.simplifying.passes import lasting, remove_unused
 from gdsurgeon.edits.simplifying.shapes import dropout, may_refuse, same_shape
+from gdsurgeon.edits.simplifying.sums import Sums
 from gdsurgeon.errors import EditError, NotValidatedError, Remark
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
@@ -42,6 +43,10 @@ CONSTANTS = "constants"
 """The pass that folds values that depend only on constants."""
 CONDITIONS = "conditions"
 """The pass that removes conditionals with a constant condition."""
+
+
+SUMS = "integer_sums"
+"""The stage that adds the constants of sums of integers to each other first."""
 
 
 @dataclass(eq=False, repr=False)
@@ -263,6 +268,23 @@ def _become_constants(view: GraphView, values: Mapping[int, Tensor], idle: Seque
     graph.remove(going)
 
 
+def regrouped(view: GraphView, how: How) -> Step | None:
+    """Adds the constants of sums of integers to each other first. Returns None if there are no such sums."""
+    sums, top = Sums(view), view.topology
+    if how.evaluate is None or not sums.found:
+        return None
+    how.before_change()
+    intent = Intent()
+    for number, (op, codes) in sums.found.items():
+        name, slots = top.name(number), enumerate(zip(top.inputs(number), codes, strict=True))
+        intent.changed += [name] if op != view.ops[number] or sums.shape(number << BITS) is not None else []
+        intent.rewired += [
+            Rewired(name, at, _spelt(top, old), _spelt(top, new)) for at, (old, new) in slots if old != new
+        ]
+        view.graph.replace_op(top.node(number), op, map(top.tensor, codes))
+    return Step(SUMS, intent)
+
+
 # -- calls ----------------------------------------------------------------------------------------------------
 
 
@@ -290,24 +312,17 @@ def in_bodies(graph: Graph, how: How) -> Iterator[Done]:
     """
     names = _bodies_of(graph)
     refused: dict[str, set[str]] = {name: set() for name in names}
-    stages: list[Callable[[Body], Step | None]] = [
-        lambda body: _body_simplified(body, how, refused[body.name]),
-        lambda body: decided(body.graph, how),
-    ]
     while names:
         shapes = called_shapes(graph, use_stated=False)
-        opened: dict[str, Body | None] = {}
-        changed: dict[str, None] = {}
-        for stage in stages:
-            opened |= {name: _open(graph, name, shapes.get(name, ())) for name in names if name not in opened}
-            bodies = [body for body in opened.values() if body is not None]
-            found = [(body, step) for body in bodies if (step := stage(body)) is not None]
-            if found:
-                yield _replaced(graph, found, how)
-            for body, _ in found:
-                changed[body.name] = None
-                del opened[body.name]
-        names = [*changed]
+        found: dict[str, list[tuple[Body, Step]]] = {}
+        for name in names:
+            body = _open(graph, name, shapes.get(name, ()))
+            step = _in_body(body, how, refused[name]) if body is not None else None
+            if body is not None and step is not None:
+                found.setdefault(step.stage, []).append((body, step))
+        names = [body.name for pairs in found.values() for body, _ in pairs]
+        for pairs in found.values():
+            yield _replaced(graph, pairs, how)
 
 
 def _bodies_of(graph: Graph) -> list[str]:
@@ -352,12 +367,12 @@ def _open(graph: Graph, name: str, shapes: Sequence[Shape]) -> Body | None:
     return body
 
 
-def _body_simplified(body: Body, how: How, refused: set[str]) -> Step | None:
-    """Simplifies the nodes of a body. Returns None if nothing changes."""
+def _in_body(body: Body, how: How, refused: set[str]) -> Step | None:
+    """Simplifies a body by one stage. Returns None if nothing changes."""
     kept = map(topology_of(body.graph).id_of, (*body.graph.ends, *body.control_results.values()))
     view = GraphView(body.graph, kept, keeps_checks="checks" not in how.chosen)
     step = simplify_nodes(view, how, 0, refused, lasting)
-    return step if step.counts.total() else None
+    return step if step.counts.total() else regrouped(view, how) or decided(body.graph, how)
 
 
 def _replaced(graph: Graph, found: Sequence[tuple[Body, Step]], how: How) -> Done:
