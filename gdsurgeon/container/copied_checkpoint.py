@@ -85,7 +85,7 @@ class CopiedCheckpoint(Closing):
             InputError: the original checkpoint has changed since.
         """
         staged = (
-            self._bundle.staged() if self._bundle is not None else open_checkpoint(os.path.join(folder, CHECKPOINT))
+            self._bundle.opened() if self._bundle is not None else open_checkpoint(os.path.join(folder, CHECKPOINT))
         )
         with staged as written:
             check_identical(written, self.edited)

@@ -196,6 +196,14 @@ class SameSites(Claim):
     tolerance: Tolerance
 
 
+def SamePiece(inputs: tuple[str, ...], outputs: tuple[tuple[str, str], ...], tolerance: Tolerance = EXACT) -> SameSites:
+    """Returns the claim that nodes that replace a part of the graph return the values of this part, for any input.
+
+    The arguments are those of a `Site` and of `SameSites`.
+    """
+    return SameSites((Site(inputs, outputs),), tolerance)
+
+
 @dataclass(eq=False, repr=False)
 class SamePart(Claim):
     """An added graph computes the same values in the edited graph as in isolation.
@@ -353,15 +361,12 @@ def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
 
 
 def claims_apart(sites: Iterable[Site], tolerance: Tolerance, most: int | None = None) -> list[SameSites]:
-    """Returns the claims about `sites` in isolation; `most` limits the number of claims."""
-    groups = _apart([site for site in sites if site.inputs], most)
-    return [SameSites(tuple(group), tolerance) for group in groups]
+    """Returns the claims about `sites` in isolation; `most` limits the number of claims.
 
-
-def _apart(sites: Iterable[Site], most: int | None) -> list[list[Site]]:
-    """Returns `sites` in groups without dependencies: an output of a site cannot be fed and computed in one run."""
+    An output of a site cannot be fed and computed in one run, so the sites of a claim do not depend on each other.
+    """
     groups: list[tuple[list[Site], set[str], set[str]]] = []
-    for site in sites:
+    for site in filter(lambda site: site.inputs, sites):
         read, given = {*site.inputs}, {name for pair in site.outputs for name in pair}
         for group, all_read, all_given in groups:
             if len(group) < AT_ONCE and all_read.isdisjoint(given) and all_given.isdisjoint(read):
@@ -374,4 +379,4 @@ def _apart(sites: Iterable[Site], most: int | None) -> list[list[Site]]:
         group.append(site)
         all_read |= read
         all_given |= given
-    return [group for group, _, _ in groups]
+    return [SameSites(tuple(group), tolerance) for group, _, _ in groups]

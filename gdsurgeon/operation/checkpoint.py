@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, path_of, public
@@ -31,10 +32,9 @@ from gdsurgeon.graph.names import under_scope
 from gdsurgeon.operation.paths import back_up, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import matching, substituted
-from gdsurgeon.wire.folder import State, changed_meanwhile
+from gdsurgeon.wire.folder import changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, check_state, same_file
-from gdsurgeon.wire.source import BytesSource, Source, open_source
-from gdsurgeon.wire.write import ChunkSource, size_of
+from gdsurgeon.wire.write import size_of
 
 Pair = tuple[str, str]
 
@@ -130,15 +130,15 @@ def operate_checkpoint(
         files = _files(request, checkpoint, edited, wanted)
         bundle = checkpoint if request.in_place and isinstance(checkpoint, Bundle) else None
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
-
-        def publishing(has_appeared: Callable[[], bool]) -> None:
-            try:
-                checkpoint.check_unchanged()
-            except InputError as error:
-                raise changed_meanwhile(out) if request.in_place else error from error
-            before_publishing(has_appeared)
-
-        compared = _publish(request, out, files, edited, publishing, bundle.state if bundle is not None else None)
+        with BundleOutput(out, *files, replacing=request.in_place) as output:
+            if bundle is not None:
+                output.index.replaces = bundle.state
+            if not request.dry_run:
+                output.stage()
+            with output.opened() as staged:
+                compared = check_identical(staged, edited)
+            if not request.dry_run:
+                _publish(request, checkpoint, output, before_publishing)
         count = bundle.header.num_shards if bundle is not None else len(files.shards)
         if len(files.shards) != count and not request.dry_run and request.backup is None:
             for number in range(count):  # their tensors are in shards with other names
@@ -192,7 +192,8 @@ class _Wanted(NamedTuple):
 
 def _wanted(request: CheckpointRequest, checkpoint: Checkpoint) -> _Wanted:
     renamed = _renamed(request, checkpoint)
-    dropped, unmatched = _dropped(request, checkpoint)
+    found = {pattern: matching([pattern], checkpoint.keys, str) for pattern in request.drops}
+    dropped, unmatched = sorted({*chain(*found.values())}), [pattern for pattern, keys in found.items() if not keys]
     values = {key: _value(checkpoint, key, os.fspath(path)) for key, path in pairs_of(request.values)}
     others = f"matched none of {len(checkpoint.keys):,} keys"
     if renamed or dropped or values:
@@ -234,18 +235,6 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
     return {old: new for old, (new, _) in wanted.items() if old != new}
 
 
-def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
-    """Returns the removed keys, and the patterns without a match."""
-    dropped: set[str] = set()
-    unmatched = []
-    for pattern in request.drops:
-        found = matching([pattern], checkpoint.keys, str)
-        dropped.update(found)
-        if not found:
-            unmatched.append(pattern)
-    return sorted(dropped), unmatched
-
-
 def _value(checkpoint: Checkpoint, key: str, path: str) -> StoredTensor:
     """Returns the value in the .npy file `path` for the tensor `key`."""
     if key not in checkpoint:
@@ -269,38 +258,21 @@ def _files(request: CheckpointRequest, checkpoint: Checkpoint, edited: Edited, w
 
 def _publish(
     request: CheckpointRequest,
-    out: str,
-    files: Files,
-    edited: Edited,
+    checkpoint: Checkpoint,
+    output: BundleOutput,
     before_publishing: Callable[[Callable[[], bool]], None],
-    replaces: State | None,
-) -> Compared:
-    """Stages the files, compares them with the expected tensors, and publishes them; a dry run writes none."""
-    with BundleOutput(out, files.table, files.shards, replacing=request.in_place) as output:
-        output.index.replaces = replaces
-        if request.dry_run:
-            with _unwritten(out, files) as unwritten:
-                return check_identical(unwritten, edited)
-        output.stage()
-        with output.staged() as staged:
-            compared = check_identical(staged, edited)
-        if replaces is not None:
-            check_state(output.index.name, replaces)
-        with ExitStack() as stack:
-            back_up(index_path(out), request.backup, output, stack)
-            before_publishing(lambda: output.has_appeared)
-            output.publish()
-    return compared
-
-
-def _unwritten(out: str, files: Files) -> Bundle:
-    """Returns the files as a checkpoint that is not written."""
-
-    def opened(number: int, _count: int) -> Source:
-        shard = files.shards[number]
-        return open_source(shard) if isinstance(shard, str) else ChunkSource(shard, f"shard {number}")
-
-    return Bundle(out, BytesSource(files.table, index_path(out)), opened)
+) -> None:
+    """Publishes the staged files, if the files of `checkpoint` did not change meanwhile."""
+    if output.index.replaces is not None:
+        check_state(output.index.name, output.index.replaces)
+    with ExitStack() as stack:
+        back_up(output.index.name, request.backup, output, stack)
+        try:
+            checkpoint.check_unchanged()
+        except InputError as error:
+            raise changed_meanwhile(output.prefix) if request.in_place else error from error
+        before_publishing(lambda: output.has_appeared)
+        output.publish()
 
 
 def _warnings(

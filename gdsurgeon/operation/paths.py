@@ -78,8 +78,7 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
         UsageError: two of them are the same file, and one would be lost.
     """
     backup = [backup_path(model, request_backup)] if request_backup else []
-    for what, path in (("the output", out), *(("the backup", path) for path in backup)):
-        check_replaces_nothing([(what, path)], others)
+    check_replaces_nothing([("the output", out), *(("the backup", path) for path in backup)], others)
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:

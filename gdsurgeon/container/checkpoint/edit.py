@@ -26,8 +26,8 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.text import is_utf8, named
 from gdsurgeon.wire.output import Earlier, Output, OutputFile
 from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
-from gdsurgeon.wire.source import Source, open_source
-from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+from gdsurgeon.wire.source import BytesSource, Source, open_source
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 
 _ATTRIBUTE = "/.ATTRIBUTES/"
 """The separator in a key between the path of an object and the name of its attribute."""
@@ -248,16 +248,18 @@ class BundleOutput(Output):
         path = self.index.stage([self._table])
         return path if self._last is self.index else self._last.stage(chunks)
 
-    def staged(self) -> Bundle:
-        """Opens the staged files; the caller closes the result."""
-        assert self.index.staged is not None
+    def opened(self) -> Bundle:
+        """Opens the files as they are staged, or as they would be written; the caller closes the result."""
 
-        def opened(number: int, shards: int) -> Source:
+        def opener(number: int, shards: int) -> Source:
             path = shard_path(self.prefix, number, shards)
-            staged = self._shards[path][1].staged if path in self._shards else None
-            return open_source(staged or path)
+            shard, output = self._shards.get(path, (path, None))
+            shard = output.staged or shard if output is not None else shard
+            return open_source(shard) if isinstance(shard, str) else ChunkSource(shard, f"shard {number}")
 
-        return Bundle(self.prefix, open_source(self.index.staged), opened)
+        staged = self.index.staged
+        index = open_source(staged) if staged is not None else BytesSource(self._table, self.index.name)
+        return Bundle(self.prefix, index, opener)
 
     def publish(self) -> None:
         """Gives the files their names.
