@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
-from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
+from gdsurgeon.container.checkpoint.bundle import Bundle, Files
 from gdsurgeon.container.checkpoint.edit import BundleOutput, check_identical, counts_taken, relinked, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
@@ -63,14 +62,10 @@ class CopiedCheckpoint(Closing):
         """
         files = self._files(in_place=in_place)
         if isinstance(output, (OutputFolder, OutputTar)):
-            paths = (shard_path(CHECKPOINT, number, len(files.shards)) for number in range(len(files.shards)))
-            output.further_files = {
-                index_path(CHECKPOINT): [files.table],
-                **dict(zip(paths, files.shards, strict=True)),
-            }
+            output.further_files = files.at(CHECKPOINT)
             return output
         prefix = _prefix(output, self, in_place)
-        self._bundle = bundle = BundleOutput(prefix, *files, replacing=in_place, model=output)
+        self._bundle = bundle = BundleOutput(prefix, files, replacing=in_place, model=output)
         if in_place:
             assert isinstance(self.checkpoint, Bundle)
             self._open.enter_context(Lock(bundle.index.name, lambda: None))
@@ -97,17 +92,16 @@ class CopiedCheckpoint(Closing):
         Raises:
             OutputError: it cannot be written.
         """
-        files = self._files()
         folder = self._open.enter_context(TemporaryDirectory(prefix="gdsurgeon-", ignore_cleanup_errors=True))
         prefix = os.path.join(folder, "variables")
+        files = self._files().at(prefix)
         try:
-            for number, shard in enumerate(files.shards):
-                path = shard_path(prefix, number, len(files.shards))
-                if isinstance(shard, str):
-                    os.symlink(os.path.abspath(shard), path)
-                else:
-                    _write(path, pieces_of(shard))
-            _write(index_path(prefix), [files.table])
+            for path, content in files.items():
+                if isinstance(content, str):
+                    os.symlink(os.path.abspath(content), path)
+                    continue
+                with open(path, "wb") as file:
+                    file.writelines(pieces_of(content))
         except OSError as error:
             raise OutputError(f"{printable(prefix)} cannot be written: {reason(error)}") from error
         serving = self._graph.serving
@@ -118,11 +112,6 @@ class CopiedCheckpoint(Closing):
             feeds = dict.fromkeys(serving.restoring.feeds, prefix)
             self._graph.serving = serving._replace(restoring=serving.restoring._replace(feeds=feeds))
         return folder
-
-
-def _write(path: str, pieces: Iterable[bytes]) -> None:
-    with open(path, "wb") as file:
-        file.writelines(pieces)
 
 
 def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor]:

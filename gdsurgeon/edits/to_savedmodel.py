@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle, index_path, shard_path
+from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
@@ -144,8 +144,7 @@ def bundle_of(graph: Graph) -> Mapping[str, Shard]:
     if saver is None:
         return {}
     before = graph.pristine()
-    made = build_bundle(_item(before[saved.key.tensor]) for saved in saver.variables)
-    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.shards[0]}
+    return build_bundle(_item(before[saved.key.tensor]) for saved in saver.variables).at(CHECKPOINT)
 
 
 def _item(node: Node) -> Item:

@@ -13,7 +13,7 @@ from gdsurgeon.analysis.shapes.arithmetic import compatible, merge, stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.checkpoint.bundle import Shard, index_path, shard_path
+from gdsurgeon.container.checkpoint.bundle import Shard
 from gdsurgeon.container.checkpoint.edit import Edited, check_identical, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container, only_graph
@@ -80,57 +80,51 @@ def _model_form(
         ValidationError: a name does not exist; or a difference was not requested.
     """
     graph, container = model
+    original = graph.pristine()
+
+    def check_records(written: MetaGraph, folder: str = "") -> None:
+        """Compares the written records with the original records and the request; `folder` is staged, or ''."""
+        before = surroundings(container.meta, container.folder if folder else "") if container is not None else {}
+        found = surroundings(written, folder)
+        expected = specification.unchanged(before, original, written.graph, result.intent)
+        wrong = list(specification.wrong_surroundings(expected, found, result.asked, around))
+        known = Counter(map(_place, (*faults(before, original), *faults(expected.values, written.graph))))
+        new: list[Remark] = []
+        if container is not None and not is_new:
+            new += faults_of_copies(graph, written)
+            new += wrong_functions(container.meta, written, around.touched) if written.has_objects else ()
+        for fault in faults(found, written.graph, around.touched):
+            known[_place(fault)] -= 1
+            if known[_place(fault)] < 0:
+                new.append(fault)
+        if new:
+            raise ValidationError(
+                "the model parts outside the graph would not be valid:",
+                details=tuple(new[:MOST]),
+                code="unsound-graph",
+                faults=[fault.as_json() for fault in new[:MOST]],
+            )
+        if wrong:
+            raise ValidationError(
+                "the model parts outside the graph are not what was requested:",
+                details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
+                code="undeclared-change",
+                count=len(wrong),
+                places=[item.as_json() for item in wrong[:MOST] if not isinstance(item, str)],
+            )
 
     def check(staged: str) -> None:
-        is_folder = is_new or (container is not None and container.folder)
-        folder = os.path.dirname(staged) if is_folder else ""
+        folder = os.path.dirname(staged) if is_new or (container is not None and container.folder) else ""
         with closing(open_source(staged)) as source:
-            _check_records(model, result, read(source), around, folder, is_new=is_new)
+            check_records(read(source), folder)
         if tensors is not None:
             with open_checkpoint(os.path.join(folder, CHECKPOINT)) as checkpoint:
                 check_identical(checkpoint, tensors)
 
     chunks = list(resolved(chunks))
     check_size(graph, chunks)
-    _check_records(model, result, read(ChunkSource(chunks, graph.source_name)), around, "", is_new=is_new)
+    check_records(read(ChunkSource(chunks, graph.source_name)))
     return Form(chunks, graph.chunks(), check)
-
-
-def _check_records(
-    model: Model, result: EditResult, written: MetaGraph, around: specification.Around, folder: str, *, is_new: bool
-) -> None:
-    """Compares the written records with the original records and the request; `folder` is staged, or ''."""
-    graph, own = model
-    original = graph.pristine()
-    before = surroundings(own.meta, own.folder if folder else "") if own is not None else {}
-    found = surroundings(written, folder)
-    expected = specification.unchanged(before, original, written.graph, result.intent)
-    wrong = list(specification.wrong_surroundings(expected, found, result.asked, around))
-    known = Counter(map(_place, (*faults(before, original), *faults(expected.values, written.graph))))
-    new: list[Remark] = []
-    if own is not None and not is_new:
-        new += faults_of_copies(graph, written)
-        new += wrong_functions(own.meta, written, around.touched) if written.has_objects else ()
-    for fault in faults(found, written.graph, around.touched):
-        known[_place(fault)] -= 1
-        if known[_place(fault)] < 0:
-            new.append(fault)
-    if new:
-        raise ValidationError(
-            "the model parts outside the graph would not be valid:",
-            details=tuple(new[:MOST]),
-            code="unsound-graph",
-            faults=[fault.as_json() for fault in new[:MOST]],
-        )
-    if wrong:
-        places = [item.as_json() for item in wrong[:MOST] if not isinstance(item, str)]
-        raise ValidationError(
-            "the model parts outside the graph are not what was requested:",
-            details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
-            code="undeclared-change",
-            count=len(wrong),
-            places=places,
-        )
 
 
 def _place(fault: Remark) -> tuple[tuple[object, ...], str]:
@@ -171,12 +165,7 @@ def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim:
 
 def _needed_files(serving: Serving, tensors: Edited | None) -> Mapping[str, Shard]:
     """Returns the files of the checkpoint with `tensors`, and the assets."""
-    files: dict[str, Shard] = {}
-    if tensors is not None:
-        made = rewritten(tensors)
-        (shard,) = made.shards
-        assert not isinstance(shard, str)
-        files = {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): shard}
+    files = rewritten(tensors).at(CHECKPOINT) if tensors is not None else {}
     for path in serving.initialising.feeds.values() if serving.initialising is not None else ():
         source = open_source(path)
         files[os.path.join(ASSETS, os.path.basename(path))] = [SourceSpan(source, 0, source.size)]

@@ -283,6 +283,11 @@ class Files(NamedTuple):
     table: bytes
     shards: list[Shard]
 
+    def at(self, prefix: str) -> dict[str, Shard]:
+        """Returns the files of a checkpoint with the prefix `prefix`, by their paths."""
+        count = len(self.shards)
+        return {index_path(prefix): [self.table]} | {shard_path(prefix, n, count): self.shards[n] for n in range(count)}
+
 
 class Entries:
     """The entries of a new index.

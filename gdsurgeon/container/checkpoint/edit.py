@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.container.checkpoint.bundle import (
@@ -203,8 +203,7 @@ class BundleOutput(Output):
 
     Args:
         prefix: the new prefix.
-        table: the bytes of its index.
-        shards: in order.
+        files: its index, and its shards in order.
         replacing: whether an existing index of that name is replaced.
         model: the output of the MetaGraph.
 
@@ -212,24 +211,14 @@ class BundleOutput(Output):
         OutputError: there is a file with the prefix that is not replaced; or the folder cannot be written to.
     """
 
-    def __init__(
-        self,
-        prefix: str,
-        table: bytes,
-        shards: Sequence[Shard],
-        *,
-        replacing: bool = False,
-        model: Output | None = None,
-    ) -> None:
+    def __init__(self, prefix: str, files: Files, *, replacing: bool = False, model: Output | None = None) -> None:
         if not replacing:
             _check_free(prefix)
         self.prefix = prefix
         self.index = OutputFile(index_path(prefix))
-        self._table = table
-        paths = [shard_path(prefix, number, len(shards)) for number in range(len(shards))]
-        self._shards = {
-            path: (shard, OutputFile(path)) for path, shard in zip(paths, shards, strict=True) if shard != path
-        }
+        self._table = files.table
+        shards = [*files.at(prefix).items()][1:]
+        self._shards = {path: (shard, OutputFile(path)) for path, shard in shards if shard != path}
         self._last = model or self.index
         self.name, self.replaces = self._last.name, self._last.replaces
         self.replaced = (self.index.name,) if replacing else ()
