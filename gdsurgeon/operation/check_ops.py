@@ -52,8 +52,7 @@ class CheckedOps(Data):
 
     def helps(self) -> Iterator[tuple[LackingOp, Help | None]]:
         """Yields the unsupported ops, each with advice if there is any."""
-        for lacking in self.found.lacking:
-            yield lacking, _help(self, lacking)
+        return ((lacking, _help(self, lacking)) for lacking in self.found.lacking)
 
 
 @public

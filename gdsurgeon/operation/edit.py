@@ -385,7 +385,8 @@ class _Operation:
 
             tags = model.container.meta.tags if model.container is not None else ()
             proving.begin_serving(Folders(model_folder(request.model), folder, tuple(sorted(tags))))
-        proof = proving.prove(self.steps, form.graph, form.loads_from(staged), each=request.prove_each)
+        path = staged if form.chunks is form.graph else ""
+        proof = proving.prove(self.steps, form.graph, path, each=request.prove_each)
         if form.served is not None:
             proof.served = proving.check_served(form.served)
             if request.v2_check and request.dry_run:

@@ -35,10 +35,6 @@ class Form(Data):
     check: Callable[[str], None] = lambda _staged: None
     served: Sequence[str] | None = None
 
-    def loads_from(self, staged: str) -> str | bytes:
-        """Returns the binary graph for the proof: the path of its file, or its bytes."""
-        return staged if self.chunks is self.graph else read_chunks(self.graph)
-
 
 def written(graph: Graph, output: Output, *, text: bool) -> Form:
     """Returns a graph as it is written: as text, or binary. The proof of a text loads the graph that is read from it.

@@ -23,7 +23,6 @@ from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Progress, Settings, silent
 from gdsurgeon.wire.output import OutputFile
-from gdsurgeon.wire.write import read_chunks
 
 
 @public
@@ -177,8 +176,7 @@ def prove(
             if not steps:
                 return Proof("unchanged")
             proving.begin(steps[0].before)
-            chunks = steps[-1].after.chunks()
-            return proving.prove(steps, chunks, read_chunks(chunks))
+            return proving.prove(steps, steps[-1].after.chunks())
 
 
 def _steps(before: Graph, after: Graph, results: EditResult | Applied | Sequence[EditResult]) -> Sequence[Step]:

@@ -14,7 +14,7 @@ from gdsurgeon.proof.executor import EDITED, ORIGINAL, Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.served import Folders, Loader
@@ -77,28 +77,38 @@ class Proving(Closing):
         if self._load_original is not None:
             self._load_original(self._executor)
 
-    def prove(
-        self, steps: Sequence[Step], chunks: Sequence[Chunk], edited: str | bytes, *, each: bool = False
-    ) -> Proof:
+    def prove(self, steps: Sequence[Step], chunks: Sequence[Chunk], path: str = "", *, each: bool = False) -> Proof:
         """Proves the edits, and compares the differences of the last edit with its intent and the request.
 
         Args:
             steps: the edits, in order; earlier differences were compared already.
             chunks: the graph after the last edit.
-            edited: the same graph: the path of its file, or its bytes.
+            path: of the file that contains only `chunks`; '' without such a file.
             each: prove each edit separately; otherwise together if possible.
 
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove_pieces` and `prove_loads`.
         """
         from gdsurgeon.feeds.given import as_meant
+        from gdsurgeon.proof.accounting import check_accounted
         from gdsurgeon.proof.pieces import prove_pieces
         from gdsurgeon.proof.prove import prove_loads
 
         self._executor.progress(Event("proving"))
-        fault = cache(partial(_unaccounted, steps[-1], chunks))
-        self._edited = steps[-1].after, edited
-        load = partial(_load_edited, self._executor, *self._edited)
+        last = steps[-1]
+        self._edited = last.after, path or read_chunks(chunks)
+        load = partial(self._load_edited, self._executor)
+
+        @cache
+        def fault() -> GdsurgeonError | None:
+            """Returns the error for undeclared or unrequested differences of the last edit; or None."""
+            try:
+                check_accounted(last.after, last.result, chunks)
+            except GdsurgeonError as error:
+                error.place_at(last.called)
+                return error
+            return None
+
         try:
             if self._level == "load":
                 load()
@@ -155,26 +165,13 @@ class Proving(Closing):
         """
         from gdsurgeon.proof.elsewhere import check_released
 
+        graph, runs = self._edited[0], self._level == "run"
+        return check_released(self._executor, graph, self._overrides, path, self._load_edited, runs=runs)
+
+    def _load_edited(self, executor: Executor) -> None:
         graph, edited = self._edited
-        load = partial(_load_edited, graph=graph, edited=edited)
-        return check_released(self._executor, graph, self._overrides, path, load, runs=self._level == "run")
-
-
-def _load_edited(executor: Executor, graph: Graph, edited: str | bytes) -> None:
-    executor.is_barred(EDITED, graph)
-    if isinstance(edited, bytes):
-        executor.load_bytes(EDITED, with_restoring(graph, edited))
-    else:
-        executor.load_file(EDITED, edited)
-
-
-def _unaccounted(last: Step, chunks: Sequence[Chunk]) -> GdsurgeonError | None:
-    """Returns the error for undeclared or unrequested differences of the last edit, written as `chunks`; or None."""
-    from gdsurgeon.proof.accounting import check_accounted
-
-    try:
-        check_accounted(last.after, last.result, chunks)
-    except GdsurgeonError as error:
-        error.place_at(last.called)
-        return error
-    return None
+        executor.is_barred(EDITED, graph)
+        if isinstance(edited, bytes):
+            executor.load_bytes(EDITED, with_restoring(graph, edited))
+        else:
+            executor.load_file(EDITED, edited)
