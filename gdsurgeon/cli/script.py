@@ -471,7 +471,7 @@ class ScriptEdits:
         """Returns the instructions of `line`. Raises GdsurgeonError."""
         if isinstance(line, Fault):
             raise line.error
-        if earlier and earlier[-1].form in ENDS and not self._is_ended:
+        if earlier and self._request.form in ENDS and not self._is_ended:
             self._is_ended = True  # reported once, for any number of lines
             message = f"{earlier[-1].called} must be the last line: its result cannot be edited"
             raise UsageError(message, code="not-the-last-line")

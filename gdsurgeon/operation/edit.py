@@ -109,7 +109,7 @@ class Request(Data):
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
         """Returns an instruction with the options of this request; `called` is its name in messages."""
-        return Instruction(edit, called, self.functions, self.require_change, self.form, self.changes_values)
+        return Instruction(edit, called, self.functions, self.require_change, self.changes_values)
 
 
 @dataclass(eq=False, repr=False)

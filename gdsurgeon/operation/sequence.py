@@ -31,14 +31,12 @@ class Instruction(NamedTuple):
         functions: library functions that are edited instead of the graph.
         require_change: refuse the edit if nothing would change.
         changes_values: whether it changes values on purpose; then it does not claim equal values.
-        form: of the result; see `gdsurgeon.operation.edit.Request`.
     """
 
     edit: Edit
     called: str = ""
     functions: tuple[str, ...] = ()
     require_change: bool = False
-    form: FormName = "model"
     changes_values: bool = False
 
     def apply(self, graph: Graph, *, check: bool) -> EditResult:
@@ -127,10 +125,8 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
                 raise
             out.idle.append(idle.message)
             continue
-        form = instruction.form
-        if form == "model" and result.asked is not None:
-            form = FORMS.get(result.asked.edit, "model")
-        out.form = form if form != "model" else out.form
+        form = FORMS.get(result.asked.edit) if result.asked is not None else None
+        out.form = form or out.form
         if form == "graph":
             opened = opened._replace(container=None)
         out.model = opened
