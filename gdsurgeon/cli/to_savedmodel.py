@@ -36,8 +36,7 @@ def command(request: Request, assets: Pairs, **arguments: object) -> dict[str, o
     """
     from gdsurgeon.edits.to_savedmodel import Asset
 
-    read = [Asset(*pair) for pair in assets]
-    request.form = "saved_model"
-    request.assets = tuple(asset.path for asset in read)
-    request.others = (*request.others, *request.assets)
-    return {"assets": read, **arguments}
+    request.form, paths = "saved_model", tuple(path for _, path in assets)
+    request.others += paths
+    request.settings = request.settings._replace(reads=(*request.settings.reads, *paths))
+    return {"assets": [Asset(*pair) for pair in assets], **arguments}

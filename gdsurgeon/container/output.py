@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
 from gdsurgeon.container.checkpoint.bundle import Shard, index_path
-from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
+from gdsurgeon.container.files import CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.container.tar import packed
 from gdsurgeon.errors import InputError, OutputError, printable, unwritable
 from gdsurgeon.wire.folder import Folder, changed_meanwhile
@@ -42,7 +42,6 @@ class OutputFolder(StagedOutput):
     Args:
         path: the output.
         model: the folder that is edited; '' for a new SavedModel.
-        assets: paths of the assets of a new SavedModel.
         graph_file: the name of the file of its graph.
 
     Raises:
@@ -50,12 +49,11 @@ class OutputFolder(StagedOutput):
             into a folder that does not exist.
     """
 
-    def __init__(self, path: str, model: str, assets: Sequence[str] = (), *, graph_file: str = GRAPH_FILE) -> None:
+    def __init__(self, path: str, model: str, *, graph_file: str = GRAPH_FILE) -> None:
         super().__init__(path)
         self.further_files: Mapping[str, Shard] = {}
         self._graph_file = graph_file
         self._model = model
-        self._assets = assets
         self._target = resolved(path)
         self._absent = absent_folders(path, self._target)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
@@ -72,9 +70,6 @@ class OutputFolder(StagedOutput):
             if self._model:
                 with Folder(self._model) as folder:
                     folder.copy_to(self.staged, REPLACED | self._superseded(), self.files)
-            for path in self._assets:
-                os.makedirs(os.path.join(self.staged, ASSETS), exist_ok=True)
-                shutil.copyfile(path, os.path.join(self.staged, ASSETS, os.path.basename(path)))
             for name, content in self.further_files.items():
                 self._put(os.path.join(self.staged, name), content)
             self._put(graph_file, chunks)
@@ -134,16 +129,14 @@ class OutputTar(Output):
 
     Args:
         model: the folder that is edited; '' for a new SavedModel.
-        assets: paths of the assets of a new SavedModel.
     """
 
     is_stream = True
 
-    def __init__(self, model: str, assets: Sequence[str] = ()) -> None:
+    def __init__(self, model: str) -> None:
         self._stream = OutputFile("-")
         self.name = self._stream.name
         self._model = model
-        self._assets = assets
         self.further_files: Mapping[str, Shard] = {}
         self._stack = ExitStack()
         self._staged = ""
@@ -163,7 +156,7 @@ class OutputTar(Output):
             place = self._stack.enter_context(TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp"))
         except OSError as error:
             raise unwritable(self.name, error, "staged") from error
-        folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model, self._assets))
+        folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model))
         folder.further_files, folder.files = self.further_files, self.files
         graph_file = folder.stage(chunks)
         self._staged = os.path.dirname(graph_file)

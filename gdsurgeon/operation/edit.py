@@ -69,7 +69,6 @@ class Request(Data):
         wanted: the part of the model.
         form: of the output: the ``model`` that was read, with its graph edited; only its ``graph``; a new
             ``saved_model`` around it; or a ``slim`` SavedModel with only its needed parts.
-        assets: files for a new SavedModel.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
         v2_check: whether tf.saved_model.load must also load the result if its objects changed.
         prove_each: prove each of several edits separately.
@@ -95,7 +94,6 @@ class Request(Data):
     changes_values: bool = False
     wanted: Wanted = ALL
     form: FormName = "model"
-    assets: tuple[str, ...] = ()
     as_v1: bool = False
     v2_check: bool = True
     run_in: str = ""
@@ -239,7 +237,7 @@ class _Operation:
         if request.level in ("load", "run"):
             from gdsurgeon.operation.proving import Proving
 
-            reads = (*request.settings.reads, *reads_of(request.model, request.wanted), *request.assets)
+            reads = (*request.settings.reads, *reads_of(request.model, request.wanted))
             settings = request.settings._replace(reads=reads)
             self.proving = enter(Proving(settings, request.overrides, request.level, self.progress))
         # TensorFlow loads while the program waits for standard input, which determines the kind of output.
@@ -433,8 +431,8 @@ def _open_output(request: Request, out: str) -> Output:
     from gdsurgeon.container.output import OutputFolder, OutputTar
 
     if out in STANDARD_OUTPUT:
-        return OutputTar(kept, request.assets)
-    return OutputFolder(folder if request.in_place else out, kept, request.assets)
+        return OutputTar(kept)
+    return OutputFolder(folder if request.in_place else out, kept)
 
 
 def _is_text(request: Request, model: Model, output: Output) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 
 from gdsurgeon.analysis.queries.model_contents import faults
@@ -13,7 +13,6 @@ from gdsurgeon.analysis.shapes.arithmetic import compatible, merge, stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.checkpoint.bundle import Shard
 from gdsurgeon.container.checkpoint.edit import Edited, check_identical, rewritten
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container, only_graph
@@ -148,28 +147,22 @@ def new_model(model: Model, result: EditResult, output: wire.Output, *, is_slim:
     """
     graph, tensors = model.graph, None
     meta = model.container.meta if is_slim and model.container is not None else None
+    serving = (serving_of(graph) if meta is not None else graph.serving) or Serving()
     if meta is None:
         model = Model(graph, None)  # of a MetaGraph, only the graph is kept
-        files = bundle_of(graph)
+        files = {**bundle_of(graph)}
     else:
-        serving = serving_of(graph) or Serving()
         tensors = restored_tensors(serving.checkpoint, serving.saver) if serving.saver is not None else None
-        files = _needed_files(serving, tensors)
+        files = rewritten(tensors).at(CHECKPOINT) if tensors is not None else {}
+    for path in serving.initialising.feeds.values() if serving.initialising is not None else ():
+        source = open_source(path)
+        files[os.path.join(ASSETS, os.path.basename(path))] = [SourceSpan(source, 0, source.size)]
     if isinstance(output, (OutputFolder, OutputTar)):
         output.further_files = files
     chunks = saved_model(graph, _type, meta)
     form = _model_form(model, result, chunks, only_graph, specification.Around(), is_new=True, tensors=tensors)
     form.served = list(graph.serving.called) if is_slim and graph.serving is not None else []
     return form
-
-
-def _needed_files(serving: Serving, tensors: Edited | None) -> Mapping[str, Shard]:
-    """Returns the files of the checkpoint with `tensors`, and the assets."""
-    files = rewritten(tensors).at(CHECKPOINT) if tensors is not None else {}
-    for path in serving.initialising.feeds.values() if serving.initialising is not None else ():
-        source = open_source(path)
-        files[os.path.join(ASSETS, os.path.basename(path))] = [SourceSpan(source, 0, source.size)]
-    return files
 
 
 def _type(graph: Graph, tensor: Output) -> tuple[int, Shape]:

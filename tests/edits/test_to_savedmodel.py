@@ -85,6 +85,10 @@ def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
     assert serving.initialising is not None
     assert serving.initialising.targets == ("init",)
     assert dict(serving.initialising.feeds) == {"path": f"{desk.folder}/out/assets/words.txt"}
+    desk.refused(3, "unreadable", "to-savedmodel", "model.pb", "--asset", "path=no.txt", *words[4:], file="no.txt")
+    edit = partial(gds.to_savedmodel, inputs=[], outputs=[], init=["init"], assets=[Asset("path", "words.txt")])
+    gds.operate("model.pb", edit, out="from_library", level="structure")
+    assert (desk.folder / "from_library" / "assets" / "words.txt").read_text() == "a\nb\n"
 
 
 @pytest.mark.parametrize(
