@@ -35,28 +35,11 @@ Parser = Callable[[Any, str], Any]
 """Converts the value of an option, whose name is the second argument. It raises UsageError for a wrong value."""
 
 
-class ConflictingOptions(UsageError):
-    """Options exclude each other."""
-
-    code = "conflicting-options"
-
-
-class MissingOption(UsageError):
-    """An option is missing, or the option that a given option needs."""
-
-    code = "missing-option"
-
-
-class MissingArgument(UsageError):
-    """An argument is missing."""
-
-    code = "missing-argument"
-
-
-class BadValue(UsageError):
-    """The value of an option is wrong."""
-
-    code = "bad-value"
+ConflictingOptions = partial(UsageError, code="conflicting-options")
+MissingOption = partial(UsageError, code="missing-option")
+"""An option is missing, or the option that a given option needs."""
+MissingArgument = partial(UsageError, code="missing-argument")
+BadValue = partial(UsageError, code="bad-value")
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------

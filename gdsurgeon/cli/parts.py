@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.cli.command import collected, current_script
-from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingArgument, MissingOption, option
+from gdsurgeon.cli.options import (
+    BadValue,
+    ConflictingOptions,
+    MissingArgument,
+    MissingOption,
+    option,
+    tolerance_options,
+)
 from gdsurgeon.errors import InputError, Remark, UsageError, printable
 
 if TYPE_CHECKING:
@@ -62,13 +69,7 @@ class PartOptions(NamedTuple):
 
 part_options = collected(
     "own",
-    [
-        option("--rtol", heading="Proof"),
-        option("--atol", heading="Proof"),
-        option("--steps"),
-        option("--emit"),
-        option("--against"),
-    ],
+    [tolerance_options, option("--steps"), option("--emit"), option("--against")],
     lambda options: PartOptions(**{name: options.pop(name) for name in PartOptions._fields}),
 )
 """Adds the options of a command that adds a graph, which may be built from steps; they arrive as `own`."""
