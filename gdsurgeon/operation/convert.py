@@ -201,8 +201,7 @@ def _is_text(request: ConvertRequest, read: _Read, folder: str) -> bool:
 def _output(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -> tuple[str, Output]:
     model = folder or path
     becomes = ".converted" if folder else ".pbtxt" if is_text else ".pb"
-    given = path_of(request.out)
-    out = output_path(model, given, in_place=False, backup=None, dry_run=request.dry_run, becomes=becomes)
+    out = output_path(model, path_of(request.out), dry_run=request.dry_run, becomes=becomes)
     check_outside(out, folder)
     if not folder:
         return out, OutputFile(out)

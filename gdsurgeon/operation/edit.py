@@ -22,6 +22,7 @@ from gdsurgeon.operation.forms import Form, FormName
 from gdsurgeon.operation.paths import (
     back_up,
     backup_path,
+    check_agree,
     check_apart,
     check_outside,
     check_takes_binary,
@@ -35,6 +36,7 @@ from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.text import size
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
+from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import size_of
 
@@ -193,16 +195,14 @@ def locate(request: Request) -> tuple[str, str]:
 
     Raises UsageError if an output would replace an input or another output.
     """
+    check_agree(request)
     model = saved_model_at(request.model) or meta_of(request.model)
-    out = output_path(
-        model,
-        request.out,
-        in_place=request.in_place,
-        backup=request.backup,
-        dry_run=request.dry_run,
-        becomes=_BECOMES[request.form],
-    )
-    check_apart(out, request.backup, request.report, model, request.others)
+    if request.in_place and model in STANDARD_INPUT:
+        line = Line("standard input cannot be replaced; {in_place} needs a file")
+        raise UsageError(line, code="bad-value", option="in_place")
+    becomes = _BECOMES[request.form]
+    out = model if request.in_place else output_path(model, request.out, dry_run=request.dry_run, becomes=becomes)
+    check_apart(request, model, out)
     return model, out
 
 

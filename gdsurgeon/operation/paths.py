@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
 from gdsurgeon.proof.settings import Event, Progress, silent
@@ -13,24 +14,19 @@ from gdsurgeon.wire.folder import Lock, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
+if TYPE_CHECKING:
+    from gdsurgeon.operation.checkpoint import CheckpointRequest
+    from gdsurgeon.operation.edit import Request
 
-def output_path(
-    model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool, becomes: str = ".edited{suffix}"
-) -> str:
-    """Returns the path of the output; ``-`` is standard output.
+
+def output_path(model: str, out: str | None, *, dry_run: bool, becomes: str) -> str:
+    """Returns the path of the output, which does not replace the model; ``-`` is standard output.
 
     If no output is named, `becomes` replaces the suffix of the model's name; it may contain that suffix.
 
     Raises:
-        UsageError: the options contradict each other, or the output is the input without `in_place`.
+        UsageError: the output is the input, or exists already and is not named.
     """
-    check_agree(out, in_place=in_place, backup=backup)
-    if in_place:
-        if model in STANDARD_INPUT:
-            raise UsageError(
-                Line("standard input cannot be replaced; {in_place} needs a file"), code="bad-value", option="in_place"
-            )
-        return model
     if out is None:
         if model in STANDARD_INPUT or not (_is_regular(model) or os.path.isdir(model)):
             return "-"
@@ -52,32 +48,22 @@ def output_path(
     return out
 
 
-def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
+def check_agree(request: Request | CheckpointRequest) -> None:
     """Raises UsageError if the options of the output contradict each other."""
-    if backup is not None and not in_place:
+    if request.backup is not None and not request.in_place:
         line = Line("{backup} keeps the file that {in_place} replaces; it needs {in_place}")
         raise UsageError(line, code="missing-option", option="in_place")
-    if backup is not None and not backup:
+    if request.backup == "":
         raise UsageError(Line("{backup} needs a suffix, such as .bak"), code="bad-value", option="backup")
-    if in_place and out is not None:
+    if request.in_place and request.out is not None:
         line = Line("{in_place} and {out} exclude each other: give only one")
         raise UsageError(line, code="conflicting-options", option="in_place")
 
 
-def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:
-    """Checks that no written file replaces an input or another output.
-
-    Args:
-        out: the output.
-        request_backup: the suffix under which the replaced file is kept.
-        report: the path of the report.
-        model: the graph that is edited.
-        others: all other inputs: further graphs, files of names, feeds, libraries.
-
-    Raises:
-        UsageError: two of them are the same file, and one would be lost.
-    """
-    backup = [backup_path(model, request_backup)] if request_backup else []
+def check_apart(request: Request, model: str, out: str) -> None:
+    """Raises UsageError if the output `out`, the backup or the report would replace an input or another output."""
+    report, others = request.report, request.others
+    backup = [backup_path(model, request.backup)] if request.backup else []
     check_replaces_nothing([("the output", out), *(("the backup", path) for path in backup)], others)
     if report is None:
         return
