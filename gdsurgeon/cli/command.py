@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -30,10 +30,11 @@ from gdsurgeon.text import suggestion
 
 if TYPE_CHECKING:
     from gdsurgeon.cli.complete import Completer
-    from gdsurgeon.cli.script import ScriptEdits
     from gdsurgeon.container.files import Wanted
     from gdsurgeon.container.load import Model
     from gdsurgeon.feeds.overrides import Overrides
+    from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Instruction
     from gdsurgeon.proof.settings import Settings
     from gdsurgeon.select import Selection
 
@@ -153,8 +154,18 @@ def write_options(options: Iterable[click.Option], ctx: click.Context, formatter
                 formatter.write_dl(records)
 
 
-def current_script() -> ScriptEdits | None:
-    """Returns the script that the command is a line of, or None. Its lines add their edits instead of running them."""
+class Script(Protocol):
+    """A script of edits: the command of a line adds its edit to the script instead of running it."""
+
+    def inherited(self, request: Request) -> Request:
+        """Returns the request of a line: `request` with the options of the script."""
+
+    def take(self, request: Request, edits: Sequence[Instruction]) -> None:
+        """Adds the edits of a line."""
+
+
+def current_script() -> Script | None:
+    """Returns the script that the command is a line of, or None."""
     context = click.get_current_context(silent=True)
     return context.obj if context is not None else None
 

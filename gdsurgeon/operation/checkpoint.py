@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, public
+from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, path_of, public
 from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
 from gdsurgeon.container.checkpoint.edit import (
     BundleOutput,
@@ -122,7 +122,7 @@ def operate_checkpoint(
         GdsurgeonError: of any kind; earlier files are unchanged, and no staged file is left.
     """
     started = time.monotonic()
-    check_agree(request)
+    check_agree(path_of(request.out), in_place=request.in_place, backup=request.backup)
     with _lock(request), open_checkpoint(request.prefix) as checkpoint:
         out = _output_prefix(request, checkpoint)
         wanted = _wanted(request, checkpoint)

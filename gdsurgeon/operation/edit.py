@@ -23,8 +23,8 @@ from gdsurgeon.operation.paths import (
     back_up,
     backup_path,
     check_agree,
-    check_apart,
     check_outside,
+    check_replaces_nothing,
     check_takes_binary,
     lock_of,
     output_path,
@@ -195,14 +195,23 @@ def locate(request: Request) -> tuple[str, str]:
 
     Raises UsageError if an output would replace an input or another output.
     """
-    check_agree(request)
+    check_agree(request.out, in_place=request.in_place, backup=request.backup)
     model = saved_model_at(request.model) or meta_of(request.model)
     if request.in_place and model in STANDARD_INPUT:
         line = Line("standard input cannot be replaced; {in_place} needs a file")
         raise UsageError(line, code="bad-value", option="in_place")
     becomes = _BECOMES[request.form]
     out = model if request.in_place else output_path(model, request.out, dry_run=request.dry_run, becomes=becomes)
-    check_apart(request, model, out)
+    report, others = request.report, request.others
+    backup = [backup_path(model, request.backup)] if request.backup else []
+    for written in (("the output", out), *(("the backup", path) for path in backup)):
+        check_replaces_nothing([written], others)
+    if report is not None:
+        if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
+            line = Line("the graph and the {report} cannot both be written to standard output")
+            raise UsageError(line, code="conflicting-options", option="report")
+        named = [path for path in (model, out, *others, *backup) if path not in STANDARD_OUTPUT]
+        check_replaces_nothing([(Line("{report}"), report)], named, option="report")
     return model, out
 
 

@@ -6,17 +6,12 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
 from gdsurgeon.proof.settings import Event, Progress, silent
 from gdsurgeon.wire.folder import Lock, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from gdsurgeon.operation.checkpoint import CheckpointRequest
-    from gdsurgeon.operation.edit import Request
 
 
 def output_path(model: str, out: str | None, *, dry_run: bool, becomes: str) -> str:
@@ -48,30 +43,16 @@ def output_path(model: str, out: str | None, *, dry_run: bool, becomes: str) -> 
     return out
 
 
-def check_agree(request: Request | CheckpointRequest) -> None:
+def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
     """Raises UsageError if the options of the output contradict each other."""
-    if request.backup is not None and not request.in_place:
+    if backup is not None and not in_place:
         line = Line("{backup} keeps the file that {in_place} replaces; it needs {in_place}")
         raise UsageError(line, code="missing-option", option="in_place")
-    if request.backup == "":
+    if backup == "":
         raise UsageError(Line("{backup} needs a suffix, such as .bak"), code="bad-value", option="backup")
-    if request.in_place and request.out is not None:
+    if in_place and out is not None:
         line = Line("{in_place} and {out} exclude each other: give only one")
         raise UsageError(line, code="conflicting-options", option="in_place")
-
-
-def check_apart(request: Request, model: str, out: str) -> None:
-    """Raises UsageError if the output `out`, the backup or the report would replace an input or another output."""
-    report, others = request.report, request.others
-    backup = [backup_path(model, request.backup)] if request.backup else []
-    check_replaces_nothing([("the output", out), *(("the backup", path) for path in backup)], others)
-    if report is None:
-        return
-    if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
-        line = Line("the graph and the {report} cannot both be written to standard output")
-        raise UsageError(line, code="conflicting-options", option="report")
-    named = [path for path in (model, out, *others, *backup) if path not in STANDARD_OUTPUT]
-    check_replaces_nothing([(Line("{report}"), report)], named, option="report")
 
 
 def check_takes_binary(output: Output) -> None:
