@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
-from typing import NamedTuple
 
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.errors import InputError, Json, OutputError, printable, quoted, unwritable
@@ -42,14 +41,6 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errn
 """Errors of a system that does not allow a name."""
 
 
-class _Member(NamedTuple):
-    """A member of an archive: a file if `kind` is one of `_FILES`, a folder if it is `_FOLDER`."""
-
-    name: str
-    kind: bytes
-    size: int
-
-
 class _Archive:
     """The tar archive `name`; `read(size)` returns its next bytes, at most `size`, and no bytes at its end.
 
@@ -61,8 +52,11 @@ class _Archive:
         self._read = read
         self._taken = 0
 
-    def members(self) -> Iterator[_Member]:
-        """Yields the members; read the `content` of a file before the next member is requested. Raises InputError."""
+    def members(self) -> Iterator[tarfile.TarInfo]:
+        """Yields the members, with the type of a sparse file if the headers before it describe one.
+
+        Read the `content` of a file before the next member is requested. Raises InputError.
+        """
         stated: dict[str, bytes] = {}
         while any(head := self._exactly(BLOCK)):
             try:
@@ -82,12 +76,13 @@ class _Archive:
                     stated["path"] = data.rstrip(b"\0")
                 padding = -info.size % BLOCK
             else:
-                name = os.fsdecode(stated["path"]) if "path" in stated else info.name + "/" * info.isdir()
-                size = self._number(stated["size"]) if "size" in stated else info.size
-                is_sparse = any(key.startswith("GNU.sparse") for key in stated)
-                stated = {}
-                padding = 0 if info.isdir() else -info.size % BLOCK
-                yield _Member(name, tarfile.GNUTYPE_SPARSE if is_sparse else info.type, 0 if info.isdir() else size)
+                info.name = os.fsdecode(stated["path"]) if "path" in stated else info.name + "/" * info.isdir()
+                info.size = self._number(stated["size"]) if "size" in stated else info.size
+                info.size *= not info.isdir()
+                if any(key.startswith("GNU.sparse") for key in stated):
+                    info.type = tarfile.GNUTYPE_SPARSE
+                stated, padding = {}, -info.size % BLOCK
+                yield info
             self._exactly(padding)
 
     def content(self, size: int) -> Iterator[bytes]:
@@ -168,13 +163,13 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
     archive.drain()
 
 
-def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]) -> None:
+def _put(archive: _Archive, member: tarfile.TarInfo, folder: str, there: dict[str, bool]) -> None:
     """Writes `member` of `archive` below `folder`; `there` holds the existing paths. Raises InputError, OSError."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
         raise _refused(archive, member, "is outside the archive's folder", "bad-name")
-    if member.kind != _FOLDER and member.kind not in _FILES:
-        what = _OTHERS.get(member.kind, "member of an unknown type")
+    if member.type != _FOLDER and member.type not in _FILES:
+        what = _OTHERS.get(member.type, "member of an unknown type")
         error = _refused(archive, member, f"is a {what}", "link-in-savedmodel" if "link" in what else "wrong-format")
         error.facts["found"] = what
         error.hint = "copy the folder with its links resolved (cp -rL), then pack it" if "link" in what else None
@@ -182,15 +177,15 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
     if len(os.fsencode(member.name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
         raise _refused(archive, member, "has a name that is too long", "bad-name")
     paths = ["/".join(parts[: end + 1]) for end in range(len(parts))]
-    if member.kind != _FOLDER and (not paths or paths[-1] in there):
+    if member.type != _FOLDER and (not paths or paths[-1] in there):
         raise _refused(archive, member, "is in the archive twice", "name-taken")
-    for path in paths if member.kind == _FOLDER else paths[:-1]:
+    for path in paths if member.type == _FOLDER else paths[:-1]:
         if not there.get(path, True):
             raise _refused(archive, member, f"needs a folder {quoted(path)}, but that is a file", "name-taken")
         if path not in there:
             os.mkdir(os.path.join(folder, path))
         there[path] = True
-    if member.kind != _FOLDER:
+    if member.type != _FOLDER:
         there[paths[-1]] = False
         with open(os.path.join(folder, paths[-1]), "xb") as file:
             file.writelines(archive.content(member.size))
@@ -198,7 +193,7 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
         raise archive.error(f"is a tar archive with more than {MOST_MEMBERS:,} files", "too-large")
 
 
-def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputError:
+def _refused(archive: _Archive, member: tarfile.TarInfo, what: str, code: str) -> InputError:
     name = quoted(shortened(member.name, LONGEST_PART))
     return archive.error(f"is a tar archive with {name}, which {what}", code, name=member.name)
 

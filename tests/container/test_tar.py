@@ -249,6 +249,14 @@ def test_many_headers_in_a_row(desk: Desk, model: Path) -> None:
     assert (desk.folder / "out" / "assets" / "more.txt").read_bytes() == b""
 
 
+def test_a_size_that_only_the_header_before_states(desk: Desk, model: Path) -> None:
+    stated = pax(path="assets/more.txt", size="5") + EMPTY + b"hello".ljust(512, b"\0")
+    data = with_more(model, raw(stated + pax(path="assets/last.txt") + EMPTY))
+    assert desk.run(*RENAME, "-o", "out", data=data).code == 0
+    found = {name: (desk.folder / "out" / "assets" / name).read_bytes() for name in ("more.txt", "last.txt")}
+    assert found == {"more.txt": b"hello", "last.txt": b""}
+
+
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_long_names_in_every_form(desk: Desk, model: Path, form: int) -> None:
     name = "/".join(["assets", "é" * 60, "b" * 90])
