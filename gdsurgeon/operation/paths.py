@@ -73,17 +73,12 @@ def check_outside(out: str, folder: str) -> None:
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str], **facts: str) -> None:
     """Raises UsageError, with `facts`, if a written file (argument, path) is also read, or is written twice."""
     for i, (argument, path) in enumerate(written):
-        file = printable(path)
-        for other in read:
+        for another, other in [*(("", other) for other in read), *written[:i]]:
             if _collide(other, path):
                 text = "{argument} {file} would replace {other}, which is an input or output"
-                line = Line(text, argument=argument, file=file, other=printable(other))
-                raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
-        for another, other in written[:i]:
-            if _collide(other, path):
-                line = Line(
-                    "{argument} and {another} would both write {file}", argument=argument, another=another, file=file
-                )
+                text = "{argument} and {another} would both write {file}" if another else text
+                names = {"file": printable(path), "other": printable(other)}
+                line = Line(text, argument=argument, another=another, **names)
                 raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class Proving(Closing):
         self._executor.progress = progress
         self._overrides = overrides
         self._level = level
-        self._load_original: Callable[[Executor], None] | None = None
+        self._original: Graph | None = None
         self._loader: Loader | None = None
 
     def __enter__(self) -> Proving:
@@ -59,9 +59,8 @@ class Proving(Closing):
         """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
         if self._level != "run":
             return
-        original = graph.copy() if repaired else graph.pristine()
-        self._load_original = partial(Executor.load_graph, key=ORIGINAL, graph=original)
-        self._load_original(self._executor)
+        self._original = graph.copy() if repaired else graph.pristine()
+        self._executor.load_graph(ORIGINAL, self._original)
 
     def lend(self, evaluator: Evaluator) -> None:
         """Makes `evaluator` use the process until that is closed."""
@@ -74,8 +73,8 @@ class Proving(Closing):
         self._executor = Executor(before.settings._replace(reads=(*before.settings.reads, folder)))
         self._executor.progress = before.progress
         self._executor.start()
-        if self._load_original is not None:
-            self._load_original(self._executor)
+        if self._original is not None:
+            self._executor.load_graph(ORIGINAL, self._original)
 
     def prove(self, steps: Sequence[Step], chunks: Sequence[Chunk], path: str = "", *, each: bool = False) -> Proof:
         """Proves the edits, and compares the differences of the last edit with its intent and the request.
