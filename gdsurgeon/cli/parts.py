@@ -37,8 +37,7 @@ def load_part(path: str, request: Request) -> Graph:
     if path == "-" and request.model == "-":
         raise ConflictingOptions("only one of the graphs can be read from standard input")
     request.others += (path,)
-    reads = map(os.path.abspath, reads_of(path))
-    request.settings = request.settings._replace(reads=(*request.settings.reads, *reads))
+    request.settings = request.settings.reading(map(os.path.abspath, reads_of(path)))
     part = load(path)
     if request.level != "none":
         require_sound(part)

@@ -493,8 +493,7 @@ class ScriptEdits:
         own = self._request
         own.repairs = own.repairs or (request.repairs and not earlier)
         own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
-        reads = dict.fromkeys([*own.settings.reads, *request.settings.reads])
-        own.settings = own.settings._replace(reads=tuple(reads))
+        own.settings = own.settings.reading(request.settings.reads)
         own.form = request.form if request.form != "model" else own.form
         edits = [edits[0]._replace(edit=self._reporting(edits[0].edit, line)), *edits[1:]]
         return [edit._replace(called=called) for edit in edits]

@@ -38,5 +38,5 @@ def command(request: Request, assets: Pairs, **arguments: object) -> dict[str, o
 
     request.form, paths = "saved_model", tuple(path for _, path in assets)
     request.others += paths
-    request.settings = request.settings._replace(reads=(*request.settings.reads, *paths))
+    request.settings = request.settings.reading(paths)
     return {"assets": [Asset(*pair) for pair in assets], **arguments}

@@ -114,14 +114,12 @@ def check_ops(
             option="run_in",
             file=there,
         )
-    settings = settings or Settings()
-    executor = Executor(settings._replace(reads=(*settings.reads, *reads_of(path, wanted))))
-    executor.progress = progress
+    settings = (settings or Settings()).reading(reads_of(path, wanted))
     try:
         require_sound(graph)
         tensors = [graph.tensor(tensor_meant(graph, name)).name for name in outputs]
         request = EngineRequest(engine, there, tensors, rtol, atol)
-        with executor:
+        with Executor(settings, progress) as executor:
             overrides = as_meant(overrides_of(feeds, archive, shapes), graph)
             checked.run = run_in_engine(executor, graph, overrides, request)
     except EditError as error:

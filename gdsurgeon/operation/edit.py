@@ -246,8 +246,7 @@ class _Operation:
         if request.level in ("load", "run"):
             from gdsurgeon.operation.proving import Proving
 
-            reads = (*request.settings.reads, *reads_of(request.model, request.wanted))
-            settings = request.settings._replace(reads=reads)
+            settings = request.settings.reading(reads_of(request.model, request.wanted))
             self.proving = enter(Proving(settings, request.overrides, request.level, self.progress))
         # TensorFlow loads while the program waits for standard input, which determines the kind of output.
         self.output = enter(_open_output(request, out))

@@ -166,12 +166,11 @@ def prove(
     steps = _steps(before, after, results)
     settings = settings or Settings()
     if after.serving is not None:
-        reads = reads_of(after.source_name, Wanted(checkpoint=after.serving.checkpoint))
-        settings = settings._replace(reads=(*settings.reads, *reads))
+        settings = settings.reading(reads_of(after.source_name, Wanted(checkpoint=after.serving.checkpoint)))
     overrides = overrides_of(feeds, archive, shapes)
     with whole.checkpoint_of(after) as checkpoint:
         if checkpoint is not None:
-            settings = settings._replace(reads=(*settings.reads, checkpoint.for_proof()))
+            settings = settings.reading([checkpoint.for_proof()])
         with Proving(settings, overrides, level, progress) as proving:
             if not steps:
                 return Proof("unchanged")

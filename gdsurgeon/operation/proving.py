@@ -38,8 +38,7 @@ class Proving(Closing):
     """
 
     def __init__(self, settings: Settings, overrides: Overrides, level: str, progress: Progress = silent) -> None:
-        self._executor = Executor(settings)
-        self._executor.progress = progress
+        self._executor = Executor(settings, progress)
         self._overrides = overrides
         self._level = level
         self._original: Graph | None = None
@@ -70,8 +69,7 @@ class Proving(Closing):
         """Replaces the process by one that may also read `folder`, and begins to load the original."""
         before = self._executor
         before.close()
-        self._executor = Executor(before.settings._replace(reads=(*before.settings.reads, folder)))
-        self._executor.progress = before.progress
+        self._executor = Executor(before.settings.reading([folder]), before.progress)
         self._executor.start()
         if self._original is not None:
             self._executor.load_graph(ORIGINAL, self._original)

@@ -273,12 +273,11 @@ class _Validation(ValidateRequest):
         self.verdict, self.started = verdict, time.monotonic()
         self._check_options()
         paths = (self.model, self.other, self.pre, self.post)
-        reads = tuple(read for path in paths if path is not None for read in reads_of(path, self.wanted))
-        settings = self.settings._replace(reads=(*self.settings.reads, *reads))
+        reads = (read for path in paths if path is not None for read in reads_of(path, self.wanted))
+        settings = self.settings.reading(reads)
         if self.devices:  # the process runs on both devices; it sees GPUs if one device is a GPU
             settings = settings._replace(device=next((d for d in self.devices if not is_cpu(d)), "cpu"))
-        self.executor = Executor(settings)
-        self.executor.progress = progress
+        self.executor = Executor(settings, progress)
         paths_of_keys = {ORIGINAL: self.model, EDITED: self.other or self.model}
         self.executor.called |= {**paths_of_keys, OPTIMIZED: f"{self.model}, optimised"}
         self.recording = Recording(self.save_feeds, self.save_outputs)

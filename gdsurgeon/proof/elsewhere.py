@@ -163,8 +163,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
     here = _in_tensorflow(executor, graph, overrides, request.outputs)
     try:
         with engine_at(request.engine, request.place) as (opened, reads):
-            reads = (*executor.settings.reads, *reads)
-            settings = executor.settings._replace(release=opened, reads=reads, op_libraries=(), device="cpu")
+            settings = executor.settings.reading(reads)._replace(release=opened, op_libraries=(), device="cpu")
             with Executor(settings) as other:
                 other.called[ORIGINAL] = name
                 found = EngineRun(f"{title} {other.info().version}")
@@ -334,8 +333,8 @@ def check_released(
     executor.progress(Event("proving"))
     try:
         with unpacked(path) as folder:
-            reads = (*executor.settings.reads, folder, path)
-            with Executor(executor.settings._replace(release=folder, reads=reads)) as other:
+            settings = executor.settings.reading([folder, path])._replace(release=folder)
+            with Executor(settings) as other:
                 name = other.version().partition(" (")[0]
                 version = other.info().version
                 there: dict[str, Json] = {"released": version}

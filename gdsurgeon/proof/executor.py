@@ -57,7 +57,7 @@ class Executor(Closing):
     graph or run, `Refused` is raised, and the caller decides what that means.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, progress: Progress = silent) -> None:
         self.settings = settings
         self._worker = Worker(
             settings.device,
@@ -72,7 +72,7 @@ class Executor(Closing):
         self._barred: dict[str, Obstacle] = {}
         self._initialized: dict[str, set[str]] = {}
         self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # of what graphs were last fed, by their key
-        self.progress: Progress = silent
+        self.progress = progress
         self.called = self._worker.called
 
     def start(self) -> Executor:

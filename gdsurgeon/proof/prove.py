@@ -190,8 +190,7 @@ def _without_onednn(context: ProofContext, claim: Claim, differs: DiffersError) 
     is_rounding = all(each is None or each.equal or (each.needed or 1.0) <= OPTIMIZED_TOLERANCE for each in found)
     if not (settings.onednn and proof.tolerance.is_exact and is_rounding):
         raise differs
-    with Executor(settings._replace(onednn=False)) as other:
-        other.progress = context.executor.progress
+    with Executor(settings._replace(onednn=False), context.executor.progress) as other:
         other.load_graph(ORIGINAL, change.before)
         other.load_graph(EDITED, change.after)
         trial = _tested(context._replace(executor=other), claim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 DEFAULT_TIMEOUT = 300.0
@@ -41,6 +41,10 @@ class Settings(NamedTuple):
     reads: tuple[str, ...] = ()
     release: str = ""
     onednn: bool = True
+
+    def reading(self, paths: Iterable[str]) -> Settings:
+        """Returns the settings for graphs that may also read `paths`."""
+        return self._replace(reads=tuple(dict.fromkeys((*self.reads, *paths))))
 
 
 class Event(NamedTuple):
