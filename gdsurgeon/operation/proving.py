@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 _MOST_FEEDS = 3
-"""How many feeds are tried that tf.saved_model.load also refuses for the original."""
+"""The number of feeds to try if tf.saved_model.load refuses them for the original as well."""
 _NEXT_SEED = 1_000_003
-"""The difference between their seeds."""
+"""The difference between the seeds of these feeds."""
 
 
 class Proving(Closing):
@@ -67,10 +67,7 @@ class Proving(Closing):
 
     def restart(self, folder: str) -> None:
         """Replaces the process by one that may also read `folder`, and begins to load the original."""
-        before = self._executor
-        before.close()
-        self._executor = Executor(before.settings.reading([folder]), before.progress)
-        self._executor.start()
+        self._executor.restart(folder)
         if self._original is not None:
             self._executor.load_graph(ORIGINAL, self._original)
 
@@ -134,7 +131,7 @@ class Proving(Closing):
     def check_served(self, keys: Sequence[str]) -> str:
         """Returns the result of tf.saved_model.load for the proven model; see `gdsurgeon.proof.served.check_served`.
 
-        Without `begin_serving` it was not used.
+        Returns "was not used" if `begin_serving` was not called.
         """
         from gdsurgeon.proof.served import RefusedBefore, check_served
 

@@ -59,6 +59,13 @@ class Executor(Closing):
 
     def __init__(self, settings: Settings, progress: Progress = silent) -> None:
         self.settings = settings
+        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # shapes of the last feeds, by key
+        self.progress = progress
+        self.called: dict[str, str] = {}
+        self._make_worker()
+
+    def _make_worker(self) -> None:
+        settings = self.settings
         self._worker = Worker(
             settings.device,
             settings.op_libraries,
@@ -68,12 +75,10 @@ class Executor(Closing):
             reads=settings.reads,
             onednn=settings.onednn,
         )
+        self._worker.called = self.called
         self._loads: dict[str, Pending[None]] = {}
         self._barred: dict[str, Obstacle] = {}
         self._initialized: dict[str, set[str]] = {}
-        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # of what graphs were last fed, by their key
-        self.progress = progress
-        self.called = self._worker.called
 
     def start(self) -> Executor:
         """Starts the process.
@@ -86,6 +91,13 @@ class Executor(Closing):
             raise UsageError(f"{MEMORY} must be a number of MiB, not {quoted(memory)}", code="bad-value", option=MEMORY)
         self._worker.start()
         return self
+
+    def restart(self, *reads: str) -> None:
+        """Replaces the process by one that may also read the files `reads`, and has no graphs."""
+        self._worker.close()
+        self.settings = self.settings.reading(reads)
+        self._make_worker()
+        self.start()
 
     def __enter__(self) -> Executor:
         return self.start()
@@ -287,7 +299,7 @@ def await_loaded(executor: Executor, key: str, called: str) -> None:
                 code="does-not-load",
                 advice=("custom-ops", "structure-only"),
             ) from refused
-        # Of a result that does not load there is nothing to be had by not looking.
+        # If the result does not load, it does not help to leave out the run.
         raise ValidationError(
             f"TensorFlow does not load {called}: {printable(refused.text)}",
             code="does-not-load",

@@ -64,17 +64,18 @@ def prove_pieces(
             executor.load_graph(EDITED, after)
         else:
             load_last()
-        said = overrides if is_whole else _said_of(overrides, steps, piece)
+        own = overrides if is_whole else _overrides_of(overrides, steps, piece)
         try:
-            proof = prove(executor, Change(before, after, result), said, meanwhile)
+            proof = prove(executor, Change(before, after, result), own, meanwhile)
         except (EditError, NotValidatedError, ValidationError) as error:
             if len(piece) == 1:
                 error.place_at(_called(piece) if len(steps) > 1 else "")
                 raise
-            # Each edit alone may be provable, and then the error names the wrong edit.
+            # Each edit alone may be provable, and otherwise the error names the wrong edit. The process may have ended.
             pieces[:0] = [Joined([step], step.result) for step in piece]
             is_whole = False
-            executor.load_again(ORIGINAL)
+            executor.restart()
+            executor.load_graph(ORIGINAL, before)
             continue
         except GdsurgeonError as error:
             error.place_at(piece[0].called if len(piece) < len(steps) else "")
@@ -93,7 +94,7 @@ def _called(piece: Sequence[Step]) -> str:
     return first if len(piece) == 1 else f"{first} to {last.rpartition(':')[2]}"
 
 
-def _said_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:
+def _overrides_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:
     """Returns the overrides of the inputs of a piece, by their names in this piece."""
     start = next(number for number, step in enumerate(steps) if step is piece[0])
     earlier, later = Intent(), Intent()

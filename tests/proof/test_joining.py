@@ -13,7 +13,7 @@ import pytest
 from support import every_edit, proving
 from support.desk import check_error
 from support.every_edit import FUSED, beside
-from support.graphs import Builder, attr, const, placeholder, typed
+from support.graphs import Builder, attr, const, define, node, placeholder, typed
 from support.mutants import Bench, check_share
 from support.proving import postprocessing, preprocessing
 from support.several import Edit, carried_out, pieces_of, proven_pieces
@@ -22,10 +22,12 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import in_functions
 from gdsurgeon.errors import ValidationError
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Outcome
-from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.pieces import joined_steps
+from gdsurgeon.proof.executor import EDITED, ORIGINAL, Executor
+from gdsurgeon.proof.pieces import joined_steps, prove_pieces
+from gdsurgeon.proof.settings import Settings
 from gdsurgeon.select import Selection
 
 Spoil = Callable[[Graph], object]
@@ -347,3 +349,24 @@ def test_the_edit_that_is_wrong_is_named(tmp_path: Path) -> None:
         operated(tmp_path, proving.renaming, wrong, lambda g: gds.rename(g, [("sum", "all")]))
     check_error(error.value, "differs", {"place": "edit 2"})
     assert not (tmp_path / "out.pb").exists()
+
+
+@pytest.mark.tensorflow
+def test_the_edit_that_crashes_tensorflow_is_named() -> None:
+    def crashing(graph: Graph) -> EditResult:
+        result = gds.rename(graph, [("y", "z")])
+        graph.functions.add(define("endless", {}, {}, node("again", "endless")))
+        graph.add("call", "endless")
+        return result
+
+    model = Builder(placeholder("x", "float32", (1, 3)), typed("Neg", "y", "x")).bytes()
+    steps = carried_out(model, [named(("x", "w")), crashing], check=False)
+    with Executor(Settings()) as executor:
+        executor.load_graph(ORIGINAL, steps[0].before)
+
+        def load_last() -> None:
+            executor.load_graph(EDITED, steps[-1].after)
+
+        with pytest.raises(ValidationError) as caught:
+            prove_pieces(executor, steps, load_last, Overrides(), each=False)
+    assert (caught.value.code, caught.value.facts["place"]) == ("crashed", "edit 2")
