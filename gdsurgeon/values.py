@@ -42,7 +42,7 @@ class Tolerance(NamedTuple):
 
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for each element.
-        of_largest: max |a - b| <= of_largest * max |a|, where a is the tensor of the original. With `rtol` and `atol`,
+        of_largest: max |a - b| <= of_largest * max |b|, where b is the tensor of the original. With `rtol` and `atol`,
             one of both conditions is enough.
     """
 

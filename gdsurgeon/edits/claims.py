@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Claim(Data):
     """A property of the graphs before and after an edit.
 
-    Every claim includes that an output is bit-identical if it does not depend on the edit.
+    `Unchanged`, `SameOutputs` and `SameGiven` include that outputs are bit-identical if they do not depend on the edit.
     """
 
 

@@ -271,7 +271,7 @@ def _from_consumers(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]
         if step.op in _CONVOLUTIONS and step.slot == 0:
             yield from _from_convolution(step, stated)
         elif step.op == "MatMul" and (width := _matmul_width(step)):
-            # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
+            # The rows of the operand are its batch; not if it is the second one or transposed, but if it is both.
             own = bool(step.node.setting("transpose_b" if step.slot else "transpose_a"))
             yield (1, width) if own == (step.slot == 1) else (width, 1)
         elif step.op == "Reshape" and step.slot == 0:

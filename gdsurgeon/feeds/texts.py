@@ -64,7 +64,7 @@ _NOT_GENERATED = {
     "InitializeTableFromTextFileV2": "the name of a file", "DecodeProtoV2": "messages of a type of its own",
     **dict.fromkeys((*RESTORES, *CHECKPOINT_WRITERS, "ShardedFilename"), "the prefix of a checkpoint"),
     "DeserializeSparse": "serialised sparse tensors", "DeserializeManySparse": "serialised sparse tensors",
-    "DecodeVideo": "a film", "DecodeAudio": "a recording of a format of its own",
+    "DecodeVideo": "a film", "DecodeAudio": "a recording of an unknown format",
 }  # fmt: skip
 """The inputs of some ops that cannot be generated, in words."""
 

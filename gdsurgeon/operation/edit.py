@@ -72,7 +72,7 @@ class Request(Data):
         form: of the output: the ``model`` that was read, with its graph edited; only its ``graph``; a new
             ``saved_model`` around it; or a ``slim`` SavedModel with only its needed parts.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
-        v2_check: whether tf.saved_model.load must also load the result if its objects changed.
+        v2_check: whether tf.saved_model.load must also load the result if the model changed.
         prove_each: prove each of several edits separately.
         run_in: a wheel of a different release, or a folder with one, which must also run the result.
         target: the release for which the result is meant; '' for any.
@@ -287,7 +287,7 @@ class _Operation:
             self.text = _is_text(self.request, self.model, self.output)
 
     def check(self) -> None:
-        """Writes the result in its form, in memory, which checks its records; makes the outcome without a proof."""
+        """Serializes the result in memory, which checks its records, and makes the outcome without a proof."""
         request, carried, output, first = self.request, self.carried, self.output, self.model
         graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
         unchanged = EditResult(Intent(), (SameOutputs(even_alone=True),))

@@ -206,8 +206,8 @@ class Planner:
         self.obstacles: dict[int, Obstacle] = {}
         self.random: list[int] = []
         self.repeatable: set[int] = set()  # random ops that return the same values in equal sessions
-        self.kept: list[int] = []  # what a run may change for the next one
-        self.writers: list[int] = []  # those of them that change variables, which others may read in the same run
+        self.kept: list[int] = []  # nodes that keep state for the next run
+        self.writers: list[int] = []  # nodes that change variables, which others may read in the same run
         self._random_nodes = frozenset(random_nodes(graph))
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
@@ -222,7 +222,7 @@ class Planner:
             self._look_at(number, self.top.op(number))
         blocked = self._downstream_with_origin(self.obstacles)
         for number in self.top.with_ops(TABLE_INITIALIZERS):
-            if number in blocked:  # nor can its table be used
+            if number in blocked:  # without its initializer, a table cannot be used
                 for table in self.top.producers(number)[:1]:
                     self.obstacles.setdefault(table, self.obstacles[blocked[number]])
         self.blocked = self._downstream_with_origin(self.obstacles)

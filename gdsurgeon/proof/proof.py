@@ -124,7 +124,7 @@ class Deployed(NamedTuple):
         compared: the number of compared tensors.
         why_not: why nothing was compared; '' otherwise.
         of_largest: whether tolerance and difference are parts of the largest element.
-        is_exact: whether all tensors are bit-identical, except for the sign of zeros.
+        is_exact: whether all tensors are bit-identical.
         is_both: whether the original was also optimized; otherwise it was run as written.
     """
 
@@ -176,7 +176,7 @@ class Ran(Data):
         warnings: one line each.
         seconds: the wall time of the proof.
         pieces: the proofs of several edits that were proven separately; this proof is their sum.
-        served: the result of tf.saved_model.load, if functions of signatures changed.
+        served: the result of tf.saved_model.load, if a model with objects changed.
         released: the result in a different release, if it was requested.
     """
 

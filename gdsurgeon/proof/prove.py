@@ -1,8 +1,8 @@
 """Proves an edit: tests each claim by execution.
 
 A command reaches `prove` by `cli/edit.py:run_edit`, `operation/edit.py:operate`, `operation/proving.py:Proving.prove`
-and `pieces.py:prove_pieces`. The way of a proof, for example of `add-preprocessing`, whose claim is a `SameGiven` with
-an added graph:
+and `pieces.py:prove_pieces`. The claim of `add-preprocessing` is a `SameGiven` with an added graph. Its proof has these
+steps:
 
 1. `prove` calls `meanwhile`, which compares the graphs node by node while TensorFlow loads them; `Proving` raises its
    faults later. Then `prove` calls the function of each claim, here `prove_same_given` (`substituted.py`).

@@ -69,7 +69,7 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, keys: S
             not_run[key] = error.message
     # A call can change state for the next call, so each starts from the loaded model.
     rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
-    for together in rounds or [[]]:
+    for together in rounds:
         answers = ask(folders.after, [run.call for run in together])
         if answers.not_loaded:
             if not folders.before or not ask(folders.before, []).not_loaded:
@@ -168,7 +168,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, name=f"{LOADER} {key}")
-    subject.keep_defaults(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
+    subject.keep_defaults(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot feed other inputs
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
     executor.load_again(EDITED)

@@ -55,7 +55,7 @@ class VariableSpec(NamedTuple):
     shape: tuple[int, ...]
 
 
-class _Way(NamedTuple):
+class _SampleFeeds(NamedTuple):
     """The feeds of a sample: the shapes, the inputs, whether floats are also negative, and the batch size."""
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -102,7 +102,7 @@ class Subject:
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
         }
         self.paths: Feeds = {name: value for name, value in loaded.items() if name in self.plan.placeholders}
-        """Of the inputs those that a loader feeds."""
+        """The inputs that a loader feeds."""
         self.specs: list[InputSpec] = [
             overridden(input_spec(graph[name]), overrides)
             for name in self.plan.placeholders
@@ -113,16 +113,16 @@ class Subject:
             if spec is not None and (defaults or spec.given or name in given):
                 self.specs.append(spec)
         self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given
-        """Of the inputs those that the last sample leaves at their defaults."""
+        """The inputs that keep their defaults in the last sample."""
         self.variables = [found for name in self.plan.variables if (found := variable_spec(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # the message if TensorFlow refused all feeds
         self.failing_node = ""  # the node in this message
         self.batch = 1  # of the last sample
         self.unfed: Collection[str] = ()  # inputs that keep their defaults, as in other runs of the trial
-        self._wide = True  # whether floats are of either sign on every second sample
-        self._most = 0  # what numbers stay below; 0: what their content says
-        self._ways: dict[int, _Way] = {}  # how samples were fed, so that they are fed in the same way again
+        self._wide = True  # whether every second sample has negative floats as well
+        self._most = 0  # the limit of numbers; 0: the limit of their content
+        self._fed_as: dict[int, _SampleFeeds] = {}  # the feeds of earlier samples, for repetitions
         self._settled = False
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
@@ -164,13 +164,13 @@ class Subject:
     def fix_batch(self) -> bool:
         """Makes all further samples batches of one; returns False if they are anyway."""
         varied, self._varies_batch = self._varies_batch, False
-        self._ways = {sample: way for sample, way in self._ways.items() if way.batch == 1}
+        self._fed_as = {sample: way for sample, way in self._fed_as.items() if way.batch == 1}
         return varied
 
     def try_other_shapes(self) -> bool:
         """Searches for shapes that a consumer of the results accepts; returns False if no shapes are left."""
         self._settled = self._settled and not self._untried
-        self._ways = self._ways if self._settled else {}
+        self._fed_as = self._fed_as if self._settled else {}
         return not self._settled
 
     def initialize(self) -> None:
@@ -216,11 +216,11 @@ class Subject:
             NotValidatedError: the graph does not run on any generated feed.
             Refused: TensorFlow refuses a sample after the first.
         """
-        if sample in self._ways:
-            shapes, self.specs, self._wide, batch = self._ways[sample]
+        if sample in self._fed_as:
+            shapes, self.specs, self._wide, batch = self._fed_as[sample]
             return self._done(sample, shapes, bound, alongside, batch)
         if not self._settled:
-            return self._settle(sample, bound, alongside)
+            return self._find_shapes(sample, bound, alongside)
         doubled = self._doubled(bound) if sample % 2 and self._varies_batch else None
         if doubled is not None:
             try:
@@ -231,7 +231,7 @@ class Subject:
             try:
                 return self._done(sample, self.shapes, bound, alongside)
             except Refused as refused:
-                if self._is_its_own_doing(refused) or not self._give_way(refused.text, sample):
+                if self._is_unfixable(refused) or not self._change_feeds(refused.text, sample):
                     raise
 
     def _done(
@@ -247,7 +247,7 @@ class Subject:
         if alongside is not None:
             alongside(feeds)
         summaries = [self.executor.wait(run) for run in runs]
-        self.batch, self._ways[sample] = batch, _Way(shapes, self.specs, self._wide, batch)
+        self.batch, self._fed_as[sample] = batch, _SampleFeeds(shapes, self.specs, self._wide, batch)
         return feeds, summaries
 
     def _doubled(self, bound: Feeds) -> dict[str, tuple[int, ...]] | None:
@@ -282,7 +282,7 @@ class Subject:
     def places(self) -> dict[str, tuple[int, int]]:
         """Returns for each fetched tensor its group and its index there."""
         found = [(name, (group, i)) for group, names in enumerate(self.plan.groups) for i, name in enumerate(names)]
-        return dict(reversed(found))  # of a tensor that is fetched twice the first place counts
+        return dict(reversed(found))  # the first place of a tensor that is fetched twice
 
     def finish(self, sample: int) -> None:
         """Frees the results of a sample."""
@@ -302,7 +302,7 @@ class Subject:
             if isinstance(value, Tensor) and name in self.shapes
         }
 
-    def _settle(
+    def _find_shapes(
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
     ) -> tuple[Feeds, list[RunSummary]]:
         """Does the runs of the first sample in the first shapes that TensorFlow accepts."""
@@ -317,14 +317,14 @@ class Subject:
                 self._settled = True
                 return done
             except Refused as refused:
-                if self._is_its_own_doing(refused):
+                if self._is_unfixable(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
                     at = f" (at {quoted(refused.node)})" if refused.node else ""
                     self.problem, facts = printable(refused.text), {"node": refused.node}
                     raise NotValidatedError(what + at, code="does-not-run", facts=facts, advice=DO_WITHOUT) from refused
                 problem, self.failing_node = problem or refused.text, self.failing_node or refused.node
                 is_last = not self._untried or tried == MOST_TRIALS
-                if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._give_way(refused.text, sample):
+                if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._change_feeds(refused.text, sample):
                     self._untried = deque(islice(_combinations(self.specs), FEW_TRIALS))
                     tried = min(tried, MOST_TRIALS - FEW_TRIALS)
         self._untried = None
@@ -338,7 +338,7 @@ class Subject:
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 
-    def _give_way(self, reason: str, sample: int) -> bool:
+    def _change_feeds(self, reason: str, sample: int) -> bool:
         """Changes the feeds after TensorFlow refused them for `reason`; returns False if there are no others.
 
         First numbers become integers below the limit in the reason, if it has one. Then all floats become positive,
@@ -362,7 +362,7 @@ class Subject:
         self.specs = [narrowed(spec, most) for spec in specs]
         return self.specs != specs
 
-    def _is_its_own_doing(self, refused: Refused) -> bool:
+    def _is_unfixable(self, refused: Refused) -> bool:
         """Returns whether no other feed would help, because the graph itself is wrong or too large."""
         if refused.code in ("resource_exhausted", "failed_precondition"):
             return True
@@ -437,7 +437,7 @@ def _choices(specs: list[InputSpec]) -> Iterator[tuple[tuple[int, ...], ...]]:
     longest = max((len(spec.shapes) for spec in specs), default=1)
     for step in range(1, longest):
         for alone in (None, *range(len(specs))) if len(specs) > 1 else (None,):
-            # All inputs take their step together; then each on its own, the others as at first.
+            # First all inputs change their shapes together, then one at a time.
             yield tuple(
                 spec.shapes[min(step, len(spec.shapes) - 1) if alone in (None, i) else 0]
                 for i, spec in enumerate(specs)

@@ -1,11 +1,11 @@
 """The claim that replaced values are the only difference between two graphs.
 
-Usually each sample has these runs: the edited graph on generated feeds; the original on the same feeds, and on the
-values that the edited graph computed for the replaced tensors; each added graph in isolation, on the values that its
+Usually each sample has these runs: the edited graph on generated feeds; the original on the same feeds, except that the
+replaced tensors get the values that the edited graph computed; each added graph in isolation, on the values that its
 copy read in the edited graph. Equal pairs of tensors show the claim. For add-preprocessing, the original gets the
 preprocessed value of the edited graph, and the preprocessing graph must return the same value for the same raw input.
 
-Three functions handle special cases, and otherwise return their arguments: `_rewired` if a replaced tensor can be
+Three functions handle special cases, and otherwise have no effect: `_rewired` if a replaced tensor can be
 neither fetched nor fed, `_cut` if it is also compared, and `_observe` if no generated feed may fit a new input.
 """
 

@@ -56,7 +56,7 @@ from gdsurgeon.values import EXACT, Tolerance
 REPEATS = 16
 """The number of repetitions of a sample whose outputs differ, if the original differs from itself, until they agree."""
 FEW_REPEATS = 4
-"""The number of repetitions if the original alone does not differ from itself, and outputs differ by rounding."""
+"""The number of repetitions if the original is deterministic, and outputs differ by rounding."""
 _ROUNDING = 1e-5
 """A larger difference of outputs is no rounding, so a sample is not repeated for it."""
 OPTIMIZED_TOLERANCE = 1e-4
@@ -203,8 +203,8 @@ class TrialRun:
     Attributes:
         subject: the graph and its fetches; it generates the feeds that are not in `fed`.
         fed: further feeds.
-        edited_name: the name of the edited graph in messages; '' for other graphs. If an edited graph does not run, the
-            edit is wrong.
+        edited_name: the name of the edited graph in messages; '' for other graphs. By default, the edit is wrong if an
+            edited graph does not run.
         on_refusal: returns the error if TensorFlow refuses the run; None: the default error.
         alongside: a run after which this run is queued without waiting for its result, because the first run of a graph
             is slow. An edited graph must accept the batch size of that run.
@@ -555,9 +555,9 @@ class Trial:
             if not self._repeat:
                 begin()
 
-        for turned in [True, False] if run.reverses_feeds and sample % 2 == 0 and run.fed else [False]:
+        for is_reversed in [True, False] if run.reverses_feeds and sample % 2 == 0 and run.fed else [False]:
             try:
-                bound = self._bound(run, sample, reverses_feeds=turned)
+                bound = self._bound(run, sample, reverses_feeds=is_reversed)
                 _, self._summaries[run.name] = run.subject.run(sample, bound, alongside)
                 break
             except (Refused, NotValidatedError) as error:
@@ -724,7 +724,7 @@ def _extent(found: Comparison) -> tuple[bool, float, int]:
 
 CONTROL = "control"
 CONTROLS = 4
-"""If outputs differ, the original runs this number of times in a new session, and as often in its own."""
+"""If outputs differ, the original runs this number of times in a new session, and again in its own session."""
 MOST_SPREAD = 8.0
 """A difference is accepted up to this multiple of the original's own variation."""
 

@@ -42,7 +42,7 @@ class SessionOptions(NamedTuple):
     cpu_only: bool = False
 
     def config_proto(self) -> bytes:
-        """Returns the serialised tensorflow.ConfigProto, which both runtimes use."""
+        """Returns the serialised tensorflow.ConfigProto."""
         graph = encode_len(3, _varint_field(3, 0 if self.optimize else -1))  # OptimizerOptions.opt_level: L1 or L0
         if not self.optimize:
             graph += encode_len(10, _varint_field(19, 1))  # RewriterConfig.disable_meta_optimizer
