@@ -200,13 +200,6 @@ def test_another_order_of_nodes_and_attrs_is_no_difference() -> None:
     assert diff(a, b).is_empty  # NHWC is what the op has by default
 
 
-def test_renamed() -> None:
-    found = diff(model(), model(name="layer"))
-    assert [found.names(i, j) for i, j in found.renamed] == [("conv", "layer")]
-    assert counts(found) == Counts(5, 1, 0, 0, 0, 0, 0)
-    assert diff(model(), model(name="layer"), {"names"}).is_empty
-
-
 def test_a_value_with_its_distance() -> None:
     found = diff(model(), model(weights=(3, 4.5)))
     (value,) = found.values
@@ -344,15 +337,6 @@ def test_right_copies_are_passed_over() -> None:
     assert seen(found, copied(found)) == ({*PLAIN}, [])
 
 
-def test_what_they_read_instead_is_known() -> None:
-    found = original_graph(placeholder("y", FLOAT, (4,)), node("z", "Split", ["axis", "y"], T=FLOAT, num_split=2))
-    copies = copied(found, "w", "add", outside={"s/two:1": "z:1"})
-    assert seen(found, copies) == ({"s/w", "s/add"}, [])
-    plain, faults = seen(found, copies._replace(outside={}))
-    assert plain == {"s/w"}
-    assert faults == ["'t/add', the copy of 's/add', differs: input 0 is 'z:1', not 's/two:1'"]
-
-
 MISTAKES: dict[str, tuple[str, Callable[[Graph], Any]]] = {
     "an op": ("s/neg", lambda g: g.set_op(g["t/neg"], "Snapshot")),
     "a device": ("s/neg", lambda g: g.set_device(g["t/neg"], "/cpu:1")),
@@ -394,15 +378,6 @@ def test_what_holds_names_or_depends_on_the_file_takes_a_closer_look() -> None:
     assert (plain, faults) == ({"s/w", "s/two", "s/add", "s/in"}, [])
 
 
-def test_a_colocation_that_is_as_it_was_is_the_originals() -> None:
-    found = original_graph(add("s/beside", "s/add", "s/w", _class=["loc:@s/w"]))
-    copies = copied(found, "w", "two", "add", "beside")
-    found.set_colocated(found["t/beside"], [found["s/w"]])
-    assert seen(found, copies)[1] == [
-        "'t/beside', the copy of 's/beside', differs: colocated nodes: 's/w' instead of 't/w'"
-    ]
-
-
 def test_a_needless_index_is_no_difference() -> None:
     found = original_graph(add("s/odd", "s/add:0", "s/two:1"))
     plain, faults = seen(found, copied(found, "two", "w", "add", "odd"))
@@ -425,15 +400,6 @@ def test_names_that_no_input_can_spell_are_not_taken_for_tensors() -> None:
     plain, faults = seen(found, copies)
     assert "s/add" not in plain
     assert "'t/add', the copy of 's/add', differs: input 0 is 't/else', not 's/two:1'" in faults
-
-
-def test_what_is_left_is_not_waited_for() -> None:
-    found = original_graph()
-    copies = copied(found)._replace(left={"ready"})
-    assert len(seen(found, copies)[1]) == 2
-    found.set_controls(found["t/add"], [])
-    found.set_controls(found["t/neg"], [found["t/w"]])
-    assert seen(found, copies)[1] == []
 
 
 def test_of_another_graph_what_stands_for_its_nodes_is_read() -> None:
@@ -512,13 +478,6 @@ def written(text: str, **instead: bytes) -> Facts:
     facts = compare_written(WHOLE, chunks).facts
     assert facts == compare_written(WHOLE, [read_chunks(chunks)]).facts  # as where a text file is written
     return facts
-
-
-@pytest.mark.parametrize(
-    "text", ["a b y z library more versions unknown", "(a) b (y) z (library) more (versions) unknown"]
-)
-def test_what_is_written_as_it_was_is_the_same(text: str) -> None:
-    assert written(text) == Facts()
 
 
 REST = "library more versions unknown"
@@ -633,13 +592,6 @@ def test_what_was_put_together_is_compared_as_a_file_is(seed: int) -> None:
     assert found.has_same_fields
     of_files = compare_written(from_bytes(read_chunks(first)), [read_chunks(second)]).facts
     assert compare_written(middle, second).facts == of_files
-
-
-def test_nodes_that_exchange_their_names_and_are_alike_have_done_so() -> None:
-    found = graph(const("a", [1]), const("b", [1]), identity("y", "a"))
-    found.rename({found["a"]: "b", found["b"]: "a"})
-    facts = compare_written(found.pristine(), found.chunks(), {"a": "b", "b": "a"}).facts
-    assert facts == Facts(renamed={"a": "b", "b": "a"})
 
 
 def test_a_removed_consumer_of_a_renamed_node_is_listed_once() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.graphs import FLOAT, Drawn, add, const, graph, identity, node, placeholder, random_graphs, scalar, tensor
+from support.graphs import FLOAT, Drawn, add, const, graph, node, placeholder, random_graphs, scalar, tensor
 
 from gdsurgeon.compare.changes import Detail
 from gdsurgeon.compare.diff import diff
@@ -134,12 +134,3 @@ def test_a_name_that_another_node_has_now() -> None:
         "z": (Detail("input", "0", "e", "e", "n"),),
     }
     assert not diff(model("n", "e"), model("e", "n"), {"names"}).is_empty
-
-
-def test_what_passes_a_constant_is_named_as_the_files_have_it() -> None:
-    def model(source: str) -> Graph:
-        reads = [scalar("c", 1), scalar("k", 2), identity("c/read", "c"), identity("k/read", "k")]
-        return graph(*reads, node("y", "Neg", [source], T=FLOAT), add("z", "c/read", "k/read"))
-
-    (change,) = diff(model("c/read"), model("k/read")).changes
-    assert change.details == (Detail("input", "0", "c/read", "k/read"),)

@@ -495,13 +495,6 @@ def test_a_node_of_an_illegal_name_is_there_for_those_that_are_colocated_with_it
     assert ([fault.code for fault in findings.faults], findings.warnings) == (["bad-name"], [])
 
 
-def test_two_graphs_in_one_file() -> None:
-    data = graphs.graph_bytes(*graphs.g8())
-    findings = check(from_bytes(data + data))
-    assert findings.counts == {"name-taken": 8}
-    assert findings.faults[0].facts == {"node": "a", "rows": [0, 8]}
-
-
 def test_a_file_cut_between_nodes_has_dangling_inputs() -> None:
     whole = graphs.g8()
     findings = check(graph(*whole[::-1][:5], trailer=b""))

@@ -57,26 +57,6 @@ def test_plain_values(kind: str, text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        ("?,224,224,3", (-1, 224, 224, 3)),
-        ("[?,3]", (-1, 3)),
-        ("[-1, None, 3]", (-1, -1, 3)),
-        ("?", (-1,)),
-        ("7", (7,)),
-        ("[]", ()),
-        ("[ ]", ()),
-        ("...", None),
-        ("[...]", None),
-    ],
-)
-def test_shapes(text: str, shape: tuple[int, ...] | None) -> None:
-    assert parse_shape(text) == shape
-    found = parse_attr("shape", text)
-    assert (kind_of(found), shape_of(found.shape)) == ("shape", shape)
-
-
-@pytest.mark.parametrize(
     ("text", "shapes"),
     [
         ("[]", []),

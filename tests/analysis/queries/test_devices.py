@@ -100,18 +100,6 @@ def test_the_nodes_that_ask_for_one() -> None:
     ]  # fmt: skip
 
 
-def test_edits_are_seen() -> None:
-    found = graph(*(graphs.node(n, "NoOp", device="/cpu:0") for n in "abc"), graphs.node("d", "NoOp"))
-    found.set_device(found["a"], "")
-    found.set_device(found["d"], "/gpu:0")
-    found.remove([found["b"]])
-    found.rename({found["c"]: "e"})
-    found.add("f", "NoOp", device="/cpu:1")
-    assert sorted((node.name, node.device) for node in placed_nodes(found)) == [
-        ("d", "/gpu:0"), ("e", "/cpu:0"), ("f", "/cpu:1")
-    ]  # fmt: skip
-
-
 def test_records_that_only_the_wire_format_can_read() -> None:
     broken = graphs.node("a", "NoOp", device="/cpu:0", bad=b"\x32\x7f")
     assert [node.name for node in placed_nodes(graph(broken, graphs.node("b", "NoOp")))] == ["a"]

@@ -50,23 +50,6 @@ def by_name(found: Graph) -> dict[str, FunctionSummary]:
 PLAIN = identity("y", "x")
 
 
-def test_callers_and_callees() -> None:
-    found = by_name(
-        with_library(
-            function("leaf", PLAIN),
-            function("middle", call("y", "leaf"), call("z", "leaf")),
-            function("idle", call("y", "leaf")),
-            function("idler", call("y", "idle")),
-            nodes=[call("one", "middle"), call("two", "middle"), identity("y", "x")],
-        )
-    )
-    assert list(found) == ["leaf", "middle", "idle", "idler"]
-    assert (found["middle"].called_by_nodes, found["middle"].calls) == (["one", "two"], ["leaf"])
-    assert (found["leaf"].called_by_nodes, found["leaf"].called_by_functions) == ([], ["middle", "idle"])
-    assert [name for name in found if not found[name].is_used] == ["idle", "idler"]
-    assert found["middle"].nodes == 2
-
-
 def test_functions_called_by_their_names_and_by_unknown_ops() -> None:
     found = by_name(
         with_library(
@@ -77,13 +60,6 @@ def test_functions_called_by_their_names_and_by_unknown_ops() -> None:
     assert found["direct"].called_by_nodes == ["a"]
     assert found["odd"].called_by_nodes == found["branch"].called_by_nodes == ["b"]
     assert all(summary.is_used for summary in found.values())
-
-
-def test_gradients_are_used_with_their_functions() -> None:
-    functions = [function(name, PLAIN) for name in ("f", "f_grad", "g", "g_grad")]
-    found = by_name(with_library(*functions, nodes=[call("c", "f")], gradients={"f": "f_grad", "g": "g_grad"}))
-    assert found["f_grad"].gradient_of == ["f"]
-    assert [name for name in found if found[name].is_used] == ["f", "f_grad"]
 
 
 def test_signatures() -> None:
@@ -189,13 +165,6 @@ def test_ops_of_the_graph_and_of_its_functions() -> None:
     ]
 
 
-def test_op_usage_after_edits() -> None:
-    found = graph(placeholder("x"), identity("y", "x"), identity("z", "x"))
-    found.remove([found["z"]])
-    found.set_op(found["y"], "Neg")
-    assert [(u.op, u.nodes) for u in op_usage(found)] == [("Neg", 1), ("Placeholder", 1)]
-
-
 def test_the_largest_come_first() -> None:
     records = [const("a", [1.0] * 10), const("b", [1.0] * 100), const("c", [1] * 20, INT32, (4, 5)), identity("y", "a")]
     found = constant_sizes(graph(*records), most=2)
@@ -214,13 +183,6 @@ def test_of_equal_ones_the_first() -> None:
 def test_none() -> None:
     found = constant_sizes(graph(node("n", "NoOp")))
     assert (found.count, found.bytes, found.largest) == (0, 0, ())
-
-
-def test_one_value_that_stands_for_many() -> None:
-    value = encode_len(8, b"\x08\x01" + encode_len(2, graphs.shape_proto([1000, 1000])) + b"\x2d\x00\x00\x80\x3f")
-    (found,) = constant_sizes(graph(node("ones", "Const", dtype=FLOAT, value=value))).largest
-    assert found.bytes < 100
-    assert found.loaded_bytes == 4_000_000
 
 
 def test_functions_count_in() -> None:

@@ -171,14 +171,6 @@ def choice(predicate: str, *, body: bool = False) -> bytes:
     )  # fmt: skip
 
 
-def test_of_a_decided_conditional_only_what_is_called_counts() -> None:
-    for value, expected in ((True, ["if"]), (False, [])):
-        found = graph(SHAPE, boolean("p", value), choice("p"), trailer=library(DRAWS, CALM) + VERSIONS)
-        assert drawing(found) == expected
-    found = graph(SHAPE, placeholder("p", BOOL, ()), choice("p"), trailer=library(DRAWS, CALM) + VERSIONS)
-    assert drawing(found) == ["if"]
-
-
 def test_what_a_call_is_given_decides_inside() -> None:
     inner = define("inner", {"p": BOOL, "shape": INT32}, {"out": (FLOAT, "if:output:0")}, choice("p"), stateful=True)
     for value, expected in ((True, ["call"]), (False, [])):

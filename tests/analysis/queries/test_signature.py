@@ -25,14 +25,6 @@ def test_all_outputs_of_a_node_are_listed() -> None:
     assert [o.name for o in found.outputs] == ["s", "s:1"]
 
 
-def test_what_is_read_as_data_is_no_output_and_what_only_controls_is() -> None:
-    found = graph(*g8(), node("n", "NoOp", ["^foo/bar/e"]))
-    assert [n.name for n in output_nodes(found)] == ["foo/bar/e", "foo/bar/h"]
-    found = graph(identity("y", "p"), placeholder("p"), const("alone", [1]), placeholder("unread"))
-    assert [n.name for n in output_nodes(found)] == ["y"]
-    assert [n.name for n in input_nodes(found)] == ["p", "unread"]
-
-
 def test_after_edits() -> None:
     found = graph(*g8(), placeholder("p", FLOAT, (2,)))
     found.reroute(found.uses(found["foo/d"].output), found["p"].output)
@@ -56,13 +48,6 @@ def test_stated_shapes() -> None:
     outputs = [found[name].output for name in ("p", "y", "s")]
     texts = [typed(output.dtype, stated_shape(output)) for output in outputs]
     assert texts == ["float32 [1,?]", "float32", "unknown type"]
-
-
-@pytest.mark.parametrize(("producer", "shape"), [(23, None), (24, ()), (1882, ())])
-def test_a_scalar_placeholder_of_an_old_producer_has_an_unknown_shape(producer: int, shape: object) -> None:
-    found = graph(placeholder("p", FLOAT, ()), placeholder("q", FLOAT, (1,)), trailer=graphs.versions(producer))
-    assert stated_shape(found["p"].output) == shape
-    assert stated_shape(found["q"].output) == (1,)
 
 
 def test_shapes_that_fit() -> None:

@@ -165,13 +165,6 @@ def test_strings_that_are_packed_into_a_huge_piece_are_not_looked_into() -> None
     assert (found.count, found.unread_bytes) == (0, SMALL + 3)
 
 
-def test_long_strings_are_cut() -> None:
-    (found,) = baked_strings(graph(strings("t", "/home/bob/" + "x" * 100_000)))
-    assert len(found.paths[0]) == LONGEST
-    (found,) = baked_strings(graph(strings("t", "word " * 100_000)))
-    assert len(found.texts[0]) == LONGEST
-
-
 def test_tensors_of_other_dtypes_are_left_alone() -> None:
     assert baked_strings(graph(graphs.const("c", [1.0] * 100_000), graphs.const("d", [1.0]))) == []
 

@@ -25,7 +25,6 @@ from support.graphs import (
     scalar,
 )
 from support.published import ABSENT, EXECUTABLE, FOLDER
-from support.v1_control_flow import LOOP, while_loop
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.shapes import inference
@@ -52,9 +51,6 @@ class C(NamedTuple):
 
     values: list[int]
     shape: tuple[int, ...]
-
-
-Input = P | C | list[int] | int | tuple[int, ...] | None
 
 
 class Case(NamedTuple):
@@ -559,22 +555,6 @@ def test_what_an_edit_changes_is_inferred_again(edit: Callable[[GraphView], Any]
     edit(view)
     view.renew()
     check(view)
-
-
-def test_what_comes_round_a_loop_is_not_known_where_it_begins() -> None:
-    view = view_of(graph(*LOOP, placeholder("v", FLOAT, (2, 3))))
-    check(view)
-    reads(view, "w/Enter_v", "v")
-    view.renew()
-    check(view)
-    late = node("w/late", "Enter", ["v"], T=FLOAT, frame_name="w", is_constant=True, parallel_iterations=10)
-    loop = while_loop(late, add("w/plus", "w/v", "w/three"), result="w/plus")
-    view = view_of(graph(*loop, placeholder("v", FLOAT, (2, 3))))
-    check(view)
-    for name, source in (("w/NextIteration_v", "w/late"), ("w/Enter_v", "v")):
-        reads(view, name, source)
-        view.renew()
-        check(view)
 
 
 def test_what_is_behind_a_cycle_stays_unknown() -> None:
