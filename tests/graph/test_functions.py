@@ -123,14 +123,6 @@ def test_unequal_functions_get_a_new_name() -> None:
     ]  # fmt: skip
 
 
-def test_functions_called_as_ops_follow() -> None:
-    caller = function("Caller", node("y", "A", ["x"]), ret="y:out:0")
-    renamed, graph_ = merged([function("A", BODY)], [function("A", OTHER), caller])
-    assert renamed == {"A": "A_1"}
-    found = {f.signature.name: f for f in graphs.parsed(graph_).library.function}
-    assert found["Caller"].node_def[0].op == "A_1"
-
-
 # Replacing and removing.
 
 

@@ -17,7 +17,7 @@ from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.graph.node import Output, Use
+from gdsurgeon.graph.node import Output
 from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.source import BytesSource
 
@@ -180,13 +180,6 @@ def test_a_question_for_changes_does_not_index_the_file() -> None:
     assert not found.store.has_table
 
 
-def test_nothing_changed_is_written_as_one_span() -> None:
-    found = graph(*g8())
-    assert len(found.chunks()) == 1
-    assert not found.is_changed
-    assert graphs.written(found) == graphs.graph_bytes(*g8())
-
-
 @pytest.mark.parametrize(
     ("edit", "code", "facts"),
     [
@@ -201,35 +194,6 @@ def test_nothing_changed_is_written_as_one_span() -> None:
 )
 def test_names_are_checked_before_anything_changes(edit: Any, code: str, facts: dict[str, Any]) -> None:
     refused(graph(*g8()), code, edit, **facts)
-
-
-def test_removing_is_refused_while_somebody_reads_waits_or_is_colocated() -> None:
-    found = graph(
-        const("a", [1]), identity("b", "a"), const("c", [1]), node("w", "NoOp", ["^c"]), const("d", [1]),
-        const("e", [1], _class=["loc:@d"]), const("f", [1]),
-    )  # fmt: skip
-    found.set_colocated(found["f"], [found["e"]])
-    assert [n.name for n in found.colocated_with(found["e"])] == ["f"]
-    for name, code in [
-        ("a", "has-consumers"), ("c", "has-consumers"), ("d", "has-colocated"), ("e", "has-colocated"),
-    ]:  # fmt: skip
-        refused(found, code, lambda _, name=name: found.remove([found[name]]), node=name)  # type: ignore[misc]
-    found.remove([found["a"], found["b"]])
-    assert list(found.names()) == ["c", "w", "d", "e", "f"]
-    assert "a" not in found
-    found.add("a", "NoOp")
-    assert graphs.ops(found)["a"] == "NoOp"
-
-
-def test_unknown_fields_and_versions_stay() -> None:
-    extra = b"\xa2\x06\x03abc"
-    data = graphs.graph_bytes(*g8()[:4]) + extra + b"".join(g8()[4:])
-    found = Graph(BytesSource(data))
-    found.rename({found["a"]: "renamed"})
-    found.add("new", "NoOp")
-    out = graphs.written(found)
-    assert extra in out
-    assert graphs.parsed(out).versions.producer == 1882
 
 
 def test_what_is_asked_of_a_node() -> None:
@@ -259,14 +223,6 @@ def test_an_input_that_is_no_tensors_name_is_an_input_error() -> None:
     found = graph(node("n", "Identity", ["a:b:c"], T=FLOAT))
     bad = {"node": "n", "tensor": "a:b:c"}
     refused(found, "bad-tensor-name", lambda _: found["n"].inputs, error=InputError, **bad)
-
-
-def test_rerouting_places_one_by_one() -> None:
-    found = graph(*g8())
-    d = found["foo/d"].output
-    assert found.reroute([Use(found["foo/bar/e"], 0), Use(found["foo/bar/f"], 1)], d) == 1
-    assert graphs.inputs(found)["foo/bar/e"] == ["foo/d", "foo/d"]
-    assert graphs.inputs(found)["foo/bar/f"] == ["foo/c", "foo/d"]
 
 
 def test_a_renamed_big_constant_is_a_span() -> None:

@@ -18,7 +18,6 @@ from support.drawing import pick_some
 from support.graphs import FLOAT, add, bodies, const, identity, is_message, node, random_graphs
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph import records as scan_module
 from gdsurgeon.graph.graph import Graph
@@ -166,13 +165,6 @@ def test_an_output_index_as_large_as_may_be() -> None:
     assert codes[0] == big
     assert [graph.store.table.unresolved[Table.UNRESOLVED - c] for c in codes[1:3]] == [f"a:{big + 1}", "a:999999999"]
     assert codes[3] == Table.CONTROL_PORT
-
-
-def test_op_counts_and_layout() -> None:
-    graph = by_table(graphs.graph_bytes(*graphs.g8()))
-    assert op_counts(graph) == {"AddV2": 5, "Const": 3}
-    assert graph.store.layout.node_count == 8
-    assert graph.store.layout.end_of_nodes == graph.source.size - len(graphs.VERSIONS)
 
 
 def test_a_field_with_the_number_of_the_library_and_another_wire_type_is_no_library() -> None:
@@ -336,29 +328,6 @@ def test_what_is_strange_among_very_many_nodes_is_found(strange: bytes) -> None:
     nodes, others = scanned(b"".join([*before, strange, *behind]))
     assert len(nodes) + len(others) == 16_001
     assert strange in others or nodes[8000] == b"\x0a\x03odd"
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        [10],
-        [LARGE - 3, LARGE - 2, LARGE - 1, LARGE, LARGE + 1],
-        [SMALLEST_CHUNK] * 5,
-        [LARGEST_CHUNK + 1, 5, LARGEST_CHUNK * 2, 5, 5],
-        [5] * 5000,
-        [1000] * 3000,
-        [5, LARGE * 3, 5, SMALLEST_CHUNK - 1, 5, LARGEST_CHUNK],
-    ],
-    ids=str,
-)
-def test_nodes_of_every_size_are_found(sizes: list[int]) -> None:
-    noise = random.Random(1)
-    records = [const(f"n{i}", [float(noise.random())] * (size // 4)) for i, size in enumerate(sizes)]
-    data = b"".join(records) + graphs.VERSIONS
-    nodes, others = scanned(data)
-    assert nodes == bodies(data)
-    assert len(nodes) == len(sizes)
-    assert others == [graphs.VERSIONS]
 
 
 def test_a_large_node_is_not_read() -> None:

@@ -255,14 +255,6 @@ def test_what_is_no_constant() -> None:
     assert [constant_header(n) for n in found.nodes()] == [None] * 4
 
 
-def test_an_unknown_rank() -> None:
-    tensor = tensor_of(1, ())
-    tensor.tensor_shape.unknown_rank = True
-    found = const_of(tensor)["c"]
-    assert constant_header(found) == TensorHeader(1, None, 0, 0)
-    assert constant(found) is None
-
-
 @given(
     st.lists(st.integers(0, 5), max_size=3),
     st.sampled_from(

@@ -9,11 +9,10 @@ import pytest
 from support import graphs
 from support.desk import check_error
 from support.graph_editor_running import Eight, letters, refused, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
+from support.graphs import INT32, add, const, graph, identity, node
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
-from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.node import Output
 
@@ -37,21 +36,6 @@ def test_detaching_with_the_control_edges() -> None:
         "h": ["foo/bar/f", "foo/bar/g"],
     }
     assert sound(found.graph)
-
-
-def test_a_placeholder_is_of_the_dtype_and_the_shape_of_its_tensor() -> None:
-    """As the graph states the shape, or as it follows from what the graph states."""
-    found = graph(
-        const("w", [1, 2, 3], INT32), placeholder("p", FLOAT, (-1, 3)), placeholder("u", FLOAT, None),
-        identity("a", "w", kind=INT32), identity("b", "p"), identity("c", "u"), identity("d", "b"),
-    )  # fmt: skip
-    _, inputs = ge.detach_inputs([found[name] for name in "abcd"])
-    assert names(inputs) == ["geph__w_0", "geph__p_0", "geph__u_0"]
-    assert [(t.dtype, stated_shape(t)) for t in inputs] == [(3, (3,)), (1, (-1, 3)), (1, None)]
-    assert graphs.attrs(found, "geph__u_0")["shape"].shape.unknown_rank
-    _, [inferred] = ge.detach_inputs(found["d"])
-    assert (inferred.name, stated_shape(inferred)) == ("geph__b_0", (-1, 3))
-    assert sound(found)
 
 
 def test_there_is_one_placeholder_for_each_tensor_however_often_it_is_read() -> None:
@@ -93,15 +77,6 @@ def test_control_edges_are_found_in_a_table_of_them() -> None:
     found = Eight()
     table: Any = True
     refused(found.graph, "wrong-type", lambda: ge.detach_control_outputs(found["c"], table), expected="ControlOutputs")
-
-
-def test_connecting_changes_nobody_but_the_second_subgraph() -> None:
-    found = Eight(const("x", [1, 1]), const("y", [2, 2]), add("z", "x", "y"), add("k", "z", "foo/c"))
-    before = graphs.inputs(found.graph)
-    a, b = ge.sgv(*found.nodes("xyz")), ge.sgv(found["e"]).remap_inputs([0])
-    assert ge.connect(a, b) == (a, b)
-    assert list(b.inputs) == list(a.outputs) == [found["z"].output]
-    assert graphs.inputs(found.graph) == before | {"foo/bar/e": ["z", "foo/d"]}
 
 
 @pytest.mark.parametrize(
@@ -164,15 +139,6 @@ def test_a_control_input_is_appended_once_and_removed_where_it_is() -> None:
     assert graphs.inputs(found)["op"] == ["k", "^x"]
 
 
-@pytest.mark.parametrize("edit", [ge.add_control_inputs, ge.remove_control_inputs])
-def test_what_is_no_node_of_the_graph_is_refused(edit: Any) -> None:
-    found = Eight()
-    h, c = found["h"], found["c"]
-    for op, others, kind in [(h.output, c, "Output"), (h, [c.output], "Output"), (h, found.graph, "Graph")]:
-        refused(found.graph, "wrong-type", partial(edit, op, others), expected="Node", found=kind)
-    refused(found.graph, "other-graph", lambda: edit(h, Eight()["c"]), name="foo/c", expected="foo/bar/h")
-
-
 def test_a_node_cannot_wait_for_what_depends_on_it() -> None:
     found = Eight()
     for other in found.nodes("cefgh"):
@@ -196,14 +162,6 @@ def test_the_table_of_control_outputs() -> None:
     assert (table.get(found["x"]), table.get(found["a"])) == ([], [added])
     records: Any = [node("a", "NoOp")]
     refused(found, "wrong-type", lambda: ge.ControlOutputs(records), expected="Graph", found="list")
-
-
-def test_a_view_of_the_whole_graph() -> None:
-    """A node without a consumer inside is an output."""
-    found = Eight()
-    for view in (ge.sgv(found.graph), ge.sgv(".*", graph=found.graph), gds.Subgraph(found.graph.nodes())):
-        assert letters(view.nodes) == "abcdefgh"
-        assert (letters(view.inputs), letters(view.outputs)) == ("", "eh")
 
 
 def test_inputs_and_outputs_are_remapped_by_place_and_by_tensor() -> None:
@@ -256,23 +214,6 @@ def test_control_inputs_keep_nodes_unless_they_are_not_followed() -> None:
     found = graph(const("x", [1]), const("y", [1]), identity("z", "x", "^y"))
     assert len(ge.sgv(found).remap_outputs([found["z"].output]).remove_unused_ops().ops) == 3
     assert len(ge.sgv(found).remap_outputs([found["z"].output]).remove_unused_ops(control_inputs=False).ops) == 2
-
-
-def test_what_an_input_leads_to_is_used() -> None:
-    found = Eight()
-    view = ge.sgv(found["e"], found["f"], found["h"])
-    assert letters(view.inputs) == "cdg"
-    assert letters(view.remap([2], []).remove_unused_ops().ops) == "h"
-    assert letters(view.remap([0], []).remove_unused_ops().ops) == "efh"
-
-
-@pytest.mark.parametrize(
-    ("members", "inputs", "outputs", "inside"), [("g", "ca", "g", ""), ("gh", "caf", "h", "g"), ("c", "ab", "c", "")]
-)
-def test_the_boundary(members: str, inputs: str, outputs: str, inside: str) -> None:
-    found = Eight()
-    given, result, internal = ge.compute_boundary_ts(found.nodes(members))
-    assert (letters(given), letters(result), letters(internal)) == (inputs, outputs, inside)
 
 
 def test_a_tensor_that_is_read_on_both_sides_is_an_output_and_inside() -> None:

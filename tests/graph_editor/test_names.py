@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support import expecting, graphs
 from support.graph_editor_running import Eight, letters, refused, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, versions
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
@@ -98,14 +98,6 @@ def test_an_identity_that_cannot_be() -> None:
     refused(found, "other-graph", lambda: ge.make_identity(found, "i", other["a"].output), tensor="a")
     refused(found, "unknown-dtype", lambda: ge.make_identity(found, "i", unknown), tensor="m")
     refused(found, "unknown-dtype", lambda: ge.make_placeholder_from_tensor(found, unknown), tensor="m")
-
-
-def test_an_empty_graph_has_the_versions_of_another() -> None:
-    made = ge.empty_graph(graph(const("a", [1]), trailer=versions(23)))
-    assert (made.node_count, made.store.producer, list(made.nodes())) == (0, 23, [])
-    made.add("n", "NoOp")
-    assert graphs.names(made) == ["n"]
-    assert ge.empty_graph(graph(const("a", [1]), trailer=b"")).store.producer == 0
 
 
 # Lookup.
@@ -208,15 +200,6 @@ def test_lists_of_nodes_and_of_tensors(items: Any, ops: str | None, ts: str | No
             assert letters(make(items(found))) == expected
 
 
-def test_lists_of_what_is_left_of_others() -> None:
-    found = three()
-    mixed = [found["a"], found["b"].output]
-    assert ge.make_list_of_op(mixed, ignore_ts=True) == [found["a"]]
-    assert ge.make_list_of_t(mixed, ignore_ops=True) == [found["b"].output]
-    assert letters(ge.get_tensors(found)) == "abc"
-    assert len(ge.make_list_of_op([found["a"], three()["a"]], check_graph=False)) == 2
-
-
 @pytest.mark.parametrize(
     ("expected", "found", "edit"),
     [
@@ -234,15 +217,6 @@ def test_lists_of_what_is_left_of_others() -> None:
 def test_what_is_of_another_type_is_refused(expected: str, found: str, edit: Any) -> None:
     model = three()
     refused(model, "wrong-type", lambda: edit(model), expected=expected, found=found)
-
-
-def test_what_gives_and_what_reads_tensors() -> None:
-    found = three()
-    a, b, c = (n.output for n in found.nodes())
-    assert ge.get_generating_ops([a, b]) == [found["a"], found["b"]]
-    assert ge.get_consuming_ops([a, b]) == [found["c"]]
-    assert ge.get_generating_ops(c) == [found["c"]]
-    assert ge.get_consuming_ops([c]) == []
 
 
 def test_a_list_that_cannot_be_changed() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from support.graph_editor_running import Eight, letters, refused
-from support.graphs import add, const, graph, identity, node, typed
+from support.graphs import const, graph, identity, node, typed
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
@@ -19,27 +19,11 @@ def ordered(chosen: Any) -> str:
     return "".join(sorted(letters(chosen)))
 
 
-@pytest.mark.parametrize(
-    ("keep", "count"),
-    [(True, 8), (lambda op: op.op == "Const", 3), (lambda op: op.op == "AddV2", 5), (lambda op: False, 0)],
-)
-def test_filtering_nodes(keep: Any, count: int) -> None:
-    assert len(ge.filter_ops(Eight().graph, keep)) == count
-
-
 def test_filtering_nodes_by_op_type_and_by_name() -> None:
     found = Eight().graph
     assert letters(ge.filter_ops_by_optype(found, "Const")) == "abd"
     assert letters(ge.filter_ops_by_optype(found, ["Add", "AddV2"])) == "cefgh"
     assert letters(ge.filter_ops_from_regex(found, r"^.*\b[abc]$")) == "abc"
-
-
-def test_filtering_tensors() -> None:
-    found = Eight()
-    assert len(ge.filter_ts(found.graph, True)) == 8
-    assert letters(ge.filter_ts(found.nodes("g"), True)) == "cag"
-    assert letters(ge.filter_ts(found.graph, lambda t: t.node.op == "Const")) == "abd"
-    assert letters(ge.filter_ts_from_regex(found.graph, r"^.*/[fgh]:\d$")) == "fgh"
 
 
 @pytest.mark.parametrize(("scope", "count"), [("foo/", 7), ("foo", 7), ("foo/bar", 4), ("foo/bar/", 4), ("fo", 0)])
@@ -51,17 +35,6 @@ def test_a_scope_is_taken_literally_and_its_own_node_belongs_to_it() -> None:
     found = graph(*(node(name, "NoOp") for name in ("a.b", "a.b/x", "axb/y", "a.bc")))
     for scope in ("a.b", "a.b/"):
         assert [n.name for n in ge.get_name_scope_ops(found, scope)] == ["a.b", "a.b/x"]
-
-
-def test_neighbours() -> None:
-    found = Eight()
-    table = ge.ControlOutputs(found.graph)
-    assert ordered(ge.get_ops_ios(found["h"])) == "fg"
-    assert ordered(ge.get_ops_ios(found["h"], control_ios=table)) == "cfg"
-    assert ordered(ge.get_ops_ios(found["c"])) == "abefg"
-    assert ordered(ge.get_ops_ios(found["c"], control_ios=table)) == "abefgh"
-    assert ordered(ge.get_ops_ios(found["c"], control_inputs=True)) == "abefg"
-    assert ordered(ge.get_ops_ios(found["c"], control_outputs=table)) == "abefgh"
 
 
 def test_saying_twice_that_control_edges_count_is_refused() -> None:
@@ -97,24 +70,6 @@ def test_two_walks(forward: str, backward: str, both: str, either: str | None) -
     assert ordered(ge.get_walks_intersection_ops(*seeds)) == both
     if either is not None:
         assert ordered(ge.get_walks_union_ops(*seeds)) == either
-
-
-def test_two_walks_that_are_limited() -> None:
-    """By a list of nodes and by a predicate."""
-    found = Eight()
-    seeds = found.nodes("a"), found.nodes("f")
-
-    def limits(members: str) -> list[dict[str, Any]]:
-        nodes = found.nodes(members)
-        return [{"within_ops": nodes}, {"within_ops_fn": lambda op: op in nodes}]
-
-    for limit in limits("af"):
-        assert ge.get_walks_intersection_ops(*seeds, **limit) == []
-    for limit in limits("acdf"):
-        assert ordered(ge.get_walks_union_ops(*seeds, **limit)) == "acdf"
-    for limit in limits("acf"):
-        assert ordered(ge.get_walks_union_ops(*seeds, **limit)) == "acf"
-    assert ge.get_walks_union_ops(*seeds, within_ops=[]) == []
 
 
 def test_selecting_nodes_as_they_are() -> None:
@@ -263,15 +218,6 @@ def test_consumers_match_in_any_order_each_by_one_pattern() -> None:
     assert matcher("c$").output_ops([True, "bar", "e$"])(found["c"])
     assert not matcher("c$").output_ops(["e$", "e$", "f$"])(found["c"])
     assert not matcher("c$").output_ops(["g$", "f$"])(found["c"])
-
-
-def test_a_consumer_counts_once_and_each_output_for_itself() -> None:
-    found = graph(
-        const("axis", [0], shape=()), const("v", [1, 2]), typed("Split", "s", "axis", "v", num_split=2),
-        add("p", "s", "s"), identity("q", "s:1"), identity("r", "s:1"),
-    )  # fmt: skip
-    assert matcher("s").output_ops("p", ["r", "q"])(found["s"])
-    assert not matcher("s").output_ops(["p", "p"], ["r", "q"])(found["s"])
 
 
 def test_op_types() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.graph_editor_running import Eight, clone, refused, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar, typed
+from support.graph_editor_running import clone, refused, sound
+from support.graphs import FLOAT, INT32, add, const, graph, identity, neg, node, placeholder, scalar
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.attrs import type_value
@@ -31,20 +30,6 @@ def t8(*more: bytes) -> Graph:
         add("Add", "Const", "Input"), add("Add_1", "Const_1", "Add"), add("Add_2", "Const_2", "Add_1"),
         identity("o", "Add_2"), *more,
     )  # fmt: skip
-
-
-def test_a_copy_in_an_empty_graph_is_the_same_graph() -> None:
-    found = t8()
-    target = ge.empty_graph(found)
-    view, info = ge.copy(found, target)
-    assert graphs.parsed(target) == graphs.parsed(found)
-    assert [t.name for t in view.outputs] == ["o"] and not found.is_changed
-    for original in (*found.nodes(), *ge.get_tensors(found)):
-        copy: Any = info.transformed(original)
-        assert copy.name == original.name and copy != original
-        assert info.original(copy) == original
-    assert len(info.transformed_ops) == target.node_count == 8
-    assert info.graph is found and info.graph_ is target
 
 
 def test_what_became_of_what() -> None:
@@ -203,47 +188,12 @@ def test_a_function_of_the_node_def_may_change_its_op_and_its_name() -> None:
 # Inputs.
 
 
-def test_an_input_becomes_one_placeholder_and_a_hidden_one_stays() -> None:
-    found = Eight()
-    view, info = ge.copy(ge.sgv(found["f"], found["g"]).remap_inputs([0]), dst_scope="x")
-    after = graphs.inputs(found.graph)
-    assert after["x/foo/bar/f"] == ["x/geph__c_0", "foo/d"]
-    assert after["x/foo/bar/g"] == ["x/geph__c_0", "a"]
-    assert [t.name for t in view.inputs] == ["x/geph__c_0"]
-    assert [t.name for t in view.outputs] == ["x/foo/bar/f", "x/foo/bar/g"]
-    assert info.transformed(found["c"].output).name == "x/geph__c_0"
-    assert sound(found.graph)
-
-
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_no_placeholder_stands_for_what_has_no_known_type(elsewhere: bool) -> None:
-    found = graph(const("a", [1]), node("m", "MyOp", ["a"]), identity("y", "m"), identity("z", "y"))
-    target = ge.empty_graph(found) if elsewhere else found
-    refused(target, "unknown-dtype", lambda: ge.copy([found["z"], found["y"]], target, "x"), tensor="m")
-    hidden = ge.sgv(found["y"], found["z"]).remap_inputs([])
-    if elsewhere:
-        refused(target, "unknown-dtype", lambda: ge.copy(hidden, target, "x"), tensor="m")
-    else:
-        ge.copy(hidden, target, "x")
-        assert graphs.inputs(target)["x/y"] == ["m"]
-
-
 def test_replacements_that_do_not_fit_are_refused() -> None:
     found, other = t8(const("i", [1], INT32)), t8()
     node, old = found["Add_2"], found["Add_1"].output
     for new, code, tensor in [(other["o"], "other-graph", "o"), (found["i"], "dtype-mismatch", "Add_1")]:
         copied = partial(ge.copy_with_input_replacements, node, {old: new.output})
         refused(found, code, copied, tensor=tensor)
-
-
-def test_what_a_scope_reads_from_outside_is_a_placeholder_in_its_copy() -> None:
-    found = clone()
-    ge.copy(ge.sgv_scope("s", found), dst_scope="t", src_scope="s")
-    assert graphs.inputs(found) == {"ext": [], "s/b": ["ext"], "t/geph__ext_0": [], "t/b": ["t/geph__ext_0"]}
-    assert [d.size for d in graphs.attrs(found, "t/geph__ext_0")["shape"].shape.dim] == [2]
-    found = clone()
-    ge.copy_with_input_replacements(ge.sgv_scope("s", found), {}, dst_scope="t", src_scope="s")
-    assert graphs.inputs(found) == {"ext": [], "s/b": ["ext"], "t/b": ["ext"]}
 
 
 # Scopes, colocation.
@@ -268,26 +218,7 @@ def test_a_colocation_with_something_outside_is_kept() -> None:
     assert graphs.colocations(target) == {"s/c": [b"loc:@s/b"]}
 
 
-@pytest.mark.parametrize("scope", ["s", "s/"])
-def test_what_is_not_under_the_source_scope_is_refused(scope: str) -> None:
-    found = clone(const("sx/y", [1]))
-    b, other = found["s/b"], found["sx/y"]
-    refused(found, "outside-scope", lambda: ge.copy([b, other], dst_scope="t", src_scope=scope), node="sx/y", scope="s")
-    refused(found, "bad-name", lambda: ge.copy(b, dst_scope="t t", src_scope=scope), name="t t/b")
-    ge.copy(b, dst_scope="t", src_scope=scope)
-    assert "t/b" in found
-
-
 # While loops, conditionals, functions, shared names.
-
-
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_part_of_a_while_loop_is_refused(elsewhere: bool) -> None:
-    found = graph(*graphs.loop())
-    nodes = [n for n in found.nodes() if n.name not in ("w/Switch", "w/NextIteration")]
-    target = ge.empty_graph(found) if elsewhere else found
-    view = ge.SubGraphView(nodes).remap_inputs([])
-    refused(target, "crosses-loop", lambda: ge.copy(view, target, "x"), loop="w")
 
 
 def test_a_copy_has_a_frame_a_table_and_functions_of_its_own() -> None:
@@ -317,43 +248,6 @@ def replaced(found: Graph, target: object) -> object:
     return ge.graph_replace(target, {found["a"].output: found["a_new"].output})
 
 
-def test_what_lies_between_is_copied_and_the_original_left_alone() -> None:
-    found = total()
-    before = graphs.inputs(found)
-    new = replaced(found, found["c"].output)
-    assert isinstance(new, Output) and new.name == "c_1"
-    after = graphs.inputs(found)
-    assert {name: after.pop(name) for name in before} == before
-    assert after == {"add_2": ["a_new", "b"], "add_1_1": ["add_2", "eps"], "c_1": ["add_1_1"]}
-    assert sound(found)
-
-
-class One(NamedTuple):
-    t: Output
-
-
-def test_the_result_has_the_form_of_the_targets() -> None:
-    found = total()
-    c = found["c"].output
-    for i, target in enumerate([{"c": c}, OrderedDict(c=c), One(c), [c], (c,), {"x": [One(c)]}], 1):
-        new = replaced(found, target)
-        assert type(new) is type(target)
-        name = f"c_{i}"
-        assert [t.name for t in ge.util.flatten_tree(new)] == [name]
-    assert isinstance(new, dict) and isinstance(new["x"][0], One)
-
-
-def test_a_target_that_does_not_depend_on_it_is_returned_as_it_is() -> None:
-    found = graph(
-        scalar("a", 1), scalar("b", 2), scalar("two", 2), typed("Mul", "mul", "two", "b"),
-        add("c", "a", "mul"), scalar("d", 2),
-    )  # fmt: skip
-    b, c = found["b"].output, found["c"].output
-    new = ge.graph_replace([b, c], {found["a"].output: found["d"].output})
-    assert new == [b, found["c_1"].output]
-    assert graphs.inputs(found)["c_1"] == ["d", "mul"]
-
-
 def test_no_target_that_depends_on_it_is_refused() -> None:
     found = total()
     refused(found, "nothing-to-do", lambda: replaced(found, [found["b"].output, found["a_new"].output]))
@@ -365,14 +259,6 @@ def test_a_replaced_target_is_what_replaces_it() -> None:
     found = total()
     assert replaced(found, found["a"].output) == found["a_new"].output
     assert not found.is_changed
-
-
-def test_what_lies_before_a_replaced_tensor_is_not_copied() -> None:
-    found = total()
-    old = [found[name].output for name in ("a", "add_1")]
-    new = ge.graph_replace(found["c"].output, dict.fromkeys(old, found["a_new"].output))
-    assert graphs.inputs(found)[new.node.name] == ["a_new"]
-    assert found.node_count == 8
 
 
 def test_what_depends_on_it_by_a_control_edge_alone_is_copied_too() -> None:
