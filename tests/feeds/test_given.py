@@ -176,15 +176,6 @@ def test_an_archive_has_a_value_for_each_sample(tmp_path: Path) -> None:
     assert description(spec) == "given"
 
 
-def test_samples_may_have_shapes_of_their_own_and_all_must_fit(tmp_path: Path) -> None:
-    m, first = identity("float32", (-1, 3)), np.zeros((1, 3), "float32")
-    archive = feeds_in(tmp_path, first, np.zeros((5, 3), "float32"))
-    spec = overridden(spec_of(m.graph()), Overrides(archive=str(archive)))
-    assert [tensor.shape for tensor in spec.given] == [(1, 3), (5, 3)] and spec.shapes == ((1, 3),)
-    error = given_wrong(m, archive=feeds_in(tmp_path, first, np.zeros((5, 2), "float32")))
-    assert error.message == "the feed for 'x', sample 1, is float32 [5,2], but float32 [?,3] is expected"
-
-
 def test_a_later_sample_without_the_first_is_refused(tmp_path: Path) -> None:
     archive = feeds_in(tmp_path, None, np.zeros((2, 3), "float32"))
     error = given_wrong(identity("float32"), archive=archive)
@@ -286,25 +277,6 @@ def check_round_trip(path: Path, *samples: dict[str, Tensor]) -> None:
 @pytest.mark.parametrize("dtype", NUMERIC, ids=dtype_name)
 def test_numbers_come_back(dtype: int, tmp_path: Path) -> None:
     check_round_trip(tmp_path / "a.npz", {f"t{i}": tensor(dtype, shape) for i, shape in enumerate(SHAPES)})
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        texts(b"one", b"three"),
-        texts(b"ends\0", b"", b"\0", b"\0\0\0"),
-        texts(b"", b""),
-        texts(b"\xff\xfe\n", "grün".encode()),
-        texts(),
-        Tensor(7, (), [b"scalar\0"]),
-        Tensor(7, (), [b""]),
-        Tensor(7, (2, 0), []),
-        Tensor(7, (2, 2), [b"a\0", b"b", b"c", b"\0d"]),
-    ],
-    ids=repr,
-)
-def test_texts_come_back(value: Tensor, tmp_path: Path) -> None:
-    check_round_trip(tmp_path / "a.npz", {"x": value})
 
 
 def test_one_long_text_does_not_pad_the_short_ones(tmp_path: Path) -> None:

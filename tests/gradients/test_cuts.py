@@ -107,16 +107,6 @@ def forward_passes(draw: st.DrawFn, most: int = 8) -> ForwardPass:
 # -- what crosses a cut -------------------------------------------------------------------------------------------
 
 
-def test_what_crosses_a_cut() -> None:
-    found = chain([10 * KIB, 20 * KIB, 30 * KIB, 40 * KIB], skips=[(0, 3)])
-    table = costs(found, [0, 1, 2], load(found, {}))
-    assert table.cuts == [0, 1, 2]
-    assert table.crossing[0].tolist() == [0, 10 * KIB, 30 * KIB, 40 * KIB, 0]
-    assert table.crossing[1, 2:].tolist() == [20 * KIB, 30 * KIB, 0]  # f0 has been counted at the first cut
-    assert not table.idle.any()
-    assert table.needed[0].tolist()[:4] == [0, 10 * KIB, 30 * KIB, 60 * KIB]
-
-
 @given(forward_passes())
 def test_crossing_by_definition(found: ForwardPass) -> None:
     cuts = list(range(len(found.order) - 1))

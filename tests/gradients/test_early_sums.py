@@ -33,12 +33,6 @@ def add_n(name: str, inputs: Sequence[str], *controls: str, kind: bytes = FLOAT)
     return typed("AddN", name, *inputs, *controls, kind=kind, N=len(inputs))
 
 
-def chain(count: int) -> list[bytes]:
-    """A backward pass in which every gradient comes of the one before, and all of them are summed."""
-    steps = [neg("g0", "forward"), *(neg(f"g{i}", f"g{i - 1}") for i in range(1, count))]
-    return [*steps, add_n("total", [f"g{i}" for i in range(count)])]
-
-
 def star(count: int, of: str = "seed") -> list[bytes]:
     """A backward pass in which all gradients come of the same one, each in two steps."""
     records = [neg("seed", "forward")] if of == "seed" else []
@@ -69,46 +63,12 @@ def has_cycle(definition: Any, *outside: str) -> bool:
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
-def test_only_sums_of_more_than_nine() -> None:
-    for count in (2, 8, 9):
-        assert many_partial_gradients(proto(*chain(count))) == []
-    assert [item.name for item in many_partial_gradients(proto(*chain(10)))] == ["total"]
-    with_control = proto(add_n("total", ["a"] * 9, "^b"))
-    assert many_partial_gradients(with_control) == []
-
-
 def test_the_bound_is_that_of_all_gradients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     definition = proto(*star(16))
     monkeypatch.setattr(sums, "LARGE", 16 << 20)
     assert early_sums(definition, size=SMALL)[1] == ["total"]
     monkeypatch.setattr(sums, "LARGE", (16 << 20) + 1)
     assert early_sums(definition, size=SMALL)[1] == []
-
-
-def test_the_parts_are_those_of_the_kernel() -> None:
-    for count, lengths in ((10, [2, 8]), (15, [7, 8]), (16, [8, 8]), (17, [9, 8]), (26, [2, 8, 8, 8])):
-        definition = proto(*star(count))
-        made, early = early_sums(definition)
-        assert early == ["total"]
-        parts = [item for item in made.node if item.op == "AddN"]
-        assert [item.attr["N"].i for item in parts] == lengths
-        data = [[text for text in item.input if not text.startswith("^")] for item in parts]
-        assert [text for part in data for text in part] == [f"g{i}" for i in range(count)]
-        assert [len(part) for part in data] == lengths
-
-
-def test_the_sum_keeps_its_name_and_its_control_inputs() -> None:
-    records = star(12)
-    records[-1] = add_n("total", [f"g{i}" for i in range(12)], "^forward", "^g3")
-    definition = proto(*records)
-    before = definition.SerializeToString(deterministic=True)
-    made, _ = early_sums(definition)
-    assert definition.SerializeToString(deterministic=True) == before
-    (total,) = [item for item in made.node if item.name == "total"]
-    assert total.op == "AddV2" and set(total.attr) == {"T"} and total.attr["T"].type == 1
-    assert list(total.input) == ["total/part_0", "total/part_1", "^forward", "^g3"]
-    names = [item.name for item in made.node]
-    assert len(names) == len(set(names))
 
 
 def test_later_gradients_wait_for_the_sum_of_the_earlier_ones() -> None:

@@ -175,26 +175,6 @@ def reads(made: Recomputation, name: str) -> list[str]:
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
-def test_a_chain_in_two() -> None:
-    found = chain(6)
-    made = recomputed(found, [2], (), "again")
-    assert names(made.step, made.originals.values()) == ["f0", "f1"]
-    assert names(made.step, made.originals) == ["again/segment_0/f0", "again/segment_0/f1"]
-    assert names(made.step, made.triggers.values()) == ["again/segment_0/trigger"]
-    assert reads(made, "again/segment_0/f0") == ["again/segment_0/gate_0", "w"]  # constants pass no gate
-    assert reads(made, "again/segment_0/f1") == ["again/segment_0/f0", "w"]
-    (gate,) = made.gates
-    assert reads(made, made.step.names[gate]) == ["x"]
-    assert names(made.step, made.step.waits[gate]) == ["again/segment_0/trigger"]
-    assert sorted(names(made.step, made.rewired)) == ["b1", "b2"]
-    assert reads(made, "b2") == ["b3", "again/segment_0/f1"]
-    assert reads(made, "b3") == ["b4", "f2"]  # a checkpoint
-    (trigger,) = made.triggers.values()
-    assert "b3" in names(made.step, made.step.waits[trigger])
-    assert made.cost == 2.0
-    assert {found.step.names[buffer[0]] for buffer in made.kept} >= {"f2", "f3", "f4"}
-
-
 def test_segments_wait_for_those_behind_them() -> None:
     found = chain(9)
     made = recomputed(found, [2, 5], (), "again")
@@ -204,16 +184,6 @@ def test_segments_wait_for_those_behind_them() -> None:
     played = peak(made.step, [made.step.index["b0"]])
     at = {made.step.names[number]: position for position, number in enumerate(played.order)}
     assert at["again/segment_1/f3"] < at["b5"] < at["again/segment_0/f0"] < at["b2"]
-
-
-def test_what_is_fixed_is_never_computed_again() -> None:
-    found = chain(6, fixed=["f1"])
-    assert "f1" not in names(found.step, found.order)
-    cut = found.position[found.step.index["f3"]]
-    made = recomputed(found, [cut], (), "again")
-    assert sorted(names(made.step, made.originals.values())) == ["f0", "f2"]
-    gated = {reads(made, made.step.names[gate])[0] for gate in made.gates}
-    assert gated == {"x", "f1"}
 
 
 def test_random_numbers_vary_and_constants_do_not() -> None:
@@ -238,19 +208,6 @@ def test_nodes_that_do_not_always_run_are_not_waited_for() -> None:
     made = recomputed(found, [2], (), "again")
     (trigger,) = made.triggers.values()
     assert "b3" not in names(made.step, made.step.waits[trigger])
-
-
-def test_tiny_tensors_are_kept() -> None:
-    step = StepGraph()
-    add(step, "x", "Placeholder", ())
-    add(step, "a", "Custom", ["x"], SMALL)
-    add(step, "b", "Custom", ["a"])
-    add(step, "c", "Custom", ["b"])
-    add(step, "seed", "Custom", ["c"])
-    add(step, "back", "Custom", ["seed", "a", "b"])
-    found = forward_pass(step, [4, 5], [3], [4], (), lambda _: False)
-    made = recomputed(found, [1], (), "again")
-    assert (1, 0) in made.kept and not made.originals
 
 
 # -- any step -----------------------------------------------------------------------------------------------------

@@ -86,16 +86,6 @@ def test_one_wait_does_for_readers_that_follow_each_other(make: Maker) -> None:
 # -- how they wait ------------------------------------------------------------------------------------------------
 
 
-def test_one_input_is_held_back(make: Maker) -> None:
-    convolution(make)
-    assert added(make, make.peak("y", threads=2).nbytes) == ["more after filter"]
-    step = make.step
-    (gate,) = range(step.index["y"] + 1, len(step))
-    assert (step.names[gate], step.ops[gate]) == ("again/hold_0", "Identity")
-    assert step.reads[gate] == [step.tensor("dx")] and step.waits[gate] == [step.index["filter"]]
-    assert step.reads[step.index["more"]] == [(gate, 0)] and not step.waits[step.index["more"]]
-
-
 def test_the_input_to_hold_back(make: Maker) -> None:
     make("w", "Const", sizes=[BIG])
     make("shape", "Shape", ["w"], [16])
@@ -114,17 +104,6 @@ def test_the_input_to_hold_back(make: Maker) -> None:
         "not_constants": 1,
         "not_shapes": 2,
     }
-
-
-def test_nodes_that_wait_for_several(make: Maker) -> None:
-    convolution(make)
-    step = make.step
-    more, y, x, dy = (step.index[name] for name in ("more", "y", "x", "dy"))
-    held = hold(step, [Wait(more, x), Wait(y, x), Wait(more, dy)], {more: 0, y: 1}, "again")
-    assert [step.names[node] for node in held.values()] == ["more", "y"]
-    assert [step.waits[gate] for gate in held] == [[x, dy], [x]]
-    assert step.reads[y] == [(more, 0), (list(held)[1], 0)]
-    assert len(step.order()) == len(step)
 
 
 # -- any step -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given
 from support.steps import Maker, steps
 
 from gdsurgeon.gradients.step_graph import StepGraph, peak
-from gdsurgeon.gradients.sums import Sums, keep_order, may_share, sums_of
+from gdsurgeon.gradients.sums import Sums, keep_order, sums_of
 
 
 def sums(make: Maker, backward: Sequence[str] = (), seeds: Sequence[str] = ()) -> Sums:
@@ -20,10 +20,6 @@ def sums(make: Maker, backward: Sequence[str] = (), seeds: Sequence[str] = ()) -
 
 def named(make: Maker, numbers: set[int]) -> set[str]:
     return {make.step.names[number] for number in numbers}
-
-
-def shared(make: Maker, name: str) -> set[str]:
-    return named(make, set(may_share(make.step, make.step.index[name])))
 
 
 def forward(*before: str) -> Maker:
@@ -36,21 +32,6 @@ def forward(*before: str) -> Maker:
 
 
 # -- buffers ------------------------------------------------------------------------------------------------------
-
-
-def test_who_may_hand_an_input_on() -> None:
-    make = forward("a", "b")
-    make("sum", "Sum", ["a", "b"], [100])
-    make("less", "Sum", ["a"], [4])
-    make("slice", "Slice", ["a"], [10])
-    make("product", "MatMul", ["a", "b"])
-    make("call", "StatelessWhile", ["a", "b"], [100, 100])
-    make("shape", "Shape", ["a"], [8])
-    make("unknown", "Cast", ["a"], [0])
-    assert shared(make, "sum") == {"a", "b"} and shared(make, "less") == set()
-    assert shared(make, "slice") == {"a"} and shared(make, "product") == set()
-    assert shared(make, "call") == {"a", "b"} and shared(make, "shape") == set()
-    assert shared(make, "unknown") == {"a"}
 
 
 # -- sums ---------------------------------------------------------------------------------------------------------
@@ -114,18 +95,6 @@ def backward() -> Maker:
     make("total", "AddN", ["g", "g1", "g2"])
     make("late", "AddN", ["g", "x"])
     return make
-
-
-def test_sums_of_gradients_keep_their_place_among_the_readers() -> None:
-    make = backward()
-    found = sums(make, make.step.names[1:], ["seed"])
-    order = [make.step.index[name] for name in ("x", "seed", "g", "early", "g1", "g2", "total", "late")]
-    step = make.step
-    waiting = keep_order(step, [name != "x" for name in step.names], found, order)
-    assert named(make, set(waiting)) == {"total", "late"}
-    assert named(make, set(step.waits[step.index["total"]])) == {"early"}
-    assert named(make, set(step.waits[step.index["late"]])) == {"total"}
-    assert found.computed_once == set()
 
 
 def test_what_may_not_run_is_not_waited_for() -> None:

@@ -57,16 +57,6 @@ def test_what_is_refused_leaves_nothing(model: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
 
 
-def test_what_a_callback_raises_ends_the_operation(model: str, tmp_path: Path) -> None:
-    def stop(event: gds.Event) -> None:
-        if event.step == "publishing":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        gds.operate(model, renamed, out=str(tmp_path / "out.pb"), level="structure", progress=stop)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
-
-
 @pytest.mark.tensorflow
 def test_the_steps_are_told(model: str, tmp_path: Path) -> None:
     events: list[gds.Event] = []

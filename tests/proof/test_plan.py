@@ -30,7 +30,6 @@ from support.graphs import (
     typed,
 )
 from support.operating import operated
-from support.paths import FIXTURES
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.overrides import Overrides
@@ -231,18 +230,3 @@ def test_a_random_op_in_a_loop_is_reported() -> None:
 
 def test_only_the_placeholders_that_are_needed_are_fed() -> None:
     assert plan_of([X, placeholder("unused", "resource", ()), neg("y", "x")]).placeholders == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("fixture", "fetches"),
-    [
-        ("classifier.pb", ["classes"]),
-        ("control_edges.pb", ["total", "swapped"]),
-        ("functions_tf2.pb", ["Identity"]),
-        ("tiny.pbtxt", ["y"]),
-        ("while_v1.pb", ["while/Exit", "sum"]),
-    ],
-)
-def test_the_plans_of_the_fixtures(fixture: str, fetches: list[str]) -> None:
-    plan = plan_with(Settings(), gds.load(str(FIXTURES / fixture)))
-    assert (plan.groups, plan.skipped) == ([fetches], [])

@@ -115,17 +115,6 @@ def test_complex_and_half_and_small() -> None:
     assert compare(a, b).max_abs == 255.0
 
 
-def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK", 7)
-    monkeypatch.setattr(module, "_ELEMENTS", 7)
-    x = np.arange(100, dtype=np.float32)
-    y = x.copy()
-    y[[3, 50, 99]] += [1, 2, 3]
-    found = both(x, y)
-    assert found.differing == 3 and found.max_abs == 3.0
-    assert both(x, x.copy()).equal
-
-
 def test_the_largest_of_all_elements_is_told_where_some_differ() -> None:
     assert both([1, -8, math.inf], [1.5, -8, math.inf]).largest == 8
     assert both([1, -8], [1, -8]).largest == 0
@@ -207,14 +196,6 @@ def test_small_floats() -> None:
 def test_without_ml_dtypes_words_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     assert statistics(Tensor(NUMBERS["bfloat16"], (1,), b"\x80\x3f")) == Statistics(1, 0, 0, None, None)
-
-
-def test_statistics_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.arange(100, dtype=np.float32)
-    values[[3, 50, 99]] = [math.nan, -7, math.inf]
-    values[14:21] = math.nan  # a block without a number
-    monkeypatch.setattr(module, "_BLOCK", 7)
-    assert of(values) == Statistics(100, 8, 1, -7.0, 98.0)
 
 
 def test_no_copy_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

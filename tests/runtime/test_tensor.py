@@ -32,14 +32,6 @@ def test_small_floats_are_numbers() -> None:
     assert from_numpy(tensor.numpy()).dtype == NUMBERS["bfloat16"]
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (0, 2), (2, 0, 3), (4,), (2, 2)])
-def test_shapes(shape: tuple[int, ...]) -> None:
-    array = np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape)
-    tensor = from_numpy(array)
-    assert tensor.shape == shape and tensor.nbytes == array.nbytes
-    assert np.array_equal(tensor.numpy(), array) and tensor.numpy().shape == shape
-
-
 def test_array_that_is_neither_contiguous_nor_native() -> None:
     array = np.arange(12, dtype=">i4").reshape(3, 4).T
     tensor = from_numpy(array)
