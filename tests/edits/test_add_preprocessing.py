@@ -90,13 +90,6 @@ def test_a_model_without_versions_gets_none() -> None:
     assert not graphs.parsed(found).HasField("versions")
 
 
-def test_the_placeholder_loses_attrs_that_the_new_one_has_not() -> None:
-    image = node("image", "Placeholder", dtype=FLOAT, shape=(1, 3), _output_shapes=[(1, 3)], _user=5)
-    found = graph(image, identity("y", "image"))
-    add_preprocessing(found, pre())
-    assert set(graphs.attrs(found, "image")) == {"dtype", "shape", "_user"}
-
-
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_table_that_callers_have_to_fill_is_told(waits: bool) -> None:
     kinds = {"Tkey": STRING, "Tval": FLOAT}
@@ -226,32 +219,10 @@ def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
     assert not part.is_changed
 
 
-def test_a_raw_name_that_is_taken_is_made_unique() -> None:
-    found = scoring(const("logits_raw", [1]))
-    result = added(found, post(const("logits_raw_1", [1])))
-    assert result.intent.renamed == {"logits": "logits_raw_1"} and inputs(found)["logits"] == ["logits_raw_1"]
-    assert len(set(graphs.names(found))) == len(graphs.names(found))
-
-
 def test_colocations_follow() -> None:
     found = scoring(const("k", [1], _class=["loc:@logits"]))
     added(found, post(const("p", [1], _class=["loc:@logits", "loc:@logits_postprocessed"])))
     assert graphs.colocations(found) == {"k": [b"loc:@logits_raw"], "p": [b"loc:@logits_raw", b"loc:@logits"]}
-
-
-def test_several_outputs_and_one_that_reads_another() -> None:
-    found = graph(placeholder("x", FLOAT), identity("a", "x"), identity("b", "a"))
-    part = graph(placeholder("a"), placeholder("b"), add("a_postprocessed", "a", "b"), identity("b_postprocessed", "a"))
-    added(found, part)
-    assert inputs(found) == {"x": [], "a_raw": ["x"], "b_raw": ["a_raw"], "a": ["a_raw", "b_raw"], "b": ["a_raw"]}
-
-
-def test_a_result_that_serves_two_outputs_is_served_by_identities() -> None:
-    found = graph(placeholder("x", FLOAT), identity("a", "x"), identity("b", "x"))
-    part = graph(placeholder("a"), placeholder("b"), add("sum", "a", "b"), name="post.pb")
-    added(found, part, Mapped("a", "a", "sum"), Mapped("b", "b", "sum"))
-    served = graphs.proto(identity("a", "sum"), identity("b", "sum")).node
-    assert [each for each in graphs.parsed(found).node if each.name in ("a", "b")] == [*served]
 
 
 SCALAR = graphs.scalar("logits", 1, INT32)

@@ -10,7 +10,6 @@ from support import graphs
 from support.desk import Desk
 from support.expecting import refused
 from support.graphs import (
-    DOUBLE,
     FLOAT,
     INT32,
     Builder,
@@ -37,7 +36,6 @@ from gdsurgeon.select import Selection
 
 QUICK = ("--validate", "structure", "-o", "after.pb")
 ONES = b"\x0a\x06\x1a\x04\x01\x01\x01\x01"
-HALF = graphs.dtype(19)
 
 
 def unary(op: str, name: str = "y", source: str = "x", kind: bytes = FLOAT, **attrs: Any) -> bytes:
@@ -146,13 +144,6 @@ def test_the_library_says_what_it_did() -> None:
     assert (result.intent.changed, result.claims) == (["y"], (Unchanged(),))
     facts = compare_written(found.pristine(), found.chunks()).facts
     assert {node: list(altered) for node, altered in facts.altered.items()} == {"y": ["op", "attr alpha"]}
-
-
-def test_an_unknown_dtype_is_taken_as_it_is() -> None:
-    found = graph(node("x", "MyOp"), unary("Relu", kind=HALF), unary("Abs", "z", kind=DOUBLE))
-    gds.set_attr(found, [found["y"], found["z"]], [("op", "Neg")])
-    assert graphs.ops(found) == {"x": "MyOp", "y": "Neg", "z": "Neg"}
-    assert graphs.attrs(found, "y")["T"].type == 19
 
 
 def test_a_function_of_the_graph_is_an_op() -> None:

@@ -88,14 +88,6 @@ def test_what_is_under_a_scope(records: list[bytes], source: str, target: str, a
 # -- names -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("taken", ["t/w", "t/other", "t/deep/er", "t"])
-def test_a_scope_that_is_in_use(taken: str) -> None:
-    records = [*MODEL, const(taken, [1])]
-    refused(graph(*records), "name-taken", partial(clone_scope, source="s", target="t"), name="t")
-    found, _ = cloned(records, unique=True)
-    check_graph(found, *records, *layer("t_1", "x"))
-
-
 def test_a_fresh_scope_is_fresh_as_a_whole() -> None:
     records = [*MODEL, *(const(name, [1]) for name in ("t/x", "t_1", "t_2/y/z", "t_4", "t_3x"))]
     found, _ = cloned(records, unique=True)

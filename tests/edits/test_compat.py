@@ -178,16 +178,6 @@ def test_an_older_form_keeps_name_inputs_controls_and_device() -> None:
     assert list(result.facts["replaced"].values()) == [1]
 
 
-def test_bodies_of_functions_are_older_too() -> None:
-    body = [add("s", "x", "x"), neg("y", "s:z:0")]
-    call = node("c", "F", ["x"])
-    found = graph(X, call, trailer=library(function("F", *body)) + OLD)
-    result = compat(found, "1.4")
-    changed = graphs.parsed(found).library.function[0]
-    assert [(n.op, list(n.input)) for n in changed.node_def] == [("Add", ["x", "x"]), ("Neg", ["s:z:0"])]
-    assert result.intent.functions.changed == ["F"] and list(result.inside) == ["F"]
-
-
 def test_a_constant_that_a_loop_needs_is_in_the_loop() -> None:
     found = graph(placeholder("x", shape=(2,)), typed("Enter", "enter", "x", frame_name="loop"),
                   typed("LeakyRelu", "y", "enter", alpha=0.5), typed("Exit", "exit", "y"))  # fmt: skip
@@ -479,20 +469,6 @@ def test_products_in_bodies_may_be_computed_by_another_kernel() -> None:
         found = graph(square, call("c", name, ["s"], [FLOAT], [FLOAT]), library(called))
         (claim,) = compat(found, "1.4").claims
         assert isinstance(claim, SameOutputs) and claim.tolerance == (tolerance, tolerance, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("records", "target", "name", "op"),
-    [
-        ([*START, loop(), library(LESS, STEP)], "1.12", "while", "StatelessWhile"),
-        ([*GIVEN_CASE, case("negated", "passed", op="StatelessCase"), library(NEGATED, PASSED)], "2.3", "case", "Case"),
-    ],
-)
-def test_releases_that_have_them_keep_them(records: list[bytes], target: str, name: str, op: str) -> None:
-    """Or what says less, without attrs that a release does not know."""
-    found = older(records, target)
-    assert graphs.ops(found)[name] == op and len(graphs.parsed(found).library.function) == 2
-    assert "parallel_iterations" not in graphs.attrs(found, name)
 
 
 def test_what_cannot_be_lowered_is_refused_with_all_else() -> None:

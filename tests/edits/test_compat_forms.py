@@ -422,14 +422,6 @@ def test_resizing_about_the_middle_gives_the_same(size: tuple[int, int]) -> None
     assert graphs.ops(found)["ResizeBilinear"] == "Add" and graphs.ops(found)["ResizeNearestNeighbor"] == "GatherV2"
 
 
-def test_resizing_as_the_release_knows_it_stays() -> None:
-    found = older(resized(half_pixel_centers=False), "1.13")
-    assert graphs.ops(found)["ResizeBilinear"] == "ResizeBilinear"
-    assert "half_pixel_centers" not in graphs.attrs(found, "ResizeBilinear")
-    found = older(resized(), "1.15")
-    assert graphs.attrs(found, "ResizeBilinear")["half_pixel_centers"].b
-
-
 # -- what has no older form -----------------------------------------------------------------------------------
 
 TEXT, SIZE = placeholder("s", STRING, ()), placeholder("size", INT32, (2,))

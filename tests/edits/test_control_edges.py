@@ -15,7 +15,7 @@ from support.paths import FIXTURES
 from support.v1_control_flow import cond
 
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.control_edges import Edge, control_edges, control_outputs
+from gdsurgeon.edits.control_edges import Edge, control_edges
 from gdsurgeon.graph.graph import Graph
 
 
@@ -37,24 +37,10 @@ def test_removing() -> None:
     assert result.intent.changed == ["foo/bar/h"]
 
 
-def test_control_outputs() -> None:
-    found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("c", "a", "b", "^x", "^x"))
-    assert control_outputs(found) == {found["x"]: [found["c"]]}
-    control_edges(found, add=[("b", "x"), ("c", "a")])
-    assert control_outputs(found) == {found["x"]: [found["b"], found["c"]], found["a"]: [found["c"]]}
-
-
 def test_all_control_inputs_of_a_node() -> None:
     found = graph(const("a", [1]), const("b", [1]), identity("c", "a", "^a", "^b"))
     result = becomes(found, {"c": ["a"]}, remove=[("c", "*")])
     check_error(result.notes[-1], "unused", {"node": "b"})
-
-
-def test_nodes_can_be_given() -> None:
-    found, other = graph(*g8()), graph(*g8())
-    control_edges(found, add=[(found["foo/bar/e"], found["a"])])
-    assert inputs(found)["foo/bar/e"][-1] == "^a"
-    refused(found, "other-graph", partial(control_edges, add=[("foo/bar/f", other["a"])]), node="a")
 
 
 E, H = "foo/bar/e", "foo/bar/h"

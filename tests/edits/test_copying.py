@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from support import graphs
 from support.cloning import table
-from support.expecting import account, refused, sound
+from support.expecting import account, refused
 from support.graphs import (
     FLOAT,
     INT32,
@@ -25,7 +25,6 @@ from support.graphs import (
     library,
     neg,
     node,
-    placeholder,
     random_graphs,
     typed,
 )
@@ -80,26 +79,6 @@ def test_nodes_of_another_graph() -> None:
 
 
 # -- what is copied of a node ------------------------------------------------------------------------------
-
-
-def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
-    found = graph(X, const("k", [1, 2], _gone=1), neg("n", "x", _note="old"), identity("y", "n"))
-    found.set_op(found["n"], "Abs")
-    found.set_attr(found["n"], "_note", graphs.attr("new"))
-    found.set_attr(found["k"], "_gone", None)
-    found.set_device(found["n"], "/cpu:0")
-    found.set_inputs(found["n"], [found["k"].output])
-    found.rename({found["n"]: "m"})
-    added = found.add("added", "Neg", [found["m"].output], [found["x"]], attrs={"T": FLOAT}, device="/cpu:0")
-    names = {found["k"]: "k2", found["m"]: "m2", added: "added2"}
-    copy_nodes(found, names, names)
-    nodes = {n.name: n for n in graphs.parsed(found).node}
-    assert (nodes["m2"].op, nodes["m2"].device, nodes["m2"].attr["_note"].s) == ("Abs", "/cpu:0", b"new")
-    assert list(nodes["m2"].input) == ["k2"] and "_gone" not in nodes["k2"].attr
-    assert (nodes["added2"].op, list(nodes["added2"].input), nodes["added2"].device) == (
-        "Neg", ["m2", "^x"], "/cpu:0"
-    )  # fmt: skip
-    assert sound(found)
 
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -175,18 +154,6 @@ def test_any_graph_beside_any_other(ours: graphs.Drawn, theirs: graphs.Drawn) ->
     names = result.intent.copied
     assert len({*names.values()}) == len(theirs.message.node) and graphs.written(other) == theirs.data
     assert graphs.bodies(target)[: len(ours.message.node)] == graphs.bodies(ours.data)
-
-
-def test_a_replaced_node_is_not_copied_and_everybody_reads_what_stands_for_it() -> None:
-    other = graph(placeholder("p"), add("y", "p", "p", "^p"), const("k", [1], _class=["loc:@p"]))
-    target = graph(*g8())
-    copied = copy_in(target, other, replace={other["p"]: target["foo/c"].output}, after=target["a"])
-    assert graphs.names(target)[:3] == ["a", "y", "k"]
-    assert inputs(target)["y"] == ["foo/c", "foo/c", "^foo/c"]
-    assert graphs.colocations(target) == {"k": [b"loc:@foo/c"]}
-    assert copied.output(other["p"].output) == target["foo/c"].output
-    assert copied.output(other["y"].output) == target["y"].output
-    assert "p" not in target
 
 
 def test_names_that_are_asked_for() -> None:

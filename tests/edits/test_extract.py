@@ -189,23 +189,6 @@ def test_output_1_is_cut_while_output_0_is_still_needed() -> None:
     assert run(found, "q", x=[1.0, 2.0, 3.0, 4.0], s_1=[10.0, 20.0]) == [[11, 22]]
 
 
-def test_the_name_of_a_new_placeholder_is_that_of_a_node_that_goes() -> None:
-    found = graph(*split(), identity("s_1", "x"), identity("s_input", "x"))
-    result = extract(found, ["s", "s:1"], ["q"])
-    assert len(set(result.intent.added)) == 2
-    assert sorted(graphs.names(found)) == sorted([*result.intent.added, "p", "q"])
-    assert not set(result.intent.removed) & set(graphs.names(found))
-
-
-@pytest.mark.parametrize("producer", [20, 24])
-def test_an_unknown_shape_as_producers_spell_it(producer: int) -> None:
-    trailer = graphs.versions(producer)
-    records = [placeholder("x", FLOAT, None), identity("a", "x"), neg("y", "a")]
-    found = graph(*records, trailer=trailer)
-    extract(found, ["a"], ["y"])
-    assert ("shape" in graphs.attrs(found, "a")) == (producer >= 24)
-
-
 # -- initialisers --------------------------------------------------------------------------------------------
 
 
@@ -547,14 +530,6 @@ def test_a_sorted_graph_is_edited_further_and_copied() -> None:
     assert graphs.names(found.copy().to_bytes()) == graphs.names(found.to_bytes()) == names
     remove(found, Selection(nodes=("head",)), allow_outputs=True)
     assert graphs.names(found.to_bytes()) == [*names[:4], "k"]
-
-
-def test_sorting_the_whole_graph_is_a_change_unless_it_is_sorted() -> None:
-    records = [neg("y", "x"), X]
-    found = graph(*records)
-    extract(found, [], ["y"], sort=True)
-    assert graphs.names(found.to_bytes()) == ["x", "y"]
-    refused(graph(*records[::-1]), "nothing-to-do", lambda g: extract(g, [], ["y"], sort=True))
 
 
 def test_the_command_sorts_and_reports_it(desk: Desk) -> None:

@@ -272,13 +272,6 @@ def test_names_that_are_no_inputs(values: dict[str, Any], code: str, facts: dict
     refused(found, code, partial(freeze_input, values=values), **facts)
 
 
-def test_scalars_of_an_old_producer() -> None:
-    """Its shape says nothing: any value fits."""
-    found = graph(placeholder("p", FLOAT, ()), identity("y", "p"), trailer=graphs.versions(20))
-    freeze_input(found, {"p": "[1, 2]"})
-    assert value_of(found) == ((2,), [1, 2])
-
-
 # -- the command line ----------------------------------------------------------------------------------------
 
 

@@ -83,16 +83,6 @@ def test_it_is_not_inlined_unless_that_is_asked_for(options: dict[str, Any], exp
     assert only_function(found).attr["_noinline"].b is expected
 
 
-def test_under_xla_the_call_says_so() -> None:
-    for given in ({}, {"rtol": 0.0, "atol": 0.0}):
-        found = graph(*chain())
-        (claim,) = fused(found, "neg|mul", xla=True, **given).claims
-        assert graphs.attrs(found, "call")["_XlaMustCompile"].b
-        assert isinstance(claim, SameOutputs) and all(claim.tolerance[:2]) == (not claim.tolerance.is_exact) == (
-            not given
-        )
-
-
 # -- several outputs ---------------------------------------------------------------------------------------
 
 
@@ -236,13 +226,6 @@ def test_what_cannot_be_fused(
     records: list[bytes], chosen: str | list[str], options: dict[str, Any], code: str, facts: dict[str, Any]
 ) -> None:
     refused(graph(*records), code, partial(fused, nodes=chosen, **options), **facts)
-
-
-def test_nodes_of_another_graph_and_none() -> None:
-    found, other = graph(*chain()), graph(*chain())
-    refused(found, "nothing-selected", partial(fuse_ops, nodes=[], name="call"))
-    for nodes, node_ in (([other["neg"], other["mul"]], "neg"), ([found["neg"], other["mul"]], "mul")):
-        refused(found, "other-graph", partial(fuse_ops, nodes=nodes, name="call"), other, node=node_)
 
 
 # -- size --------------------------------------------------------------------------------------------------

@@ -335,13 +335,6 @@ def test_functions_of_equal_names_and_other_bodies() -> None:
     assert run(found, "a", "b", x=[0.0], x_1=[0.0]) == [[0], [1]]
 
 
-def test_equal_functions_are_there_once() -> None:
-    found = calling("a")
-    library = graphs.parsed(found).library
-    assert import_graph(found, calling("b")).intent.renamed_functions == {}
-    assert graphs.parsed(found).library == library
-
-
 def test_a_function_has_one_gradient() -> None:
     functions = [graphs.function(name, neg("y", "x")) for name in "FG"]
     trailer = graphs.library(*functions, gradients={"F": "G"}) + graphs.VERSIONS

@@ -273,18 +273,6 @@ def test_what_cannot_be_inlined(
 # -- which calls -------------------------------------------------------------------------------------------
 
 
-def test_only_the_calls_of_some_functions() -> None:
-    records = [X, call("c", "twice", ["x"], F1, F1), call("d", "less_one", ["c"], F1, F1), identity("y", "d"),
-               library(TWICE, LESS_ONE)]  # fmt: skip
-    found = graph(*records)
-    result = inline(found, ["twice"])
-    assert graphs.inputs(found) == {"x": [], "c/s": ["x", "x"], "d": ["c/s"], "y": ["d"]}
-    assert functions_of(found) == ["less_one"] and result.intent.functions.removed == ["twice"]
-    found = graph(*records)
-    inline(found, ["twice", "less_one"])
-    assert functions_of(found) == []
-
-
 def conditional(op: str = "StatelessIf") -> bytes:
     return node("if", op, ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), then_branch=func("twice"),
                 else_branch=func("less_one"))  # fmt: skip
@@ -310,14 +298,6 @@ def test_functions_that_an_unused_one_calls_are_not_missing() -> None:
 
 
 # -- XLA ---------------------------------------------------------------------------------------------------
-
-
-def test_what_xla_compiled_may_differ_a_little() -> None:
-    records = [X, call("c", "twice", ["x"], F1, F1, _XlaMustCompile=True), library(TWICE)]
-    (claim,) = inline(graph(*records)).claims
-    assert isinstance(claim, SameOutputs) and all(claim.tolerance[:2])
-    (claim,) = inline(graph(*records), rtol=0.0, atol=0.0).claims
-    assert isinstance(claim, SameOutputs) and claim.tolerance.is_exact
 
 
 # -- the command -------------------------------------------------------------------------------------------
@@ -546,15 +526,6 @@ def test_fusing_and_inlining_gives_the_same_graph_back(records: list[bytes], cho
         inline(again, keep_names=True)
         assert as_dict(again) == as_dict(graphs.graph_bytes(*records))
         assert functions_of(again) == []
-
-
-def test_fusing_and_inlining_keeps_the_names_of_outputs() -> None:
-    """Where the name stands on an Identity, the node itself takes another."""
-    found = graph(X, neg("a", "x"), neg("y", "a"))
-    fuse_ops(found, Selection(nodes=("a", "y")), "call")
-    inline(found, keep_names=True)
-    nodes = as_dict(found)
-    assert nodes["y"].op == "Identity" and list(nodes["a"].input) == ["x"] and len(nodes) == 4
 
 
 def convex(found: Graph, chosen: set[str]) -> list[str]:

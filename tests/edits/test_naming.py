@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.desk import Desk
-from support.graphs import FLOAT, add, identity, placeholder, scalar, typed
+from support.graphs import FLOAT, identity, placeholder, scalar, typed
 from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
 
@@ -83,13 +83,6 @@ def test_in_the_library(desk: Desk) -> None:
     assert [node.name for node in graphs[0].nodes()] == [node.name for node in graphs[1].nodes()]
 
 
-def test_select(desk: Desk) -> None:
-    for arguments in (("--node", Y), ("--between", f"{X}={Y}"), ("--backward", Y), ("--forward", X)):
-        named, plain = desk.run("select", "model", *arguments), desk.run("select", "model", *spelt(arguments))
-        assert named.code == 0, named.err
-        assert named.out == plain.out != b""
-
-
 def test_a_node_goes_first(desk: Desk) -> None:
     """The error names both."""
     meta = meta_graph()
@@ -98,14 +91,6 @@ def test_a_node_goes_first(desk: Desk) -> None:
     ran = desk.done("rename", "model", f"{Y}=idle", *QUICK, "-o", "out")
     assert ran.err.count("Warning: ") == 1 and f"'{Y}'" in ran.err
     assert b"idle" in desk.run("select", "out", "--node", "idle").out
-
-
-def test_a_new_name_may_look_so(desk: Desk) -> None:
-    """And a graph of its own has no signatures: what looks so is a name."""
-    desk.done("rename", "model", f"unused={Y}", *QUICK, "-o", "out")
-    assert desk.run("select", "out", "--node", Y).out.decode().split() == [Y]
-    desk.put("scoped.pb", placeholder("serving_default/x", FLOAT, ()) + add("y", X, X))
-    desk.done("rename", "scoped.pb", f"{X}=image", *QUICK, "-o", "out.pb")
 
 
 def test_near_misses(desk: Desk) -> None:

@@ -71,25 +71,6 @@ def test_halves_are_cast_under_the_name_of_the_constant() -> None:
     ]  # fmt: skip
 
 
-def test_whole_numbers_have_a_scale_for_each_channel_and_what_waits_goes_on_waiting() -> None:
-    """The largest element of each column is its scale times 127; a colocation and a device stay."""
-    whole = np.array([[i % 128, -(i % 128)] for i in range(256)], np.int8)
-    scale = np.array([[0.5, 0.25]], np.float32)
-    values = whole * scale
-    on_cpu: Any = {"controls": ["^a"], "device": "/cpu:0"}
-    expect(
-        [X, const("a", [1.0]), const("w", values, FLOAT, (256, 2), **on_cpu),
-         typed("MatMul", "y", "z", "w"), placeholder("z", shape=(1, 256))],
-        lambda found: quantize(found, "int8"),
-        [
-            X, const("a", [1.0]), typed("Mul", "w", "w/cast", "w/scale", device="/cpu:0"),
-            const("w/small", whole, INT8, **on_cpu), const("w/scale", scale, **on_cpu),
-            node("w/cast", "Cast", ["w/small"], SrcT=INT8, DstT=FLOAT, device="/cpu:0"), typed("MatMul", "y", "z", "w"),
-            placeholder("z", shape=(1, 256)),
-        ],
-    )  # fmt: skip
-
-
 CHANNELS = {
     "Conv2D": ((2, 2, 8, 16), {}, ["x", "w"], (1, 1, 1, 16)),
     "DepthwiseConv2dNative": ((2, 2, 64, 2), {}, ["x", "w"], (1, 1, 64, 2)),
