@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.expecting import account
-from support.graphs import Drawn, add, const, g8, graph, identity, library, neg, node, random_graphs
+from support.graphs import Drawn, const, g8, graph, node, random_graphs
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.checks.check import check
@@ -24,7 +24,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.graph.names import is_valid_name
-from gdsurgeon.wire.fields import encode_len
 
 
 def edited(drawn: Drawn, edit: Callable[[Graph], EditResult]) -> tuple[Graph, EditResult] | None:
@@ -128,18 +127,3 @@ def test_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
     rename(found, [("k", "kk")])
     assert graphs.inputs(found)["u"] == ["gone", "^gone_too"]
     assert graphs.colocations(found) == {"kk": [b"no location"]}
-
-
-def test_the_library_and_the_versions_are_carried_over() -> None:
-    function = graphs.function("F", neg("y", "x"))
-    tail = library(function, gradients={"F": "F"}) + graphs.versions(27) + encode_len(5, b"")
-    found = graph(*g8(), trailer=tail)
-    rename(found, [("a", "z")])
-    assert graphs.written(found).endswith(tail)
-
-
-def test_control_inputs_come_after_data_inputs() -> None:
-    found = graph(const("a", [1]), const("b", [1]), add("y", "a", "a"), identity("z", "a"))
-    found.set_controls(found["y"], [found["b"], found["b"]])
-    found.set_inputs(found["y"], [found["a"].output, found["b"].output])
-    assert graphs.inputs(found)["y"] == ["a", "b", "^b"]

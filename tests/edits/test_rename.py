@@ -6,40 +6,11 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import expect, refused
-from support.graphs import INT32, add, const, g8, graph, identity, inputs, placeholder, typed
-from support.paths import FIXTURES
+from support.expecting import refused
+from support.graphs import const, g8, graph, identity, inputs
 
-from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.graph.load import load
-
-
-def splitter() -> list[bytes]:
-    return [
-        placeholder("input"),
-        const("axis", [0], INT32, ()),
-        typed("Split", "splitter", "axis", "input", num_split=2),
-        add("adder", "splitter", "splitter:1"),
-    ]
-
-
-def test_the_index_is_kept() -> None:
-    after = [*splitter()[:2], typed("Split", "demux", "axis", "input", num_split=2),
-             add("adder", "demux", "demux:1")]  # fmt: skip
-    command = "rename splitter=demux"
-    result = expect(splitter(), lambda g: rename(g, [("splitter", "demux")]), after, command=command)
-    assert result.intent.renamed == {"splitter": "demux"}
-    assert result.claims == (SameOutputs(),)
-
-
-def test_a_name_that_is_taken_is_refused() -> None:
-    taken = {"name": "adder", "op": "AddV2"}
-    refused(graph(*splitter()), "name-taken", lambda g: rename(g, [("splitter", "adder")]), **taken)
-    found = graph(*(const(f"n{i}", [1]) for i in range(30)), *splitter())
-    pairs = [("splitter", "adder"), *((f"n{i}", f"m{i}") for i in range(30))]
-    refused(found, "name-taken", lambda g: rename(g, pairs), **taken)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +50,6 @@ def test_a_name_that_is_taken_is_refused() -> None:
 )
 def test_what_is_refused(options: dict[str, Any], code: str, facts: dict[str, Any]) -> None:
     refused(graph(*g8()), code, lambda g: rename(g, **options), error=GdsurgeonError, **facts)
-
-
-def test_function_bodies_have_names_of_their_own() -> None:
-    found = load(str(FIXTURES / "functions_tf2.pb"))
-    library = graphs.parsed(found).library
-    rename(found, patterns=[("^", "new_")])
-    assert graphs.parsed(found).library == library
 
 
 @pytest.mark.parametrize(

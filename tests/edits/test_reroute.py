@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 from support.desk import check_error
-from support.expecting import expect, refused, sound
+from support.expecting import refused, sound
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, loop, node, placeholder, r3
 
 from gdsurgeon.edits.reroute import reroute
-from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.proof.accounting import check_accounted
-
-
-def test_swapping_two_pairs() -> None:
-    before = r3()
-    after = [*before[:2], add("c0", "a1", "b1"), *before[3:5], add("c1", "a0", "b0"), *before[6:]]
-    pairs = [("a0", "a1"), ("b0", "b1")]
-    result = expect(before, lambda g: reroute(g, pairs, swap=True), after, command="reroute a0=a1 b0=b1 --swap")
-    assert len(result.intent.rewired) == 4
 
 
 def test_unknown_types_fit_everything_and_are_warned_about() -> None:
@@ -29,22 +19,6 @@ def test_unknown_types_fit_everything_and_are_warned_about() -> None:
     assert inputs(found)["c0"] == ["u", "b0"]
     (warning,) = result.warnings
     check_error(warning, "unknown-dtype", {"tensor": "u", "op": "MyOp"})
-
-
-@pytest.mark.parametrize(
-    ("filters", "code", "facts"),
-    [
-        *(
-            (filters, "nothing-selected", {"tensors": ["foo/c"]})
-            for filters in ({"only": "^foo/d$"}, {"exclude": "bar"}, {"only": "bar", "exclude": "bar"}, {"only": "^$"})
-        ),
-        ({"only": "("}, "bad-pattern", {"value": "("}),
-        ({"exclude": "["}, "bad-pattern", {"value": "["}),
-    ],
-)
-def test_filters_that_leave_no_consumer_or_are_no_patterns(filters: Any, code: str, facts: dict[str, Any]) -> None:
-    edit = partial(reroute, pairs=[("foo/c", "foo/d")], **filters)
-    refused(graph(*g8()), code, edit, error=GdsurgeonError, **facts)
 
 
 PQ = [const("p", [1]), const("q", [2])]
@@ -88,59 +62,6 @@ def test_who_reads_what(records: list[bytes], pairs: Any, options: Any, reads: d
     changed = [old != new for name in reads for old, new in zip(before[name], reads[name], strict=True)]
     assert len(result.intent.rewired) == sum(changed)
     assert sound(found)
-
-
-def test_an_identity_can_take_the_place_of_what_it_reads() -> None:
-    found = graph(const("x", [1]), identity("pre", "x"), identity("y", "x"), add("z", "x", "x"))
-    result = reroute(found, [("x", "pre")])
-    assert len(result.intent.rewired) == 3
-    assert (inputs(found)["pre"], inputs(found)["y"], inputs(found)["z"]) == (["x"], ["pre"], ["pre", "pre"])
-    (note,) = result.notes
-    check_error(note, "would-cycle", {"node": "pre", "tensor": "x", "replacement": "pre"})
-    assert sound(found)
-
-
-def test_a_cone_that_hangs_on_a_control_input() -> None:
-    found = graph(const("x", [1]), identity("a", "x"), const("new", [1]), identity("y", "x"))
-    found.set_controls(found["new"], [found["a"]])
-    reroute(found, [("x", "new")])
-    assert (inputs(found)["a"], inputs(found)["y"]) == (["x"], ["new"])
-
-
-K = const("k", [1])
-
-
-@pytest.mark.parametrize(
-    ("records", "pairs", "around"),
-    [
-        ([identity("a", "p"), identity("b", "q")], [("p", "b"), ("q", "a")], {"a", "b"}),
-        (
-            [K, identity("a", "^k", "p"), identity("b", "^k", "q")],
-            [("p", "b"), ("q", "a")],
-            {"a", "b"},
-        ),
-        (
-            [identity("k", "q"), identity("a", "^k", "p"), identity("w", "v"), identity("t", "w")],
-            [("q", "t"), ("v", "a"), ("p", "z")],
-            {"k", "a", "w", "t"},
-        ),
-    ],
-    ids=["data", "control inputs before data", "through a control input"],
-)
-def test_pairs_that_close_a_cycle_together_are_refused(records: list[bytes], pairs: Any, around: set[str]) -> None:
-    found = graph(*(const(name, [1]) for name in "pqvz"), *records)
-    error = refused(found, "would-cycle", lambda g: reroute(g, pairs))
-    assert set(error.facts["nodes"]) == around
-
-
-def test_tensors_of_another_graph_are_refused() -> None:
-    found, other = graph(*r3()), graph(*r3())
-    for name, pair in {
-        "a1": (found["a0"].output, other["a1"].output), "a0": (other["a0"].output, found["a1"].output)
-    }.items():  # fmt: skip
-        refused(found, "other-graph", lambda g, pair=pair: reroute(g, [pair]), other, tensor=name)
-    reroute(found, [(found["a0"].output, found["a1"].output)])
-    assert inputs(found)["c0"] == ["a1", "b0"]
 
 
 @pytest.mark.parametrize(

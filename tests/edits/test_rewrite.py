@@ -157,13 +157,6 @@ def test_what_stays(rule: str, nodes: list[bytes], code: str, facts: dict[str, A
     stays(rule, X, *nodes, code=code, **facts)
 
 
-def test_of_a_result_with_control_edges_the_node_stays() -> None:
-    waiting = [binary("y", "Mul", "x", "s", "^w"), typed("Neg", "w", "x"), node("n", "NoOp", ["^y"])]
-    assert done(SWISH, X, SIGMOID, *waiting)["y"] == ["Relu", "x", "^w"]
-    negs = [typed("Neg", "a", "x"), typed("Neg", "b", "a"), typed("Abs", "c", "b")]
-    assert done("Neg(Neg($x)) -> $x", X, *negs, node("n", "NoOp", ["^b"]))["b"] == ["Identity", "x"]
-
-
 def test_in_a_loop_constants_wait_for_something_of_it() -> None:
     found = graph(placeholder("x", FLOAT, (2,)), *graphs.doubling_loop("loop", "x"), identity("y", "loop/done"))
     ops = {n.name: n.op for n in found.nodes()}
@@ -369,15 +362,6 @@ def test_a_rule_that_is_none_is_a_mistake_of_the_caller() -> None:
 
 def swish_body() -> Graph:
     return graph(placeholder("x"), typed("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s"), name="swish.pb")
-
-
-def test_a_graph_takes_the_place_of_matches() -> None:
-    nodes = [X, SIGMOID, MUL, typed("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), typed("Neg", "end", "z")]
-    found, result = rewritten("Mul($x, Sigmoid($x))", *nodes, replacement=swish_body())
-    (name,) = result.intent.functions.added
-    calls = {n.name: [r.name for r in n.inputs] for n in found.nodes() if n.op == "PartitionedCall"}
-    assert calls == {"y": ["x"], "z": ["y"]}
-    assert {n.name for n in gds.Body(found, name).graph.nodes()} >= {"s", "y"}
 
 
 def test_graphs_that_do_not_fit_a_pattern() -> None:

@@ -203,14 +203,6 @@ def test_removing() -> None:
     check_error(result.notes[1], "unchanged", {"count": 2})
 
 
-def test_many_nodes_are_noted_in_a_line() -> None:
-    found = graph(placeholder("x"), *(identity(f"y{i}", "x", _a=i) for i in range(9)), identity("z", "x"))
-    result = set_attr(found, Selection(ops=("Identity",)), [("_b:bool", "true")], remove=["_a"])
-    names = [*(f"y{i}" for i in range(9)), "z"]
-    noted(result.notes[0], "_b", "true", ["nothing"], names)
-    noted(result.notes[1], "_a", None, [*"012345678"], names[:-1])
-
-
 @pytest.mark.parametrize(
     ("nodes", "values", "key", "code", "facts"),
     [

@@ -100,22 +100,6 @@ def test_map(pair: tuple[str, str], before: str, after: str) -> None:
     assert devices(found)[0] == after
 
 
-def test_several_pairs_at_once() -> None:
-    found = placed("/gpu:0", "/gpu:1", WORKER)
-    result = set_device(found, pairs=[("/gpu:0", "/gpu:1"), ("/gpu:1", "/gpu:0"), ("/job:worker", "")])
-    assert devices(found) == ["/device:GPU:1", "/device:GPU:0", "/replica:0/task:1/device:GPU:1"]
-    assert len(result.notes) == 3
-
-
-def test_set() -> None:
-    found = placed("/gpu:0", "", "/cpu:0")
-    result = set_device(found, device="cpu:0", nodes=["n0", "n1", "n2"])
-    assert devices(found) == ["/device:CPU:0", "/device:CPU:0", "/cpu:0"]  # which is the same device
-    assert result.intent.changed == ["n0", "n1"]
-    for note, old in zip(result.notes, ("/gpu:0", ""), strict=True):
-        noted(note, old, "/device:CPU:0", 1)
-
-
 def test_a_selection_bounds_what_is_cleared_and_mapped() -> None:
     found = placed("/gpu:0", "/gpu:0", "/gpu:0")
     set_device(found, clear=True, nodes=Selection(regexes=("[01]$",)))

@@ -115,15 +115,6 @@ class TestWhatIsSet:
         )
         assert result.intent.changed == ["x"]
 
-    def test_several_at_once(self) -> None:
-        result = expect(
-            [placeholder("a", FLOAT, (1, 3)), placeholder("b", FLOAT, (1, 3)), add("y", "a", "b")],
-            lambda g: set_shape(g, [("a", (4, 3)), ("b:0", (4, 3))]),
-            [placeholder("a", FLOAT, (4, 3)), placeholder("b", FLOAT, (4, 3)), add("y", "a", "b")],
-            command="set-shape a=4,3 b:0=4,3",
-        )
-        assert result.intent.changed == ["a", "b"]
-
     def test_an_input_with_a_default(self) -> None:
         default = node("x", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2, 3))
         found = graph(weights("d", 2, 3), default, Y)
@@ -214,15 +205,6 @@ class TestRefused:
             return
         facts = {"node": "x", "expected": 24, "found": 23} if code == "old-producer" else {}
         refused(found, code, lambda g: set_shape(g, [("x", new)]), **facts)
-
-    @pytest.mark.parametrize("shape", [(-1, 4, 6, 2), (3, 4, 6, 2)])
-    @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
-    def test_the_batch_in_a_reshape(self, shape: Shape, target: tuple[int, ...]) -> None:
-        size = 2 if shape == (-1, 4, 6, 2) else 3
-        edit, tried = partial(set_shape, shapes=[("x", shape)]), {"x": (size, 4, 6, 2)}
-        wanted = {"code": "baked-batch", "node": "flat", "op": "Reshape", "target": target, "shape": (size, 2, 3, 2)}
-        error = refused(graph(*classifier(target=target)), "shape-mismatch", edit, misfits=[wanted], tried=tried)
-        assert "--fix-batch" in (hint_of(error) or "") and len(error.details) == 1
 
     @pytest.mark.parametrize("fix", [False, True])
     @pytest.mark.parametrize("shape", [(1, 8, 6, 2), (-1, 8, 6, 2), (1, -1, 6, 2)])
@@ -353,17 +335,6 @@ class TestFixBatch:
         assert result.intent.rewired == [Rewired("flat", 1, "shape", "shape_1")]
         assert result.intent.changed == ["x"]
 
-    def test_reshapes_that_share_a_constant_share_the_new_one(self) -> None:
-        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
-                   reshape("a", "x", "s"), reshape("b", "a", "t"), reshape("c", "b", "s"), reshape("d", "c", "t"),
-                   const("six", [1, 6], INT32), const("begin", [0, 0], INT32),
-                   typed("Slice", "half", "d", "begin", "six", Index=INT32)]  # fmt: skip
-        found = graph(*records[:-3])
-        result = edited(found, "x", (-1, 12), fix_batch=True)
-        assert result.intent.changed == ["x", "s", "t"]
-        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4, 3], INT32))
-        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 12], INT32))
-
     def test_a_shape_that_is_computed_from_constants(self) -> None:
         records = classifier()
         records[4] = typed("Pack", "shape", "one", "twelve", kind=INT32, N=2, axis=0)
@@ -371,14 +342,6 @@ class TestFixBatch:
         result = edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
         assert graphs.inputs(found)["flat"] == ["relu", "flat/shape"]
         assert result.intent.rewired == [Rewired("flat", 1, "shape", "flat/shape")]
-
-    def test_rows_that_the_batch_counts(self) -> None:
-        found = graph(placeholder("x", FLOAT, (2, 3, 4)), const("s", [6, 4], INT32), reshape("rows", "x", "s"),
-                      weights("w", 4, 4), matmul("fc", "rows", "w"), const("t", [2, 3, 4], INT32),
-                      reshape("y", "fc", "t"))  # fmt: skip
-        edited(found, "x", (5, 3, 4), fix_batch=True)
-        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4], INT32))
-        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 3, 4], INT32))
 
     def test_a_constant_in_a_branch_keeps_its_control_input(self) -> None:
         records = classifier()
@@ -452,23 +415,6 @@ class TestExecution:
 
 
 MODEL = graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x"))
-
-
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        ("x=?,3", (-1, 3)),
-        ("x=-1,None", (-1, -1)),
-        ("x=[4,3]", (4, 3)),
-        ("x=...", None),
-        ("x=", ()),
-        ("x=[]", ()),
-    ],
-)
-def test_shapes_on_the_command_line(text: str, shape: Shape, desk: Desk) -> None:
-    desk.put("model.pb", MODEL)
-    desk.done("set-shape", "model.pb", text, "-q", "--validate", "structure", "-o", "out.pb")
-    assert shape_attr(load("out.pb"), "x") == shape
 
 
 def test_what_is_no_shape_on_the_command_line(desk: Desk) -> None:

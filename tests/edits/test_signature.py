@@ -17,7 +17,6 @@ from gdsurgeon.edits.change_signatures import Named
 from gdsurgeon.edits.functions import signature_function
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import PREDICT, Served, Serving
-from gdsurgeon.wire.protos import message
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
 BEFORE = {
@@ -75,29 +74,6 @@ def test_what_is_refused(asked: dict[str, Any], code: str, facts: dict[str, obje
 def test_a_graph_has_no_signatures() -> None:
     edit = partial(gds.change_signatures, renamed=[("a", "b")])
     refused(gds.load(CLASSIFIER), "wrong-format", edit, file=CLASSIFIER)
-
-
-def test_what_is_written(desk: Desk) -> None:
-    """Parts that are not requested are unchanged, even if they have an unusual spelling."""
-    words = ("--inputs", "image=image", "--outputs", "scores=probabilities")
-    desk.done("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure")
-    saved = message("tensorflow.SavedModel").FromString((desk.folder / "one" / "saved_model.pb").read_bytes())
-    (meta,) = saved.meta_graphs  # type: ignore[attr-defined]
-    meta.signature_def["serving_default"].inputs["image"].tensor_shape.dim[0].size = 7
-    meta.signature_def["other"].CopyFrom(meta.signature_def["serving_default"])
-    meta.signature_def["other"].method_name = "its own"
-    (desk.folder / "one" / "saved_model.pb").write_bytes(saved.SerializeToString())
-
-    changes = ("--rename", "serving_default=predict", "--rename", "other/scores=y")
-    desk.done("signature", "one", *changes, "-o", "two", "--validate", "structure")
-    made = message("tensorflow.SavedModel").FromString((desk.folder / "two" / "saved_model.pb").read_bytes())
-    (now,) = made.meta_graphs  # type: ignore[attr-defined]
-    assert now.graph_def == meta.graph_def
-    assert dict(now.signature_def).keys() == {"predict", "other"}
-    assert now.signature_def["predict"] == meta.signature_def["serving_default"]
-    assert now.signature_def["other"].method_name == "its own"
-    assert now.signature_def["other"].inputs["image"].tensor_shape.dim[0].size == 7
-    assert dict(now.signature_def["other"].outputs).keys() == {"y"}
 
 
 @pytest.mark.tensorflow

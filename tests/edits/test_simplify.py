@@ -229,16 +229,6 @@ def test_who_waits_for_an_identity_waits_for_what_that_reads() -> None:
     expect([X, *before], simplify, [X, before[0], draw, typed("Relu", "y", "x", "^d"), typed("Abs", "z", "d")])
 
 
-def test_an_edge_from_what_lasts_stays() -> None:
-    variable = node("v", "VarHandleOp", dtype=FLOAT, shape=(2, 3), shared_name="v")
-    change = node("change", "AssignVariableOp", ["v", "x"], dtype=FLOAT)
-    read = node("y", "ReadVariableOp", ["v", "^change"], dtype=FLOAT)
-    stays(X, variable, change, read)
-    group = node("group", "NoOp", ["^change"])
-    again = node("y", "ReadVariableOp", ["v", "^group"], dtype=FLOAT)
-    expect([X, variable, change, group, again], only("control-edges"), [X, variable, change, read])
-
-
 def test_a_reshape_that_is_read_past_is_not_waited_for() -> None:
     shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
     printed = node("p", "Print", ["x", "x"], T=FLOAT, U=dtypes(FLOAT))

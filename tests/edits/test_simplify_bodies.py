@@ -84,16 +84,6 @@ def test_a_body_is_a_graph() -> None:
         assert run(found, "y", **fed) == run(graph_bytes(*records), "y", **fed)
 
 
-def test_bodies_in_bodies() -> None:
-    some = typed("Sum", "s", "x", "axis:output:0", Tidx=INT32)
-    positive = typed("Greater", "p", "s:output:0", "zero:output:0")
-    call = node("y", "If", ["p:z:0", "x"], Tcond=BOOL, Tin=F1, Tout=F1, then_branch=func("F"), else_branch=func("F"))
-    outer = body("G", const("axis", [0], INT32), some, scalar("zero", 0.0), positive, call, returned="y:output:0")
-    found, result = folded(*chosen(outer), library(body("F")))
-    assert (nodes_of(found), len(nodes_of(found, "G"))) == (LESS, 5)
-    assert result.intent.functions.changed == ["F"]
-
-
 def test_a_function_that_calls_itself_keeps_its_signature() -> None:
     total = typed("Sum", "s", "x", "axis:output:0", Tidx=INT32)
     some = [const("axis", [0], INT32), total, scalar("zero", 0.0)]
@@ -150,13 +140,6 @@ def test_bodies_can_be_left() -> None:
     stays(*chosen(body("F")), skip=["bodies"], evaluate=Evaluations())
     found, _ = folded(*chosen(body("F")), skip=["constants"])
     assert nodes_of(found) == ["a", "b", *LESS]
-
-
-def test_checks_that_go_in_a_body_are_said() -> None:
-    check = [typed("CheckNumerics", "d", "x", message="no"), typed("Abs", "y", "d:output:0")]
-    _, result = folded(*chosen(body("F", *check, returned="y:y:0")))
-    (warning,) = result.warnings
-    check_error(warning, "checks-removed", {"ops": {"CheckNumerics": 1}})
 
 
 N = placeholder("n", INT32, ())

@@ -34,7 +34,7 @@ from support.system import is_linear
 from support.v1_control_flow import while_loop
 
 from gdsurgeon.compare.comparison import compare_files
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
@@ -69,15 +69,6 @@ def test_one_batch_for_all_of_them() -> None:
                product(f"y{i}", "x", f"c{i}")] for i in range(5)]  # fmt: skip
     folded(X, *(record for piece in pieces for record in piece), evaluate=asked)
     assert [sorted(names) for names in asked.asked] == [[f"c{i}" for i in range(5)]]
-
-
-def test_the_name_that_is_an_output_stays_what_it_is() -> None:
-    a, b = const("a", [1, 2, 3]), const("b", [4, 5, 6])
-    unfolded(X, a, b, product("c", "a", "b"), add("z", "x", "x"))
-    found, result = folded(X, a, b, product("c", "a", "b"), add("y", "c", "x"), add("z", "x", "y"), outputs=["y"])
-    assert graphs.ops(found)["c"] == "Const"
-    assert isinstance(result.claims[0], SameGiven)
-    assert ("c", "c") in result.claims[0].outputs
 
 
 def test_the_certificate_has_the_bytes_of_the_constant_and_no_copy() -> None:
@@ -283,14 +274,6 @@ def test_a_wrong_sum_is_found(more: list[bytes], forms: list[str], how: dict[str
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------
-
-
-def test_a_size_that_is_not_known_stays() -> None:
-    ends = [typed("Shape", "s", "x", out_type=INT32), node("y", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
-    unfolded(X, *ends)
-    stated = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((2, 3))))
-    stale = typed("Betainc", "o", "x", "x", "x", _output_shapes=stated)
-    unfolded(X, stale, typed("Shape", "s", "o", out_type=INT32), ends[1])
 
 
 def test_the_work_of_folding_grows_with_the_graph() -> None:

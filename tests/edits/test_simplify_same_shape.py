@@ -264,14 +264,6 @@ FLATTEN = [
 ]  # fmt: skip
 
 
-def test_a_shape_of_which_one_dim_is_not_known_leaves_that_open() -> None:
-    found, result = simplified(X, *FLATTEN, END)
-    assert graphs.names(found) == ["x", "dims", "last", "y"]
-    assert array(found["dims"]).tolist() == [-1, 12]
-    assert isinstance(result.claims[0], SameOutputs)
-    assert result.claims[0].also == ("last",)  # where it counts, because the shape itself differs
-
-
 def test_a_shape_that_others_read_or_that_is_empty_stays() -> None:
     other = typed("Fill", "z", "dims", "one")
     stays(X, *FLATTEN, END, scalar("one", 1), other, skip=["equal-nodes"])

@@ -78,22 +78,6 @@ def stripped(found: Graph, **options: object) -> set[str]:
         return set()
 
 
-def test_what_is_computed_into_a_shape_stays_and_what_lies_behind_data_goes() -> None:
-    found = graph(
-        X,
-        const("w", [1.0] * 4, shape=(2, 2)),
-        typed("MatMul", "size", "w", "w"),
-        scalar("scale", 2),
-        typed("Mul", "scaled", "size", "scale"),
-        node("dims", "Cast", ["scaled"], SrcT=FLOAT, DstT=INT32),
-        typed("Reshape", "y", "x", "dims", Tshape=INT32),
-        typed("Shape", "of", "z", out_type=INT32),
-        const("z", [3.0, 4.0]),
-        typed("Reshape", "again", "x", "of", Tshape=INT32),
-    )
-    assert stripped(found) == {"w", "z"}
-
-
 STAYS = {
     "a bound of a range": [scalar("c", 3), node("y", "Range", ["c", "c", "c"], Tidx=FLOAT)],
     "a divisor": [scalar("c", 3, INT32), placeholder("i", INT32), typed("FloorMod", "y", "i", "c", kind=INT32)],

@@ -31,33 +31,6 @@ from gdsurgeon.wire.write import ChunkSource
 CLASSIFIER = str(FIXTURES / "classifier.pb")
 
 
-def saved(desk: Desk, *words: str) -> object:
-    """What to-savedmodel makes of the classifier with these words."""
-    desk.done("to-savedmodel", CLASSIFIER, *words, "-o", "out", "--validate", "structure")
-    return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
-
-
-@pytest.mark.parametrize(
-    ("words", "served"),
-    [
-        ([], {"serving_default": ({"image": "image"}, {"classes": "classes"})}),
-        (
-            ["--inputs=picture=image", "--outputs=scores=probabilities", "--inputs=b:x=image", "--outputs=b:y=classes"],
-            {
-                "b": ({"x": "image"}, {"y": "classes"}),
-                "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
-            },
-        ),
-    ],
-)
-def test_it_is_read_again_as_it_was_meant(desk: Desk, words: list[str], served: dict[str, Any]) -> None:
-    """Without names it serves all inputs and outputs."""
-    saved(desk, *words)
-    serving = gds.load(str(desk.folder / "out")).serving
-    assert serving is not None
-    assert {key: (dict(each.inputs), dict(each.outputs)) for key, each in serving.called.items()} == served
-
-
 def test_a_meta_graph_becomes_a_model_of_its_graph(desk: Desk) -> None:
     meta = MetaGraphDef.FromString(encode_len(2, G))
     meta.meta_info_def.tensorflow_git_version = "unknown"
@@ -213,14 +186,6 @@ def test_values_are_those_of_the_constants(desk: Desk) -> None:
         "scalar": struct.pack("<f", 7),
     }
     desk.done("checkpoint", "out/variables/variables", "--verify")
-
-
-def test_names_that_are_taken(desk: Desk) -> None:
-    graph = G + node("w/handle", "NoOp") + node("save/names", "NoOp") + node("save_1", "NoOp")
-    (meta,) = unfrozen(desk, graph, "--unfreeze", "^w$").meta_graphs
-    names = [n.name for n in meta.graph_def.node]
-    assert len(names) == len(set(names))
-    assert {"w/handle_1", "save_2/restore"} <= set(names)
 
 
 @pytest.mark.parametrize(
