@@ -63,16 +63,6 @@ def names(items: Sequence[Item]) -> list[str]:
 # -- scopes, and what is in them ----------------------------------------------------------------------------
 
 
-def test_a_scope_holds_its_nodes_and_what_they_come_to() -> None:
-    found = outlines(IMAGE, *layer("net/a", "x"), *layer("net/b", "net/a/act"), identity("y", "net/b/act"))
-    by_path = scopes(found.main.root)
-    assert sorted(by_path) == ["", "net", "net/a", "net/a/w", "net/b", "net/b/w"]
-    a, net = by_path["net/a"], by_path["net"]
-    assert (a.nodes, a.drawn, a.parameters, a.flops) == (6, 3, 20, 2 * 4 * 4)
-    assert (net.nodes, net.drawn, net.parameters, net.flops) == (12, 6, 40, 2 * 2 * 4 * 4)
-    assert (a.output, net.output, found.main.root.output) == ("float32 [?,4]",) * 3
-
-
 def test_a_node_that_is_called_like_a_scope_lies_in_it() -> None:
     found = outlines(IMAGE, relu("a", "x"), relu("a/b", "a"), relu("c", "a/b"))
     content, by_path = found.main.content, scopes(found.main.root)
@@ -225,24 +215,6 @@ def test_a_kind_is_the_structure_without_names_weights_and_shapes() -> None:
     assert a == b >= 0
 
 
-def test_where_what_comes_in_goes_is_part_of_the_structure() -> None:
-    """Both read two tensors; one subtracts the second from itself."""
-    first = [relu("s0/a", "x"), relu("s0/b", "y"), node("s0/c", "Sub", ["s0/a", "x"], T=FLOAT)]
-    other = [relu("s1/a", "x"), relu("s1/b", "y"), node("s1/c", "Sub", ["s1/a", "y"], T=FLOAT)]
-    a, b = kinds_of([*first, placeholder("y")], other)
-    assert a != b
-
-
-def test_settings_are_part_of_the_structure() -> None:
-    softmax = [
-        [node(f"s{n}/a", "Relu", ["x"], T=FLOAT), relu(f"s{n}/b", f"s{n}/a"),
-         node(f"s{n}/c", "MatMul", [f"s{n}/b", "x"], T=FLOAT, transpose_b=n == 2)]
-        for n in range(3)
-    ]  # fmt: skip
-    a, b, c = kinds_of(*softmax)
-    assert a == b != c
-
-
 # -- functions ----------------------------------------------------------------------------------------------
 
 DENSE = function("dense", const("w", [0.5] * 16, shape=[4, 4]), node("y", "MatMul", ["x", "w:output:0"], T=FLOAT))
@@ -297,19 +269,6 @@ def test_functions_that_call_the_next_one_twice_are_not_opened_without_end() -> 
     found = outlines(IMAGE, call("c", "x", to="f0"), trailer=library(*doubling, last))
     check_raised(EditError, "too-large", lambda: within(found, whole(found), 100), depth=100, count=100_000)
     assert fitting(found, whole(found), lambda items: sum(1 for item in items for _ in item.all()), 60)
-
-
-def test_functions_of_the_same_structure_are_of_one_kind() -> None:
-    weights = const("k", [0.1] * 16, shape=[4, 4])
-    twin = function("twin", weights, node("z", "MatMul", ["x", "k:output:0"], T=FLOAT), ret="z:product:0")
-    other = function("other", weights, node("z", "Sub", ["x", "k:output:0"], T=FLOAT), ret="z:z:0")
-    parts = [
-        [call(f"s{n}/c", "x", to=name), relu(f"s{n}/r", f"s{n}/c"), relu(f"s{n}/t", f"s{n}/r")]
-        for n, name in enumerate(("dense", "twin", "other"))
-    ]
-    found = outlines(IMAGE, *(record for part in parts for record in part), trailer=library(DENSE, twin, other))
-    by_path = scopes(found.main.root)
-    assert by_path["s0"].kind == by_path["s1"].kind != by_path["s2"].kind
 
 
 # -- what is seen -------------------------------------------------------------------------------------------
@@ -376,15 +335,6 @@ def test_products_count_the_dim_that_is_summed() -> None:
 
 
 # -- what is broken -----------------------------------------------------------------------------------------
-
-
-def test_a_broken_graph_is_seen_as_far_as_it_goes() -> None:
-    found = outlines(IMAGE, relu("a/r", "gone"), node("a/what", "NoSuchOp", ["a/r"]), relu("a/s", "a/what"))
-    content = found.main.content
-    assert content.names == ["x", "a/r", "a/what", "a/s"]
-    assert content.faults == {1: "reads a node that does not exist"}
-    assert not content.outputs[2]
-    assert Counter(content.inputs[3]) == {(2, 0): 1}
 
 
 def test_a_corrupt_attr_is_a_fault_of_its_node() -> None:
