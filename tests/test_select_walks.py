@@ -31,14 +31,6 @@ def test_nodes_in_any_order() -> None:
     assert names(found, ops=("Const",)) == short("dba")
 
 
-def test_a_name_that_one_node_has_left_to_another() -> None:
-    found = graph(*g8())
-    found.rename({found["a"]: "foo/b", found["foo/b"]: "a"})
-    assert [n.op for n in selected_nodes(found, Selection(nodes=("a",)))] == ["Const"]
-    assert names(found, forward=("a",)) == ["a", *short("cefgh")]
-    assert names(found, nodes=("a", "foo/b")) == ["foo/b", "a"]
-
-
 def naive_walk(seeds: set[str], edges: dict[str, set[str]]) -> set[str]:
     out, pending = set(seeds), list(seeds)
     while pending:

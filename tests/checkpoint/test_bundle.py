@@ -146,22 +146,6 @@ def test_an_index_that_is_refused(small: Path, index: bytes | None, said: str) -
     assert refused() == said
 
 
-def test_a_missing_shard(small: Path) -> None:
-    Path("m.data-00001-of-00002").unlink()
-    assert refused(key="step") == "m.data-00001-of-00002 cannot be opened: no such file or directory"
-    with open_checkpoint("m") as checkpoint:
-        assert checkpoint.tensor("bias").parts[0].data() == SMALL[0].data
-
-
-def test_a_cut_shard(small: Path) -> None:
-    path = Path("m.data-00001-of-00002")
-    path.write_bytes(path.read_bytes()[:-1])
-    size = path.stat().st_size
-    assert refused(key="step") == (
-        f"m.data-00001-of-00002 is cut short: it has {size} bytes; 'step' ends at byte {size + 1}"
-    )
-
-
 def test_a_shard_that_is_a_pointer(small: Path) -> None:
     Path("m.data-00001-of-00002").write_bytes(POINTER[:30])
     assert refused(key="step").startswith(f"m.data-00001-of-00002 is {A_POINTER}; 'step' ends at byte ")
@@ -515,15 +499,6 @@ def test_a_table_that_is_cut_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     for end in range(1, len(data)):
         with pytest.raises(InputError, match=r"t\.index is corrupt: it does not end like a table of tensors"):
             opened(data[:end])
-
-
-def test_a_wrong_checksum_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_SIZE", 60)
-    data = bytearray(build_table([(f"key_{i:02d}".encode(), b"value") for i in range(20)]))
-    block = opened(bytes(data)).blocks[1]
-    data[block.offset + 3] ^= 1
-    with pytest.raises(InputError, match=f"the checksum of its block at offset {block.offset} is wrong"):
-        list(opened(bytes(data)).records())
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([b"abcabcabc", b"x" * 300]), max_size=12).map(b"".join))

@@ -68,16 +68,6 @@ def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | st
     desk.refused(2, "file-exists", *RENAME, file="model.edited")
 
 
-@pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb", "link"])
-def test_in_place(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
-    (desk.folder / "link").symlink_to("model")
-    desk.done("rename", name, "x=pixels", *QUICK, "-i")
-    check_edited(desk.folder / "model", model)
-    assert os.readlink(desk.folder / "link") == "model"
-    assert sorted(os.listdir(desk.folder)) == ["link", "model"]
-    assert desk.temporary_files() == []
-
-
 @pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb"])
 def test_the_backup_is_the_old_model(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
     for _ in range(2):
@@ -104,14 +94,6 @@ def test_a_backup_replaces_no_other_folder(desk: Desk, model: dict[str, bytes | 
     (desk.folder / "model.bak").mkdir()
     desk.put("model.bak/thesis.txt", b"mine")
     desk.refused(6, "not-replaceable", *RENAME, "-i", "--backup", ".bak", file=str(desk.folder / "model.bak"))
-
-
-def test_an_earlier_model_is_exchanged(desk: Desk, model: dict[str, bytes | str]) -> None:
-    put(desk.folder / "out", meta_graph(lambda name: "old/" + name))
-    desk.put("out/notes.txt", b"of the old one")
-    desk.done(*RENAME, "-o", "out")
-    check_edited(desk.folder / "out", model)
-    assert sorted(os.listdir(desk.folder)) == ["model", "out"]
 
 
 @pytest.mark.parametrize("there", ["a folder", "a file"])

@@ -136,14 +136,6 @@ def test_to_a_terminal(desk: Desk, model: Path) -> None:
     check_said(ran, "binary", "terminal")
 
 
-def test_the_reader_goes(desk: Desk, model: Path) -> None:
-    reader, written = os.pipe()
-    os.close(reader)
-    ran = desk.forked("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=written)
-    os.close(written)
-    assert (ran.code, desk.temporary_files()) == (141, [])
-
-
 # -- what is refused ------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.steps import preprocessing
 from gdsurgeon.steps.catalog import catalog, read_steps
-from gdsurgeon.steps.language import Argument, Call, File, Literal, parse
+from gdsurgeon.steps.language import File, Literal, parse
 
 CHW = (-1, 3, 8, 6)
 
@@ -246,20 +246,6 @@ def test_layout_and_colours(steps: str) -> None:
 
 def value(text: str) -> Literal:
     return parse(f"f({text})")[0].arguments[0].value
-
-
-@pytest.mark.parametrize(
-    ("text", "calls"),
-    [
-        ("round", [Call("round", ())]),
-        ("round()", [Call("round", ())]),
-        (" a|b ( ) |\nc", [Call("a", ()), Call("b", ()), Call("c", ())]),
-        ("resize(2, width = 3)", [Call("resize", (Argument("", 2), Argument("width", 3)))]),
-        ("a(half-pixel=true)", [Call("a", (Argument("half-pixel", True),))]),
-    ],
-)
-def test_calls(text: str, calls: list[Call]) -> None:
-    assert parse(text) == calls
 
 
 @pytest.mark.parametrize(
