@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_FEEDS = 3
 """The number of feeds to try if tf.saved_model.load refuses them for the original as well."""
 _NEXT_SEED = 1_000_003
-"""The difference between the seeds of these feeds."""
+"""The difference between the seeds of two such feeds."""
 
 
 class Proving(Closing):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
-from math import inf, isnan, prod
+from math import inf, isnan
 from struct import unpack_from
 from typing import Any, NamedTuple
 
@@ -127,16 +126,10 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
     """Returns the largest difference of a channel relative to its largest element, of all channels."""
     import numpy as np
 
-    # Three axes: those before the channel, the channel, those after it.
-    count, inner = a.shape[channels], prod(a.shape[channels:][1:])
-    whole = [tensor.numpy().reshape(-1, count, inner) for tensor in (a, b)]
-    width = max(1, min(inner, _ELEMENTS // max(1, count)))
-    step = max(1, _ELEMENTS // max(1, count * width))
-    gaps, most = np.zeros(count), np.zeros(count)
-    for i, j in product(range(0, len(whole[0]), step), range(0, inner, width)):
-        x, y = (array[i : i + step, :, j : j + width].astype(_wide(a)) for array in whole)
-        np.maximum(gaps, _gap(x, y).max(axis=(0, 2), initial=0.0), out=gaps)
-        np.maximum(most, _magnitudes(x).max(axis=(0, 2), initial=0.0), out=most)
+    x, y = (
+        np.moveaxis(tensor.numpy().astype(_wide(a)), channels, 0).reshape(a.shape[channels], -1) for tensor in (a, b)
+    )
+    gaps, most = _gap(x, y).max(axis=1, initial=0.0), _magnitudes(x).max(axis=1, initial=0.0)
     if not np.isfinite(gaps).all():
         return inf
     with np.errstate(divide="ignore"):
