@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -21,7 +21,7 @@ from gdsurgeon.edits.simplifying.constants import Evaluate
 from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fold_sites import Sites
-from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, fold, with_folds
+from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, check_folded, fold, fold_body, with_folds
 from gdsurgeon.edits.simplifying.functions import inlined, written
 from gdsurgeon.edits.simplifying.graph_view import CHECKS, GraphView, Pass
 from gdsurgeon.edits.simplifying.passes import (
@@ -48,10 +48,12 @@ from gdsurgeon.edits.simplifying.stages import (
     decided,
     in_bodies,
     regrouped,
+    simplified_body,
     simplify_nodes,
 )
 from gdsurgeon.errors import EditError, Json, Line, NothingToDo, Remark, UsageError, joined, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, placeholder_shape
 from gdsurgeon.ops.elements import require_numpy
@@ -244,6 +246,7 @@ class _Work:
         """Runs the passes, on nodes, on calls and on the bodies of functions, until nothing changes."""
         names = [node.name for node in self._kept()]
         savers: list[str] | None = None
+        refused = defaultdict[str, set[str]](set)
         while True:
             topology = topology_of(self._graph)
             kept = (topology.id_of(self._graph[name]) for name in (*names, *(savers or ())))
@@ -262,7 +265,7 @@ class _Work:
                 self._add(step)
                 if step.as_written and INLINE in self._chosen:
                     self.inline()
-            elif not self._in_bodies():
+            elif not self._in_bodies(lambda body: simplified_body(body, self._how, refused[body.name])):
                 break
 
     def spell_out(self) -> None:
@@ -286,12 +289,15 @@ class _Work:
         self._snapshot()
         sites = fold(self._graph, ends, self._kept(), spells_out=spells_out)
         self._record("fold_batch_norms", sites.intent(), {})
+        self._in_bodies(lambda body: fold_body(body, sites))
+        check_folded(self._graph, sites)
         return sites
 
-    def _in_bodies(self) -> bool:
+    def _in_bodies(self, simplified: Callable[[Body], Step | None]) -> bool:
         """Simplifies function bodies; returns False if nothing changed."""
         changed: set[str] = set()
-        for result, counts, checks in in_bodies(self._graph, self._how) if BODIES in self._chosen else ():
+        is_chosen = BODIES in self._chosen
+        for result, counts, checks in in_bodies(self._graph, self._snapshot, simplified) if is_chosen else ():
             self.counts += counts
             self.lost += checks
             changed |= result.inside.keys()

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.desk import check_error
 from support.drawing import Draw, below, pick
 from support.evaluating import array
 from support.folding import (
+    as_function,
     atrous,
     conv,
     conv_and_norm,
@@ -328,6 +330,53 @@ def test_joined_channels_and_factors_that_stay() -> None:
     assert unfolded(graph(placeholder("x", FLOAT), *few)) == "shape-unknown"
     waiting = [few[0], typed("Mul", "n", "x", "f", "^also"), *few[2:], node("also", "NoOp", ["^x"])]
     assert unfolded(graph(image(), *waiting)) == "crosses-loop"
+
+
+# -- functions ------------------------------------------------------------------------------------------------
+
+
+def chosen(body: Any, side: int = 6, **options: Any) -> list[bytes]:
+    """A graph in which an If calls a function, or a Neg."""
+    ends = {"then_branch": graphs.func("F"), "else_branch": graphs.func("G"), "Tcond": graphs.BOOL}
+    types = {"Tin": graphs.dtypes(FLOAT), "Tout": graphs.dtypes(FLOAT)}
+    call = node("c", "If", ["p", "x"], **ends, **types, **options)
+    other = as_function("G", relu("x", "n", "Neg"))
+    return [placeholder("p", graphs.BOOL, ()), image(side=side), call, relu("c"), library(body, other)]
+
+
+IN_BODIES = {
+    **{name: (records, {last: 1} | ({op: 1} if op else {}), 5) for name, (records, op, last) in FORMS.items()},
+    **{name: (records, ops, 6) for name, (records, ops) in JOINED.items()},
+}
+
+
+@pytest.mark.parametrize("form", IN_BODIES)
+def test_a_fold_in_a_function(form: str) -> None:
+    records, ops, side = IN_BODIES[form]
+    found = graph(*chosen(as_function("F", *records), side))
+    before = graphs.written(found)
+    _, result = simplified(found, again=False, passes=["unread", "bodies"], fold_bn=True)
+    counts = Counter(each.op for each in found.functions["F"].node_def if each.op not in ("Const", "Reshape"))
+    assert counts == Counter({op: count for op, count in ops.items() if op != "Reshape"})
+    (outputs,) = result.claims
+    assert isinstance(outputs, SameOutputs)
+    assert (outputs.tolerance.of_largest, outputs.as_written) == (1e-3, True)
+    (note,) = result.notes
+    check_error(note, "not-in-isolation", {"count": sum(each["count"] for each in folds(result)["folded"])})
+    for p in (True, False):
+        fed = {"x": picture(side=side), "p": p}
+        assert is_near(run(before, "y", **fed), run(found, "y", **fed))
+    stays(graphs.from_bytes(graphs.written(found)), passes=["unread", "bodies"], fold_bn=True)
+
+
+def test_functions_that_are_not_folded() -> None:
+    body = as_function("F", *C, *N)
+    stays(*chosen(body), skip=["bodies"], fold_bn=True)
+    stays(*chosen(body, _XlaMustCompile=True), fold_bn=True)
+    body.signature.control_output.append("c")
+    body.control_ret["c"] = "c"
+    error = stays(*chosen(body), fold_bn=True)
+    assert [(each["node"], each["code"]) for each in folds(error)["not_folded"]] == [("n in F", "outside-uses")]
 
 
 # -- what stays -----------------------------------------------------------------------------------------------

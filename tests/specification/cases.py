@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from edits import test_simplify_bodies as in_bodies
 from edits import test_simplify_decided as decided
+from edits import test_simplify_folds as in_folds
 from edits import test_simplify_for_engines as for_engines
 from edits import test_simplify_same_shape as of_shapes
 from edits.test_simplify_inlining import AROUND
 from support import every_edit, function_savers
 from support.cloning import KEYS, layer, table
 from support.evaluating import Evaluations
-from support.folding import atrous, conv, fused, image, joined, numbers, relu, spelt_out, whole
+from support.folding import as_function, atrous, conv, fused, image, joined, numbers, relu, spelt_out, whole
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -364,9 +365,11 @@ CASES |= {
     for rule, limit in [*((rule, None) for rule in RULES), ("Abs($x) -> Tanh($x)", 1)]
 }
 CASES |= {
-    f"simplify {name}": of(lambda g: gds.simplify(g, passes=["unread"], fold_bn=True), image(side=6), *records,
-                           relu("n"), const("unread", [1.0]), less=True)
+    f"simplify {name}{where}": of(lambda g: gds.simplify(g, passes=["unread", "bodies"], fold_bn=True), *model,
+                                  const("unread", [1.0]), less=True)
     for name, records in FOLDED.items()
+    for where, model in (("", [image(side=6), *records, relu("n")]),
+                         (" in a function", in_folds.chosen(as_function("F", *records))))
 }  # fmt: skip
 CASES |= {
     f"simplify {records.__name__}": of(lambda g: gds.simplify(g, evaluate=Evaluations()), *records(), less=True)

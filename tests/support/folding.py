@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from support.graphs import FLOAT, INT32, add, const, graph, node, placeholder, scalar, typed
+from gdsurgeon.ops.op_defs import op_def
+from support.graphs import FLOAT, INT32, add, const, define, graph, node, placeholder, proto, scalar, typed
 
 SIDE = 5
 
@@ -124,3 +125,17 @@ def atrous(last: str = "n") -> list[bytes]:
 def conv_and_norm(count: int = 3) -> Any:
     """The plainest of all models."""
     return graph(image(), *conv("c", "x", (3, 3, 4, count)), *fused("n", "c", count), relu("n"))
+
+
+def as_function(name: str, *records: bytes, returned: str = "n") -> Any:
+    """A function of pictures `x`; RECORDS are its nodes as in a graph."""
+    nodes = {each.name: each for each in proto(*records).node}
+
+    def spelled(text: str) -> str:
+        definition = op_def(nodes[text].op) if text in nodes else None
+        return text if definition is None else f"{text}:{definition.outputs[0].name}:0"
+
+    out = define(name, {"x": FLOAT}, {"o": (FLOAT, spelled(returned))}, *records)
+    for each in out.node_def:
+        each.input[:] = [*map(spelled, each.input)]
+    return out

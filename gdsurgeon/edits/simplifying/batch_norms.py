@@ -401,7 +401,7 @@ def _chain(sites: Sites, start: Node, first: Node) -> _Chain | None:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
             raise Unfit(APART, "has-controls")
         return None
-    _check_place(sites, [start, *(part.conv for part in parts)], links)
+    check_place(sites, [start, *(part.conv for part in parts), *links])
     return _Chain(parts, joint, links, does)
 
 
@@ -426,12 +426,12 @@ def _joined(sites: Sites, joint: Node) -> list[_Part]:
     return parts
 
 
-def _check_place(sites: Sites, nodes: Sequence[Node], links: Sequence[Node]) -> None:
-    """Raises Unfit if nodes or links are in a loop or on different devices, or nodes have control inputs."""
-    if any(node.controls for node in nodes) or sites.runs_in_a_loop((*nodes, *links)):
+def check_place(sites: Sites, nodes: Sequence[Node]) -> None:
+    """Raises Unfit if nodes are in a loop, have control inputs, or are on different devices."""
+    if any(node.controls for node in nodes) or sites.runs_in_a_loop(nodes):
         raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
-    if len({node.device for node in (*nodes, *links)}) > 1:
-        raise Unfit(APART, "has-controls")
+    if len({node.device for node in nodes}) > 1:
+        raise Unfit("the convolution is on a different device", "other-device")
 
 
 # -- factors before a convolution -----------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def _scaled(sites: Sites, part: _Part, use: Use, shapes: Shapes) -> _New:
     does = after(_unchanged(count), factor, slot, layout._replace(count=count))
     if does is None or len({shape[layout.axis] for shape in dims if shape is not None}) > 1:
         raise Unfit("it is not one number, or one for each channel of the convolution", "other-channels")
-    _check_place(sites, [conv, factor], [])
+    check_place(sites, [conv, factor])
     scale = does.scale.reshape([count if axis == given else 1 for axis in range(layout.rank)])
     found = _rounded(part, scale, np.zeros(layout.count), np.zeros(layout.count))
     _check_growth(sites, [found], [factor])

@@ -36,6 +36,7 @@ class Sites(RewriteLog):
         flow: the control flow of the graph at the start of a pass.
         found: the places where the computation changed, by the name of the remaining node.
         folded: the number of folds, by kind and by the op folded into.
+        hidden: the number of those in functions, which cannot run in isolation.
         skipped: for each node that was not folded, its op and the reason.
     """
 
@@ -46,6 +47,7 @@ class Sites(RewriteLog):
         self.flow: ControlFlow = control_flow_of(graph)
         self.found: dict[str, Site] = {}
         self.folded: Counter[tuple[str, str]] = Counter()
+        self.hidden = 0
         self.skipped: dict[str, tuple[str, Remark]] = {}
         self._unique = graph.unique_names()
 

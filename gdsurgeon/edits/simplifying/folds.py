@@ -12,7 +12,9 @@ from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Si
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms, factors
 from gdsurgeon.edits.simplifying.fold_sites import Sites
 from gdsurgeon.edits.simplifying.paddings import paddings
+from gdsurgeon.edits.simplifying.stages import Step, kept_in
 from gdsurgeon.errors import Json, NothingToDo, Remark
+from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -37,19 +39,29 @@ def fold(graph: Graph, ends: Sequence[Output], kept: Collection[Node], *, spells
         ends: the requested outputs.
         kept: nodes that must keep their names.
         spells_out: whether constants store all their elements, even if they are equal.
-
-    Raises:
-        NothingToDo: the graph is not changed, also not by an earlier edit.
     """
     firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
     sites = Sites(graph, kept, [node for node in kept if node not in firsts], spells_out=spells_out)
     while paddings(sites) + batch_norms(sites) + factors(sites):
         pass
+    return sites
+
+
+def fold_body(body: Body, sites: Sites) -> Step | None:
+    """Folds into the convolutions of a function; returns None if there are no folds. `sites` get the details."""
+    inner = fold(body.graph, (), kept_in(body), spells_out=sites.spells_out)
+    sites.folded += inner.folded
+    sites.hidden += inner.folded.total()
+    sites.skipped |= {f"{name} in {body.name}": why for name, why in inner.skipped.items()}
+    return Step("fold_batch_norms", inner.intent()) if inner.folded else None
+
+
+def check_folded(graph: Graph, sites: Sites) -> None:
+    """Raises NothingToDo if the graph was not changed, also not by an earlier edit."""
     if not graph.is_changed:
         why = "; ".join(first_lines([each.text for each in told_of(sites) if each.label == "not folded"], MOST_REASONS))
         message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
         raise NothingToDo(message, facts={"folds": facts_of(sites)})
-    return sites
 
 
 def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float) -> EditResult:
@@ -68,11 +80,10 @@ def with_folds(graph: Graph, result: EditResult, sites: Sites, tolerance: float)
         if all(parse_tensor(tensor).node in before for tensor in (*site.inputs, *(old for old, _ in site.outputs)))
     ]
     notes = [*result.notes]
-    if hidden := len(sites.found) - len(there):
-        are = "it is" if hidden == 1 else "they are"
-        text = f"{counted(hidden, 'fold')} in functions that were inlined: {are} compared only at the outputs"
+    if hidden := sites.hidden + len(sites.found) - len(there):
+        text = f"{counted(hidden, 'fold')} in functions, which cannot run in isolation: only the outputs are compared"
         notes.append(Remark(text, "not-in-isolation", count=hidden))
-    claims = tuple(_claims(graph, result.claims, there, tolerance)) if sites.found else result.claims
+    claims = tuple(_claims(graph, result.claims, there, tolerance)) if sites.folded else result.claims
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *told_of(sites)], {**result.facts, "passes": passes, "folds": facts_of(sites)}
     return replace(result, claims=claims, notes=notes, told=told, facts=facts)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.simplifying.batch_norms import Unfit, integers
+from gdsurgeon.edits.simplifying.batch_norms import Unfit, check_place, integers
 from gdsurgeon.edits.simplifying.fold_sites import Sites, computing
 from gdsurgeon.graph.attrs import ints_value, string_value
 from gdsurgeon.graph.constants import constant, constant_header
@@ -81,7 +81,7 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
         raise Unfit("its paddings are not a constant for height and width only", "value-unknown")
     if conv.text_attr("padding") != NOT_PADDED:
         raise Unfit("the convolution also pads", "also-pads")
-    _check_place(sites, [pad, conv])
+    check_place(sites, [pad, conv])
     _filter_sizes(conv)
     return _Folding(conv, conv, [pad], pad.inputs[0], ((top, bottom), (left, right)), _along(conv, "dilations"))
 
@@ -121,19 +121,12 @@ def _space_to_batch(sites: Sites, there: Node) -> _Folding | None:
     padded = [pad - crop for pad, crop in zip(sizes[0], sizes[1], strict=True)]
     if len(padded) != 4 or min(padded) < 0:
         raise Unfit("it crops more than it pads", "crops-more")
-    _check_place(sites, [there, conv, back])
+    check_place(sites, [there, conv, back])
     pairs = ((padded[0], padded[1]), (padded[2], padded[3]))
     return _Folding(conv, back, [there, conv], there.inputs[0], pairs, (blocks[0][0], blocks[0][1]))
 
 
 # -- attrs ----------------------------------------------------------------------------------------------------
-
-
-def _check_place(sites: Sites, nodes: Sequence[Node]) -> None:
-    if sites.runs_in_a_loop(nodes) or any(node.controls for node in nodes):
-        raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
-    if len({node.device for node in nodes}) > 1:
-        raise Unfit("the convolution is on a different device", "other-device")
 
 
 def _is_second(conv: Node) -> bool:

@@ -26,6 +26,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.equivalence import Certificate
@@ -192,15 +193,18 @@ def _changes(view: GraphView) -> Intent:
         if waits != waited or is_other:
             intent.changed.append(name)
         if not is_other and data != before:
-            slots = enumerate(zip(before, data, strict=True))
-            intent.rewired += [
-                Rewired(name, at, _spelt(start, old), _spelt(now, code)) for at, (old, code) in slots if old != code
-            ]
+            intent.rewired += _rewired(start, now, number, data)
     final = {number: view.final(code) for number, code in view.moved.items()}
     intent.moved = {
         now.name(number): _spelt(now, code) for number, code in final.items() if not view.removed[code >> BITS]
     }
     return intent
+
+
+def _rewired(before: Topology, after: Topology, number: int, codes: Sequence[int]) -> list[Rewired]:
+    """Returns the changed data inputs of a node, which are `codes` after."""
+    name, slots = after.name(number), enumerate(zip(_parted(before, number)[0], codes, strict=True))
+    return [Rewired(name, at, _spelt(before, old), _spelt(after, new)) for at, (old, new) in slots if old != new]
 
 
 def _parted(topology: Topology, number: int) -> tuple[list[int], list[int]]:
@@ -276,11 +280,9 @@ def regrouped(view: GraphView, how: How) -> Step | None:
     how.before_change()
     intent = Intent()
     for number, (op, codes) in sums.found.items():
-        name, slots = top.name(number), enumerate(zip(top.inputs(number), codes, strict=True))
-        intent.changed += [name] if op != view.ops[number] or sums.shape(number << BITS) is not None else []
-        intent.rewired += [
-            Rewired(name, at, _spelt(top, old), _spelt(top, new)) for at, (old, new) in slots if old != new
-        ]
+        is_other = op != view.ops[number] or sums.shape(number << BITS) is not None
+        intent.changed += [top.name(number)] if is_other else []
+        intent.rewired += _rewired(top, top, number, codes)
         view.graph.replace_op(top.node(number), op, map(top.tensor, codes))
     return Step(SUMS, intent)
 
@@ -304,25 +306,29 @@ Done = tuple[EditResult, Counter[str], Counter[str]]
 """The result of a stage in several function bodies, the removed nodes and edges by pass, and removed checks by op."""
 
 
-def in_bodies(graph: Graph, how: How) -> Iterator[Done]:
-    """Simplifies the bodies of the functions that are called, stage by stage; yields the result of each stage.
+def in_bodies(
+    graph: Graph, before_change: Callable[[], object], simplified: Callable[[Body], Step | None]
+) -> Iterator[Done]:
+    """Changes the bodies of the functions that are called until nothing changes; yields the result of each stage.
 
-    Known shapes of arguments come from the calls. The library is changed before a result is yielded. Constants do not
-    let a body grow.
+    Args:
+        graph: the library is changed before a result is yielded.
+        before_change: called before the library changes.
+        simplified: changes a body by one stage; returns None if nothing changes. The shapes of arguments on which all
+            calls agree are known.
     """
     names = _bodies_of(graph)
-    refused: dict[str, set[str]] = {name: set() for name in names}
     while names:
         shapes = called_shapes(graph, use_stated=False)
         found: dict[str, list[tuple[Body, Step]]] = {}
         for name in names:
             body = _open(graph, name, shapes.get(name, ()))
-            step = _in_body(body, how, refused[name]) if body is not None else None
+            step = simplified(body) if body is not None else None
             if body is not None and step is not None:
                 found.setdefault(step.stage, []).append((body, step))
         names = [body.name for pairs in found.values() for body, _ in pairs]
         for pairs in found.values():
-            yield _replaced(graph, pairs, how)
+            yield _replaced(graph, pairs, before_change)
 
 
 def _bodies_of(graph: Graph) -> list[str]:
@@ -367,20 +373,25 @@ def _open(graph: Graph, name: str, shapes: Sequence[Shape]) -> Body | None:
     return body
 
 
-def _in_body(body: Body, how: How, refused: set[str]) -> Step | None:
-    """Simplifies a body by one stage. Returns None if nothing changes."""
-    kept = map(topology_of(body.graph).id_of, (*body.graph.ends, *body.control_results.values()))
+def simplified_body(body: Body, how: How, refused: set[str]) -> Step | None:
+    """Simplifies a body by one stage; constants do not let it grow. Returns None if nothing changes."""
+    kept = map(topology_of(body.graph).id_of, kept_in(body))
     view = GraphView(body.graph, kept, keeps_checks="checks" not in how.chosen)
     step = simplify_nodes(view, how, 0, refused, lasting)
     return step if step.counts.total() else regrouped(view, how) or decided(body.graph, how)
 
 
-def _replaced(graph: Graph, found: Sequence[tuple[Body, Step]], how: How) -> Done:
+def kept_in(body: Body) -> list[Node]:
+    """Returns the nodes of a body that must keep their names."""
+    return [*body.graph.ends, *body.control_results.values()]
+
+
+def _replaced(graph: Graph, found: Sequence[tuple[Body, Step]], before_change: Callable[[], object]) -> Done:
     """Writes the changed bodies to the library; returns the result of the stage."""
     counts: Counter[str] = Counter()
     checks: Counter[str] = Counter()
     functions = [body.function_def() for body, _ in found]
-    how.before_change()
+    before_change()
     for (body, step), function in zip(found, functions, strict=True):
         graph.functions.replace(function)
         before = body.graph.pristine()
