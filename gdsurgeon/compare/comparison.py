@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
@@ -69,8 +70,8 @@ def compare_written(
     after, lost, doubled = written.graph, [*written.lost()], [*written.doubled()]
     back = {new: old for old, new in renamed.items()}
     fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
-    names = dict.fromkeys(name for name in (*lost, *fresh) if name in fresh or name in renamed)
-    removed = dict.fromkeys(name for name in lost if name not in names)
+    names = dict.fromkeys([*filter({*fresh, *renamed}.__contains__, lost), *fresh])
+    removed = dict.fromkeys(filterfalse(names.__contains__, lost))
     for name in renamed:
         # Unchanged records contain a name that a different node has now.
         users = (*before.store.users(name), *before.store.colocated(name))

@@ -544,11 +544,12 @@ class Graph:
                 node = self[item]
             else:
                 node = self._nodes.get(item)
-            if node is not None:
-                known[node] = None
-            base = node.base_name if node is not None else str(item)
-            if base is not None:
-                bases[base] = None
+            if node is None:
+                bases[str(item)] = None
+                continue
+            known[node] = None
+            if node.base_name is not None:
+                bases[node.base_name] = None
         missing = self.store.first_missing(bases)
         if missing is not None:
             line = f"the node {quoted(missing)} cannot be removed: the graph has no node with this name"

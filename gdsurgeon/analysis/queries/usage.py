@@ -45,7 +45,7 @@ def op_counts(graph: Graph) -> dict[str, int]:
             out[node.op] = out.get(node.op, 0) + 1
             if node.base_name is not None:
                 out[node.header.op] -= 1
-    for number, count in Counter(map(table.ops.__getitem__, graph.store.rows(graph.removed()))).items():
+    for number, count in Counter(map(table.ops.__getitem__, topology_of(graph).gone)).items():
         out[table.op_names[number]] -= count
     return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
 

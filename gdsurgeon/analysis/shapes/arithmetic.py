@@ -230,8 +230,7 @@ class Call:
         value = self.value(index)
         if value is not None:
             return len(value)
-        found = count(self.shape(index))
-        return found if found is not None and found <= MOST_ELEMENTS else None
+        return small_count(self.shape(index))
 
     def ranked(self, index: int, rank: int) -> tuple[int, ...]:
         """Returns the shape of a data input that must have `rank` dims. Raises Misfit if its rank differs."""
@@ -272,6 +271,13 @@ def count(shape: Shape) -> int | None:
     if shape is None:
         return None
     return prod(shape) if UNKNOWN not in shape else (0 if 0 in shape else None)
+
+
+@lru_cache(MOST_REMEMBERED)
+def small_count(shape: Shape) -> int | None:
+    """Returns the number of elements of a tensor of this shape; None if unknown or more than `MOST_ELEMENTS`."""
+    found = count(shape)
+    return found if found is not None and found <= MOST_ELEMENTS else None
 
 
 def as_dims(numbers: Iterable[int | None]) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes import array_rules, math_rules
 from gdsurgeon.analysis.shapes.arithmetic import (
-    MOST_ELEMENTS,
     MOST_REMEMBERED,
     RULES,
     UNKNOWN,
@@ -19,9 +18,9 @@ from gdsurgeon.analysis.shapes.arithmetic import (
     Misfit,
     Value,
     agreed,
-    count,
+    small_count,
 )
-from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, fitting
+from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, LIMITS, fitting
 from gdsurgeon.analysis.traversal.order import Worklist, any_order, places_in
 from gdsurgeon.analysis.traversal.topology import Topology, forward_walk, topology_of
 from gdsurgeon.arguments import public
@@ -115,21 +114,16 @@ class Shapes:
         """Infers a node and, before it, its producers."""
         pending = [number]
         while pending:
-            number = pending[-1]
-            above = self._above(number) if self._lacks(number) and self.topology.op(number) in RULES else ()
-            lacking = list(filter(self._lacks, above))
-            pending += lacking
-            if not lacking:
-                pending.pop()
-                if self._lacks(number):
-                    self.infer(number)
-
-    def _above(self, number: int) -> list[int]:
-        """Returns the producers of a node, without those of edges that close a loop."""
-        above = self.topology.data_producers(number)
-        if self.topology.op(number) in MERGE:
-            return [producer for producer in above if not self.topology.is_loop_back(producer, number)]
-        return above
+            number = pending.pop()
+            if number < 0:  # its producers have been inferred
+                self.infer(~number)
+            elif self._lacks(number):
+                pending.append(~number)
+                op = self.topology.op(number)
+                above = self.topology.data_producers(number) if op in RULES else ()
+                if op in MERGE:  # without the edges that close a loop
+                    above = [producer for producer in above if not self.topology.is_loop_back(producer, number)]
+                pending += filter(self._lacks, above)
 
     def update(
         self, topology: Topology, order: Sequence[int], places: Sequence[int], edited: Iterable[int]
@@ -207,7 +201,8 @@ class Shapes:
         for code in inputs:
             port = code & control
             if code < 0 or port != control:
-                known, elements = self._shapes.get(code >> bits, ()), self._values.get(code >> bits, ())
+                producer = code >> bits
+                known, elements = self._shapes.get(producer, ()), self._values.get(producer, ())
                 shapes.append(known[port] if port < len(known) else None)
                 values.append(elements[port] if port < len(elements) else None)
         return Call(op, partial(self.topology.node, number), shapes, values)
@@ -217,15 +212,19 @@ class Shapes:
         if rule is None:
             return
         shapes = self._shapes.get(number, ())
-        sizes = [count(shape) for shape in shapes]
-        if all(size is None or size > MOST_ELEMENTS for size in sizes):
+        if {None}.issuperset(map(small_count, shapes)):
             return
         call.results = shapes
+        try:
+            dtypes = [self._dtype(number, call)] if len(shapes) == 1 else list(map(call.dtype, range(len(shapes))))
+        except _NOT_STATED:
+            return
+        if LIMITS.keys().isdisjoint(dtypes):
+            return
         values: Sequence[Value] = ()
         with suppress(*_NOT_STATED):
             values = rule(call)
         with suppress(*_NOT_STATED):
-            dtypes = [self._dtype(number, call)] if len(shapes) == 1 else list(map(call.dtype, range(len(shapes))))
             padded = [*values, *[None] * len(shapes)]
             self._values[number] = list(map(fitting, padded[: len(shapes)], shapes, dtypes))
 
@@ -240,7 +239,7 @@ class Shapes:
 
     def _set(self, number: int, shapes: Iterable[Shape]) -> None:
         clean = tuple(map(_clean, shapes))
-        if any(shape is not None for shape in clean):
+        if clean.count(None) < len(clean):
             self._shapes[number] = clean
 
 

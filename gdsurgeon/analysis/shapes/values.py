@@ -6,13 +6,14 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, VALUE_RULES, Call, Value, axis_of, count
+from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, VALUE_RULES, Call, Value, axis_of, count, small_count
 from gdsurgeon.analysis.shapes.array_rules import range_of, slice_spec
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES
 
-_LIMITS: dict[int, int] = {INT32: 1 << 31, INT64: 1 << 63}
+LIMITS: dict[int, int] = {INT32: 1 << 31, INT64: 1 << 63}
+"""The dtypes of tensors with known values, with the number above their highest."""
 
 
 def fitting(value: Value, shape: Shape, dtype: int) -> Value:
@@ -20,13 +21,11 @@ def fitting(value: Value, shape: Shape, dtype: int) -> Value:
 
     The result is None if the dtype is not int32 or int64, or if the number of elements does not fit.
     """
-    limit = _LIMITS.get(dtype)
+    limit = LIMITS.get(dtype)
     if limit is None:
         return None
     if value is None:
-        elements = count(shape)
-        # Unknown elements: only their number is known.
-        return (None,) * elements if elements is not None and elements <= MOST_ELEMENTS else None
+        return _filled(shape, None)  # only the number of elements is known
     if len(value) > MOST_ELEMENTS or count(shape) not in (None, len(value)):
         return None
     return tuple(item if item is None or -limit <= item < limit else None for item in value)
@@ -54,7 +53,7 @@ _BINARY: dict[str, Callable[[int, int], int | None]] = {
 }
 
 
-KEEPS_DTYPE = PASSES_ON | RESHAPES | _BINARY.keys()
+KEEPS_DTYPE = PASSES_ON | RESHAPES | _BINARY.keys() | {"Neg"}
 """Ops whose only output has the dtype of the first input."""
 
 
@@ -162,8 +161,8 @@ def _gather(call: Call) -> Sequence[Value]:
 
 
 def _filled(shape: Shape, item: int | None) -> Value:
-    elements = count(shape)
-    return None if elements is None or elements > MOST_ELEMENTS else (item,) * elements
+    elements = small_count(shape)
+    return None if elements is None else (item,) * elements
 
 
 VALUE_RULES.add(

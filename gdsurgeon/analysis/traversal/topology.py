@@ -199,7 +199,8 @@ class Topology:
 
     def data_producers(self, number: int) -> list[int]:
         """Returns the numbers of the producers of the data inputs of a node."""
-        return list(self._data(self.inputs(number)))
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        return [code >> bits for code in self.inputs(number) if code >= 0 and code & control != control]
 
     def reads(self, number: int, *, through_loops: bool = True) -> list[tuple[int, int]]:
         """Returns the inputs of a node as pairs (node, index of its output); the index is -1 for control inputs.
