@@ -326,6 +326,8 @@ class Table:
 
     def code(self, text: str) -> int | None:
         """Returns the code of the edge spelled `text`; None if no node so far has the name or the index is too high."""
+        if text[:1] == "^" and (row := self.rows.get(text[1:])) is not None:
+            return row << self.PORT_BITS | self.CONTROL_PORT
         ref = parse_input(text)
         row = self.rows.get(ref.node) if ref is not None else None
         if ref is None or row is None or ref.port >= self.CONTROL_PORT:

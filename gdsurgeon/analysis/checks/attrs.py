@@ -28,8 +28,9 @@ from gdsurgeon.wire.protos import AttrValue, decode_error
 
 MOST_TENSORS = (1 << 31) - 1
 
-TEXT = 2
-"""Field number of a string in an AttrValue."""
+LIST, TEXT = 1, 2
+"""Field numbers of a list and a string in an AttrValue, and of a string in a list."""
+_TEXT_TAG = TEXT << 3 | LEN
 _DEVICE = (
     r"/|(?:/job:(?:\*|[A-Za-z][A-Za-z0-9_]*)|/(?:replica|task):(?:\*|[0-9]+)"
     r"|/device:(?:\*|[A-Za-z][A-Za-z0-9_]*)(?::(?:\*|[0-9]+))?|/(?:cpu|CPU|gpu|GPU):(?:\*|[0-9]+))*"
@@ -104,6 +105,12 @@ class AttrChecks:
 
     def findings(self, header: Header, buf: Buffer) -> AttrFindings:
         """Returns the findings about the node with `header` in `buf`; large tensors are not read."""
+        found = self._without_colocations(header, buf)
+        if COLOCATION_ATTR not in header.attrs:
+            return found
+        return found._replace(colocated=tuple(colocated_names(buf[slice(*header.attrs[COLOCATION_ATTR])])))
+
+    def _without_colocations(self, header: Header, buf: Buffer) -> AttrFindings:
         definition = self._define(header.op)
         if len(buf) > self._LARGE:
             return self._check(definition, header, buf)
@@ -137,9 +144,16 @@ class AttrChecks:
 
 
 def _checked_part(buf: Buffer, start: int, end: int) -> object:
-    """Returns the part of an AttrValue that is checked: None for a short string, the header of a tensor, else all."""
-    if end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128:
-        return None
+    """Returns the part of an AttrValue that is checked: the header of a tensor, else all.
+
+    None for a short string, 1 for a list of one short string.
+    """
+    size = end - start
+    if 1 < size < 130 and buf[start + 1] == size - 2:
+        if buf[start] == _TEXT_TAG:
+            return None
+        if size > 3 and buf[start] == LIST << 3 | LEN and buf[start + 2] == _TEXT_TAG and buf[start + 3] == size - 4:
+            return 1
     try:
         return _tensor_header(buf, start, end) or buf[start:end]
     except WireError:
@@ -170,7 +184,6 @@ class _Check:
         self.faults: list[Remark] = []
         self._warnings: list[Remark] = []
         self._functions: list[str] = []
-        self._colocated: list[str] = []
         self._values: dict[str, AttrValue] = {}
         self._tensors: dict[str, TensorHeader] = {}
         self._faulty: set[str] = set()
@@ -196,8 +209,6 @@ class _Check:
         self._values[key] = value
         if which in ("func", "list"):
             self._functions.extend(func.name for func in functions_in(value))
-        if key == COLOCATION_ATTR:
-            self._colocated.extend(colocated_names(value.SerializeToString()))
         wanted = self._wanted(key)
         faults: Iterable[Remark] = ()
         if wanted is None:
@@ -232,7 +243,7 @@ class _Check:
             if not self._in_function:
                 self._compare_shapes(_count(gives))
         removed_in = definition.removed_in if definition is not None else 0
-        findings = tuple(self.faults), tuple(self._warnings), tuple(self._colocated), tuple(self._functions)
+        findings = tuple(self.faults), tuple(self._warnings), (), tuple(self._functions)
         return AttrFindings(takes, gives, *findings, removed_in, definition is not None)
 
     def _fault(self, fault: Remark) -> None:
@@ -280,7 +291,7 @@ class _Check:
 
     def _tensors_of(self, args: tuple[Arg, ...]) -> tuple[Run, ...] | None:
         unsure = self._faulty | self._open
-        if any(arg.number_attr in unsure or arg.list_attr in unsure for arg in args):
+        if unsure and any(arg.number_attr in unsure or arg.list_attr in unsure for arg in args):
             return None
         runs = arg_runs(args, self._definition, self._plain)
         return tuple((dtype if dtypes.is_dtype(dtype) else 0, count) for dtype, count in runs)

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
 from gdsurgeon.analysis.checks.nodes import NO_OUTPUT, Findings, Look, NodeChecks
-from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
+from gdsurgeon.analysis.traversal.order import find_cycle, producers_first, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import END_OF_NODE, Table
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Batch, Run, batches, input_kind
+from gdsurgeon.graph.records import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Batch, Run, batches, distinct
 from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
 from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, graph_def_version, op_def, table_version
 from gdsurgeon.text import counted
@@ -243,12 +244,19 @@ def _check_colocations(table: Table, findings: Findings) -> None:
 def _cycle_of(graph: Graph) -> tuple[str, list[str]] | None:
     """Returns the text and the first nodes of a cycle outside v1 while loops in an unedited graph; None without one."""
     topology = topology_of(graph)
-    cycle = find_cycle(topology) if has_forward_edges(topology) else []
+    first, last = topology.size, -1
+    for producer, consumer in topology.table.forward_edges():
+        if not topology.is_loop_back(producer, consumer):
+            first, last = min(first, consumer), max(last, producer)
+    rows = range(first, last + 1)  # the first and the last row of a cycle have a forward edge
+
+    def producers(number: int) -> list[int]:
+        return [producer for producer in topology.producers(number, through_loops=False) if producer in rows]
+
+    is_short = len(rows) <= topology.size // 2
+    is_sorted = not rows or (is_short and len(producers_first(rows, last + 1, producers)) == len(rows))
+    cycle = [] if is_sorted else find_cycle(topology)
     return (spelt_cycle(topology, cycle), [topology.name(number) for number in cycle[:MOST_NODES]]) if cycle else None
-
-
-Inputs = tuple[str, ...] | None
-"""The tensors that a name in a function refers to, as a graph names them; None if their number is unknown."""
 
 
 def check_functions(library: FunctionLibrary, findings: Findings) -> None:
@@ -266,7 +274,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     attrs = AttrChecks(define, in_function=True)
     for function in library:
         name, body = function.signature.name, _Body(function, attrs)
-        for fault in _signature_faults(function):
+        for fault in _signature_faults(function, body.rows.names):
             findings.add(fault)
         body.check(define, library)
         body.nodes.tell(findings)
@@ -293,45 +301,52 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
         findings.warn(text, "missing-op", op=op, function=name)
 
 
-class _Body:
-    """The nodes of a function as a table, after a row for each argument."""
+class _Body(dict[str, tuple[str, ...]]):
+    """The nodes of a function as a table, after a row for each argument.
+
+    As a dict: the tensors that an input or a result of the function stands for, as a graph names them.
+    """
 
     def __init__(self, function: FunctionDef, attrs: AttrChecks) -> None:
+        super().__init__()
         self._function, self._name, self._attrs = function, function.signature.name, attrs
+        self.rows = nodes_of(function)
         self._where = f"function {quoted(self._name)}"
         self.table = Table(BytesSource(b"", self._where))
         self.nodes = NodeChecks(self.table, attrs, self._name)
         self._args = {arg.name: not (arg.number_attr or arg.type_list_attr) for arg in function.signature.input_arg}
         self._args_of: dict[str, dict[str, range] | None] = {}  # of each node, the outputs of each argument of its op
-        self._inputs = cache(self._resolved)
+        self._open: set[str] = set()  # inputs that stand for an unknown number of tensors
         self._missing: set[str] = set()  # inputs that do not exist in the function
 
     def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
         """Checks the nodes."""
-        signature, rows = self._function.signature, nodes_of(self._function)
+        signature, rows = self._function.signature, self.rows
         headers = [read_header(form) for form in rows.forms]
         found = [self._attrs.findings(header, form) for header, form in zip(headers, rows.forms, strict=True)]
         outputs = [
             None if each.gives is None else _outputs(define(header.op), header, form)
             for header, form, each in zip(headers, rows.forms, found, strict=True)
         ]
-        self._args_of = {name: outputs[form] for name, form in zip(rows.names, rows.form_of, strict=True)}
-        looks: dict[tuple[int, bytes, bool], int] = {}  # numbered
-        look_of: list[int] = []
-        texts_of: list[list[str]] = [[] for _ in signature.input_arg]
-        for form, inputs in zip(rows.form_of, rows.inputs, strict=True):
-            named = [*map(self._inputs, inputs)]
-            texts = [text for tensors in named for text in tensors or ()]
-            is_known = None not in named and self._missing.isdisjoint(inputs)
-            if None in named:  # a control input stands for an unknown number of tensors
-                texts += [self._control(text.partition(":")[0]) for text in inputs if self._inputs(text) is None]
-            look = form, b"".join(map(input_kind, texts)), is_known
-            look_of.append(looks.setdefault(look, len(looks)))
-            texts_of.append(texts)
         names = [*(f" {arg.name}" for arg in signature.input_arg), *rows.names]
+        joined = "".join(names)
+        is_plain = bool(names) and all(names) and ":" not in joined and "^" not in joined
+        form_of = dict(zip(rows.names, rows.form_of, strict=True))
+        self._args_of = {name: outputs[form] for name, form in form_of.items()}
+        single = [[(arg, at[0]) for arg, at in (args or {}).items() if len(at) == 1] for args in outputs]
+        for name, form in form_of.items() if is_plain else ():  # most inputs
+            for arg, at in single[form]:
+                self[f"{name}:{arg}:0"] = (format_input(name, at),)
+        texts_of = [[*chain.from_iterable(map(self.__getitem__, inputs))] for inputs in rows.inputs]
+        unsure = self._open | self._missing
+        are_known = [unsure.isdisjoint(inputs) for inputs in rows.inputs]
+        for inputs, texts in zip(rows.inputs, texts_of, strict=True) if self._open else ():
+            # a control input stands for an unknown number of tensors
+            texts += [self._control(text.partition(":")[0]) for text in inputs if text in self._open]
+        texts_of = [*([] for _ in signature.input_arg), *texts_of]
         forms = [len(headers)] * len(signature.input_arg) + rows.form_of
         ops = [*(header.op for header in headers), "_Arg"]
-        if names and all(names) and not {":", "^"} & set("".join(names)):
+        if is_plain:
             flat = [text for texts in texts_of for text in (*texts, "")]
             self.table.add(Batch(Run(0, b"", [0] * len(names)), names, flat, [], ops, forms))
         else:
@@ -340,28 +355,32 @@ class _Body:
         dtypes = [arg.type * (self._args[arg.name] and is_dtype(arg.type)) for arg in signature.input_arg]
         self.nodes.add_arguments(dtypes)
         self.table.close()
+        kinds = self.table.kinds(len(dtypes), len(names)).split(END_OF_NODE)[:-1]
+        looks, look_of = distinct([*zip(rows.form_of, kinds, are_known, strict=True)])
         open_ones = [each._replace(takes=None) for each in found]
-        all_looks = [Look((found if is_known else open_ones)[form], kinds) for form, kinds, is_known in looks]
+        all_looks = [Look((found if is_known else open_ones)[form], own) for form, own, is_known in looks]
         self.nodes.add_nodes(rows.names, all_looks, look_of)
         self.nodes.finish(library, None)
 
-    def _resolved(self, text: str) -> Inputs:
-        """Returns the tensors that an input or a result stands for. A missing tensor gets a colon."""
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        """Returns the tensors for `text`. A missing tensor gets a colon; of an unknown number of tensors, none."""
         if text[:1] == "^":
             return (self._control(text[1:]),)
         name, *parts = text.split(":")
         if name in self._args and (not parts or (len(parts) == 1 and parts[0].isdecimal())):
             if not self._args[name]:
-                return None
+                self._open.add(text)
+                return ()
             if not parts or parts[0] == "0":
                 return (f" {name}",)
         elif name in self._args_of and len(parts) in (1, 2):
             args = self._args_of[name]
-            if args is None:
-                return None
-            places = args.get(parts[0], range(0))
+            places = args.get(parts[0], range(0)) if args is not None else range(0)
+            if args is None or (len(parts) == 1 and len(places) > MOST_LISTED):
+                self._open.add(text)
+                return ()
             if len(parts) == 1 and (places or parts[0] in args):
-                return tuple(format_input(name, place) for place in places) if len(places) <= MOST_LISTED else None
+                return tuple(format_input(name, place) for place in places)
             if len(parts) == 2 and parts[1].isdecimal() and int(parts[1]) < len(places):
                 return (format_input(name, places[int(parts[1])]),)
         self._missing.add(text)
@@ -381,14 +400,14 @@ class _Body:
                 yield Remark(text, "name-taken", function=self._name, node=name)
         stated = {arg.name: arg for arg in function.signature.output_arg}
         for key, target in sorted(function.ret.items()):
-            inputs, arg = self._inputs(target), stated.get(key)
-            codes = [self.table.code(text) for text in inputs or ()]
+            inputs, arg = self[target], stated.get(key)
+            codes = [self.table.code(text) for text in inputs]
             facts = {"function": self._name, "output": key, "tensor": target}
             ret = f"ret {quoted(key)} of {self._where}"
             if None in codes:
                 text = f"{ret} refers to {quoted(target)}, which does not exist in the function"
                 yield Remark(text, "no-such-tensor", **facts)
-            elif inputs is not None and arg is not None and not (arg.number_attr or arg.type_list_attr):
+            elif target not in self._open and arg is not None and not (arg.number_attr or arg.type_list_attr):
                 dtypes = [self.nodes.dtype(code) for code in codes if code is not None]
                 if len(dtypes) != 1 or not is_readable_as(dtypes[0], arg.type):
                     expected, found = _shown([arg.type]), _shown(dtypes)
@@ -426,8 +445,8 @@ def _shown(dtypes: Sequence[int]) -> str:
     return ", ".join(dtype_name(dtype) if dtype else "of a dtype" for dtype in dtypes) or "nothing"
 
 
-def _signature_faults(function: FunctionDef) -> Iterator[Remark]:
-    """Yields repeated names in a function, and results that are missing."""
+def _signature_faults(function: FunctionDef, nodes: Sequence[str]) -> Iterator[Remark]:
+    """Yields repeated names in a function with the given `nodes`, and results that are missing."""
     signature = function.signature
     name, where = signature.name, f"function {quoted(signature.name)}"
     if not name:
@@ -436,7 +455,7 @@ def _signature_faults(function: FunctionDef) -> Iterator[Remark]:
         ("input", [arg.name for arg in signature.input_arg]),
         ("output", [arg.name for arg in signature.output_arg]),
         ("attr", [attr.name for attr in signature.attr]),
-        ("node", [node.name for node in function.node_def]),
+        ("node", nodes),
     ):
         for doubled, count in Counter(names).items() if len(set(names)) < len(names) else ():
             if count > 1:

@@ -282,8 +282,9 @@ class NodeChecks:
             given += bytes(picked(self._first, reads[start : start + _AT_ONCE]))
         suspects = set(self._expected)
         for at in table.odd_edges:
-            given[at] = self.dtype(edges[at])
-            if edges[at] < 0 or not self._has(edges[at]):
+            code = edges[at]
+            given[at] = self.dtype(code)
+            if code < 0 or not self._has(code):
                 suspects.add(table.reader(at))
         if NO_OUTPUT in given:
             suspects.update(table.reader(at) for at, dtype in enumerate(given) if dtype == NO_OUTPUT)
