@@ -65,7 +65,7 @@ class CopiedCheckpoint(Closing):
             output.further_files = files.at(CHECKPOINT)
             return output
         prefix = _prefix(output, self, in_place)
-        self._bundle = bundle = BundleOutput(prefix, files, replacing=in_place, model=output)
+        self._bundle = bundle = BundleOutput(prefix, *files, replacing=in_place, model=output)
         if in_place:
             assert isinstance(self.checkpoint, Bundle)
             self._open.enter_context(Lock(bundle.index.name, lambda: None))

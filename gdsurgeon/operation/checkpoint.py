@@ -130,7 +130,7 @@ def operate_checkpoint(
         files = _files(request, checkpoint, edited, wanted)
         bundle = checkpoint if request.in_place and isinstance(checkpoint, Bundle) else None
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
-        with BundleOutput(out, files, replacing=request.in_place) as output:
+        with BundleOutput(out, *files, replacing=request.in_place) as output:
             if bundle is not None:
                 output.index.replaces = bundle.state
             if not request.dry_run:

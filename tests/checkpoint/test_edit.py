@@ -134,8 +134,8 @@ def test_two_items_of_a_bundle_cannot_have_one_key() -> None:
 def test_a_bundle_is_not_replaced_by_one_of_the_same_prefix(tmp_path: Path) -> None:
     prefix = str(tmp_path / "m")
     files = build_bundle([Item("a", FLOAT32, (1,), [bytes(4)])])
-    with BundleOutput(prefix, files) as output:
+    with BundleOutput(prefix, *files) as output:
         output.stage()
         output.publish()
     with pytest.raises(OutputError, match="is not replaced"):
-        BundleOutput(prefix, files)
+        BundleOutput(prefix, *files)

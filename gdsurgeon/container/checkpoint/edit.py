@@ -203,7 +203,8 @@ class BundleOutput(Output):
 
     Args:
         prefix: the new prefix.
-        files: its index, and its shards in order.
+        table: the bytes of its index.
+        shards: in order.
         replacing: whether an existing index of that name is replaced.
         model: the output of the MetaGraph.
 
@@ -211,14 +212,16 @@ class BundleOutput(Output):
         OutputError: there is a file with the prefix that is not replaced; or the folder cannot be written to.
     """
 
-    def __init__(self, prefix: str, files: Files, *, replacing: bool = False, model: Output | None = None) -> None:
+    def __init__(
+        self, prefix: str, table: bytes, shards: list[Shard], *, replacing: bool = False, model: Output | None = None
+    ) -> None:
         if not replacing:
             _check_free(prefix)
         self.prefix = prefix
         self.index = OutputFile(index_path(prefix))
-        self._table = files.table
-        shards = [*files.at(prefix).items()][1:]
-        self._shards = {path: (shard, OutputFile(path)) for path, shard in shards if shard != path}
+        self._table = table
+        paths = [*Files(table, shards).at(prefix)][1:]
+        self._shards = {p: (shard, OutputFile(p)) for p, shard in zip(paths, shards, strict=True) if shard != p}
         self._last = model or self.index
         self.name, self.replaces = self._last.name, self._last.replaces
         self.replaced = (self.index.name,) if replacing else ()
