@@ -24,9 +24,8 @@ from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, plac
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOATING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, LOOPS, PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES
-from gdsurgeon.runtime.base import Derivation, NoGradient, TensorSpec
+from gdsurgeon.runtime.base import SEED, Derivation, NoGradient, TensorSpec
 from gdsurgeon.runtime.evaluator import Differentiator
-from gdsurgeon.runtime.gradients import SEED
 from gdsurgeon.text import and_more, counted, first_lines, named, nearest, suggestion
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 

@@ -101,6 +101,10 @@ class Derivation(NamedTuple):
     own: bool = True
 
 
+SEED = "grad_ys_"
+"""The names of the incoming gradients of the targets begin with this, under the scope, as in TensorFlow."""
+
+
 class NoGradient(NamedTuple):
     """An operation on the path without a gradient: its name, its op, and the custom gradient that it refers to."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, RunResult, SessionOptions
 from gdsurgeon.runtime.failures import TensorFlowError
@@ -24,14 +24,12 @@ class Runtime(NamedTuple):
             can also kill the process.
         load_op_library: loads a library of custom ops and kernels (.so), or raises TensorFlowError; None if the runtime
             cannot do that.
-        package: the Python package tensorflow, if it was imported, or the part of it that loads SavedModels; else None.
     """
 
     name: str
     version: str
     load: Callable[[Bytes, str, SessionOptions], LoadedGraph]
     load_op_library: Callable[[str], object] | None = None
-    package: Any = None
 
 
 class LoadedGraph(ABC):

@@ -274,8 +274,7 @@ class OpenVinoGraph(EngineGraph):
 
 
 def _tflite() -> Runtime:
-    python = open_python()
-    return Runtime("tflite", python.version, lambda data, *_: TfLiteGraph(python.package, bytes(data)))
+    return Runtime("tflite", open_python().version, lambda data, *_: TfLiteGraph(bytes(data)))
 
 
 class TfLiteGraph(EngineGraph):
@@ -284,9 +283,11 @@ class TfLiteGraph(EngineGraph):
     It is converted when it runs, because the converter needs the feeds, their shapes, and the fetches.
     """
 
-    def __init__(self, tf: Any, data: bytes) -> None:
+    def __init__(self, data: bytes) -> None:
+        import tensorflow as tf
+
         super().__init__(data)
-        self._tf = tf
+        self._tf: Any = tf
         self._graph_def: Any = tf.compat.v1.GraphDef.FromString(data)
         self._converted: dict[object, bytes] = {}
 

@@ -5,7 +5,8 @@ counts the uses of each tensor, and differentiates an operation when the gradien
 Unlike the tape, it takes operations from a queue and not from a stack. This is the order of `tf.gradients`, so sums of
 three and more partial gradients have the same bits.
 
-Runs in the worker process, after TensorFlow was imported.
+The worker process imports this module after TensorFlow. Some of the imported functions of TensorFlow are not public and
+may move between releases.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import itertools
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+import tensorflow as tf
+from tensorflow.python.eager.backprop_util import AggregateIndexedSlicesGradients, IsTrainable
+from tensorflow.python.framework.ops import get_gradient_function, uid
+from tensorflow.python.ops.control_flow_state import ZerosLike
+from tensorflow.python.ops.default_gradient import supports_default_grad
+
 from gdsurgeon.ops.kinds import CALLS, LOOPS
-from gdsurgeon.runtime.base import Backward, Derivation, NoGradient
+from gdsurgeon.runtime.base import SEED, Backward, Derivation, NoGradient
 
 if TYPE_CHECKING:
     from tensorflow import Operation
@@ -26,9 +32,6 @@ if TYPE_CHECKING:
     from tensorflow.core.framework.graph_pb2 import GraphDef
 
 T = TypeVar("T", bound=Hashable)
-
-SEED = "grad_ys_"
-"""The names of the incoming gradients of the targets begin with this, under the scope, as in TensorFlow."""
 
 _MOST_UIDS = 1 << 20
 _graphs = itertools.count()
@@ -46,35 +49,16 @@ Path: TypeAlias = "dict[Operation, None]"
 """The operations between sources and targets, in the order of a walk back from the targets."""
 
 
-class Modules:
-    """The functions of TensorFlow that the reverse walk uses. Some are not public and may move between releases."""
-
-    def __init__(self, tf: ModuleType) -> None:
-        from tensorflow.python.eager import backprop_util
-        from tensorflow.python.framework import ops
-        from tensorflow.python.ops import control_flow_state, default_gradient
-
-        self.tf = tf
-        self.gradient_function = ops.get_gradient_function
-        self.is_trainable = backprop_util.IsTrainable
-        self.uid = ops.uid
-        self.add_slices = backprop_util.AggregateIndexedSlicesGradients
-        self.has_zeros = default_gradient.supports_default_grad
-        self.zeros_like = control_flow_state.ZerosLike
-
-
-def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
+def derive(data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
     """Makes the nodes of a backward pass.
 
     Args:
-        tf: the package.
         data: a serialised GraphDef. A Placeholder may stand for each large constant.
         wanted: the targets and sources.
     """
     v1 = tf.compat.v1
     graph_def = v1.GraphDef.FromString(bytes(data))
-    modules = Modules(tf)
-    _pass_function_numbers(modules, graph_def)
+    _pass_function_numbers(graph_def)
     names = _unique_function_names(graph_def)
     _rename_functions(graph_def, names)
     graph = tf.Graph()
@@ -84,8 +68,8 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
             [graph.get_tensor_by_name(name if ":" in name else f"{name}:0") for name in names] for names in wanted[:3]
         )
         before = graph.as_graph_def()
-        between = path(modules, targets, sources)
-        missing, calls = _without_gradient(modules, between, sources)
+        between = path(targets, sources)
+        missing, calls = _without_gradient(between, sources)
         if any(item.op in LOOPS for item in missing) or (missing and calls):
             return Backward(missing=tuple(missing))
         own = wanted.own and not calls
@@ -98,7 +82,7 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
                     for number, y in enumerate(targets)
                 ]
                 lacking = {item.node for item in missing}
-                found, stopped = reverse_walk(modules, between, targets, first, sources, lacking)
+                found, stopped = reverse_walk(between, targets, first, sources, lacking)
             if stopped:
                 above = _closure(stopped, lambda each: _producers(each, between))
                 names_above = {operation.name for operation in above}
@@ -109,7 +93,7 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
         with v1.name_scope(opened):
             results = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in found]
     tensors = tuple(None if tensor is None else tensor.name.removesuffix(":0") for tensor in results)
-    added, changed = _difference(v1, before, graph.as_graph_def(), tensors)
+    added, changed = _difference(before, graph.as_graph_def(), tensors)
     _rename_functions(added, {new: old for old, new in names.items()})
     return Backward(added.SerializeToString(), changed, tensors, own=own, calls=tuple(calls))
 
@@ -117,11 +101,11 @@ def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivat
 # -- the walk ---------------------------------------------------------------------------------------------------------
 
 
-def path(modules: Modules, ys: Sequence[GraphTensor], xs: Sequence[GraphTensor]) -> Path:
+def path(ys: Sequence[GraphTensor], xs: Sequence[GraphTensor]) -> Path:
     """Returns the operations through which a gradient may flow from `ys` back to `xs`."""
 
     def consumers(operation: Operation) -> Iterator[Operation]:
-        for output in filter(modules.is_trainable, operation.outputs):
+        for output in filter(IsTrainable, operation.outputs):
             yield from output.consumers()
 
     reached = _closure((x.op for x in xs), consumers)
@@ -146,7 +130,6 @@ def _producers(operation: Operation, among: Collection[Operation]) -> Iterator[O
 
 
 def reverse_walk(
-    modules: Modules,
     between: Path,
     ys: Sequence[GraphTensor],
     grad_ys: Sequence[GraphTensor],
@@ -156,7 +139,6 @@ def reverse_walk(
     """Differentiates the sum of `grad_ys` * `ys` with respect to each of `xs`.
 
     Args:
-        modules: functions of TensorFlow.
         between: the operations to walk over.
         ys, grad_ys: the targets and their incoming gradients.
         xs: the sources.
@@ -166,7 +148,7 @@ def reverse_walk(
         For each source a tensor, IndexedSlices, or None if no gradient reaches it; and the operations of `missing` that
         a gradient reached, where the walk stopped.
     """
-    tf, stop = modules.tf, _first_sources(between, xs)
+    stop = _first_sources(between, xs)
     pending = Counter(producer for operation in between for producer in _producers(operation, between))
     partial: dict[Hashable, list[GraphTensor]] = {}  # gradients that have arrived, by the reference of the tensor
     whole: dict[Hashable, GraphTensor] = {}  # their sums, for the outputs of visited operations
@@ -177,7 +159,7 @@ def reverse_walk(
         if arrived is None:
             return None
         has_slices = any(isinstance(gradient, tf.IndexedSlices) for gradient in arrived)
-        add = modules.add_slices if has_slices else tf.add_n
+        add = AggregateIndexedSlicesGradients if has_slices else tf.add_n
         whole[output.ref()] = arrived[0] if len(arrived) == 1 else add(arrived)
         return whole[output.ref()]
 
@@ -188,13 +170,13 @@ def reverse_walk(
         if operation.name in missing:
             stopped.append(operation)
             return ()
-        function = modules.gradient_function(operation)
+        function = get_gradient_function(operation)
         if function is None:  # registered as not differentiable
             return ()
         accepts_none = ACCEPTS_NONE.get(operation.type, frozenset())
         for index, output in enumerate(operation.outputs):
-            if given[index] is None and index not in accepts_none and modules.is_trainable(output):
-                given[index] = modules.zeros_like(operation, index) if modules.has_zeros(output) else None
+            if given[index] is None and index not in accepts_none and IsTrainable(output):
+                given[index] = ZerosLike(operation, index) if supports_default_grad(output) else None
         with tf.compat.v1.name_scope(f"{operation.name}_grad"):
             found = function(operation, *given)
         return found if isinstance(found, (list, tuple)) else [found]
@@ -218,7 +200,7 @@ def reverse_walk(
     return [whole.get(x.ref()) for x in xs], stopped
 
 
-def _without_gradient(modules: Modules, between: Path, xs: Sequence[GraphTensor]) -> tuple[list[NoGradient], list[str]]:
+def _without_gradient(between: Path, xs: Sequence[GraphTensor]) -> tuple[list[NoGradient], list[str]]:
     """Returns the operations of a path without a gradient function, and the names of the function calls without one."""
     missing: list[NoGradient] = []
     calls: list[str] = []
@@ -230,7 +212,7 @@ def _without_gradient(modules: Modules, between: Path, xs: Sequence[GraphTensor]
             missing.append(NoGradient(operation.name, operation.type, ""))
             continue
         try:
-            modules.gradient_function(operation)
+            get_gradient_function(operation)
         except LookupError:
             if operation.type in CALLS or operation.graph._is_function(operation.type):
                 calls.append(operation.name)
@@ -248,11 +230,11 @@ def _first_sources(between: Path, xs: Sequence[GraphTensor]) -> set[Operation]:
 # -- the graph before and after ---------------------------------------------------------------------------------------
 
 
-def _pass_function_numbers(modules: Modules, graph_def: GraphDef) -> None:
+def _pass_function_numbers(graph_def: GraphDef) -> None:
     """Makes TensorFlow number new functions after those of the graph: it does not check which names are used."""
     ends = [re.search(r"_(\d+)$", function.signature.name) for function in graph_def.library.function]
     highest = max((int(end[1]) for end in ends if end is not None), default=0)
-    while highest and highest < _MOST_UIDS and modules.uid() <= highest:
+    while highest and highest < _MOST_UIDS and uid() <= highest:
         pass
 
 
@@ -287,9 +269,7 @@ def _rename_functions(graph_def: GraphDef, names: Mapping[str, str]) -> None:
         gradient.gradient_func = names.get(gradient.gradient_func, gradient.gradient_func)
 
 
-def _difference(
-    v1: ModuleType, before: GraphDef, after: GraphDef, results: Sequence[str | None]
-) -> tuple[GraphDef, tuple[str, ...]]:
+def _difference(before: GraphDef, after: GraphDef, results: Sequence[str | None]) -> tuple[GraphDef, tuple[str, ...]]:
     """Returns the new or changed nodes that `results` depend on with all new functions, and the names of the changed
     nodes."""
     old = {node.name: node for node in before.node}
@@ -299,7 +279,7 @@ def _difference(
         lambda name: (text.lstrip("^").partition(":")[0] for text in new[name].input),
     )
     changed = {name: None for name, node in old.items() if name in needed and new[name] != node}
-    out = v1.GraphDef()
+    out = tf.compat.v1.GraphDef()
     out.node.extend(node for name, node in new.items() if name in needed and (name not in old or name in changed))
     known = {function.signature.name for function in before.library.function}
     out.library.function.extend(f for f in after.library.function if f.signature.name not in known)

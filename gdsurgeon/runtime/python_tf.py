@@ -8,11 +8,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.runtime import gradients
 from gdsurgeon.runtime.base import Backward, Derivation, Served, SignatureCall, TensorSpec
 from gdsurgeon.runtime.capi import package_folder
 from gdsurgeon.runtime.checked import Runtime, check_size
@@ -50,22 +48,26 @@ def open_python() -> Runtime:
     def load(*_: object) -> NoReturn:
         raise TensorFlowError("unimplemented", "graphs run through TensorFlow's C API")
 
-    return Runtime("python", str(tf.__version__), load, load_op_library, tf)
+    return Runtime("python", str(tf.__version__), load, load_op_library)
 
 
-def derive(tf: ModuleType, data: bytes, wanted: Derivation) -> Backward:
+def derive(data: bytes, wanted: Derivation) -> Backward:
     """See `gdsurgeon.runtime.gradients.derive`."""
+    from gdsurgeon.runtime import gradients
+
     check_size(len(data))
     with _translated():
-        return gradients.derive(tf, data, wanted)
+        return gradients.derive(data, wanted)
 
 
-def call_signatures(tf: ModuleType, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Served:
+def call_signatures(folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Served:
     """Loads a SavedModel and calls its signatures in order; the state of variables is kept between the calls.
 
     The model is loaded by ``tf.saved_model.load``, as in Keras and Python programs. The loader of TensorFlow 1, which
     also reads the collections, must load it as well. Without `calls` the model is only loaded.
     """
+    import tensorflow as tf
+
     # The functions run as they are written, like the graphs in sessions here.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     loader = "tf.saved_model.load"
@@ -96,8 +98,10 @@ def _tensor(value: Any) -> Tensor:
     return from_numpy(np.array(value.numpy(), object if dtype == STRING else None), dtype)
 
 
-def signatures(tf: ModuleType, data: bytes) -> dict[str, list[TensorSpec]]:
+def signatures(data: bytes) -> dict[str, list[TensorSpec]]:
     """Returns DataType and inferred shape of every output of every node of a serialised GraphDef."""
+    import tensorflow as tf
+
     check_size(len(data))
     graph = tf.Graph()
     with _translated(), graph.as_default():

@@ -254,7 +254,7 @@ class Child:
         """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
         from gdsurgeon.runtime.python_tf import signatures  # after TensorFlow was imported
 
-        return signatures(self.runtime.package, data)
+        return signatures(data)
 
     @request("running", "fetches")
     def run(
@@ -344,7 +344,7 @@ class Child:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
         from gdsurgeon.runtime.python_tf import derive
 
-        return derive(self.runtime.package, data, wanted)
+        return derive(data, wanted)
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Served:
@@ -354,7 +354,7 @@ class Child:
         """
         from gdsurgeon.runtime.python_tf import call_signatures
 
-        return call_signatures(self.runtime.package, folder, tags, calls)
+        return call_signatures(folder, tags, calls)
 
     @request(STARTING)
     def info(self) -> Info:

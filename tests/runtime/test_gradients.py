@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.reverse_walking import Array, X, built, numbers, placeholder, same, version_1
+from support.reverse_walking import Array, X, built, derive, numbers, placeholder, same, version_1
 
 from gdsurgeon.runtime.base import Derivation
-from gdsurgeon.runtime.gradients import Modules, derive, path, reverse_walk
 
 pytestmark = pytest.mark.tensorflow
 
@@ -261,7 +260,7 @@ def test_an_op_without_gradient_is_named(tf: Any) -> None:
         x = placeholder(tf, "x", (4,))
         tf.identity(unbatched(tf, x, "lonely") + unbatched(tf, tf.sin(x), "other"), name="y")
 
-    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("x",)))
+    found = derive(built(tf, build).SerializeToString(), Derivation(("y",), ("x",)))
     assert {(item.node, item.op, item.reason) for item in found.missing} == {
         ("lonely", "Unbatch", ""), ("other", "Unbatch", "")
     }  # fmt: skip
@@ -289,7 +288,7 @@ def test_an_op_without_gradient_into_which_none_flows(tf: Any, cut: str) -> None
         tf.compat.v1.import_graph_def(graph_def, name="")
         y, x = graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0")
         assert tf.compat.v1.gradients(y, x) != [None]
-    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
+    found = derive(graph_def.SerializeToString(), Derivation(("y",), ("x",)))
     assert found.missing == ()
     assert found.results != (None,)
 
@@ -303,7 +302,7 @@ def test_a_gradient_that_is_python(tf: Any) -> None:
     same(tf, build, ["y"], ["x"], X)
     (node,) = [node for node in graph_def.node if node.name == "mine"]
     node.attr["_gradient_op_type"].s = b"CustomGradient-1234567"
-    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
+    found = derive(graph_def.SerializeToString(), Derivation(("y",), ("x",)))
     assert [tuple(item) for item in found.missing] == [("mine", "IdentityN", "CustomGradient-1234567")]
 
 
@@ -341,21 +340,22 @@ def test_a_loop_of_version_1_is_named_and_those_beside_the_path_are_not(tf: Any)
         tf.multiply(loop(x, "on"), x, name="n")
 
     same(tf, build, ["y"], ["x"], {"x": 0.5, "z": 2.0})
-    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y", "n"), ("x",)))
+    found = derive(built(tf, build).SerializeToString(), Derivation(("y", "n"), ("x",)))
     assert found.missing and all(item.node.startswith("on/") for item in found.missing)
 
 
-def test_every_op_is_differentiated_once(tf: Any) -> None:
+def test_every_op_is_differentiated_once(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gdsurgeon.runtime import gradients
+
+    walked: list[str] = []
+    function = gradients.get_gradient_function
+    monkeypatch.setattr(gradients, "get_gradient_function", lambda op: walked.append(op.name) or function(op))
     with tf.Graph().as_default():
         x = h = placeholder(tf, "x")
         for _ in range(20):  # 2 ** 20 paths
             h = h + h
-        modules = Modules(tf)
-        walked: list[str] = []
-        function = modules.gradient_function
-        modules.gradient_function = lambda operation: walked.append(operation.name) or function(operation)
-        reverse_walk(modules, path(modules, [h], [x]), [h], [tf.ones_like(h)], [x])
-        assert len(walked) == len(set(walked)) == 20
+        gradients.reverse_walk(gradients.path([h], [x]), [h], [tf.ones_like(h)], [x])
+    assert len(walked) == len(set(walked)) == 20
 
 
 def random_graph(tf: Any, seed: int) -> tuple[Any, list[str], list[str]]:
