@@ -13,6 +13,7 @@ from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
 from gdsurgeon.ops.elements import numpy_dtype, require_numpy
 from gdsurgeon.resources import MEMORY, memory_budget
+from gdsurgeon.runtime.failures import first_line
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.text import size
 from gdsurgeon.values import Closing
@@ -60,7 +61,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
                         with archive.open(entry, "w", force_zip64=True) as file:
                             npy.write_array(file, array, allow_pickle=False)
     except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or not valid Unicode
-        raise OutputError(f"{printable(path)} cannot be written: {first_line(error)}") from error
+        raise OutputError(f"{printable(path)} cannot be written: {printable(first_line(error))}") from error
     with OutputFile(path) as output:
         output.stage([buffer.getvalue()])
         output.publish()
@@ -182,7 +183,7 @@ class Archive(Closing):
         except Exception as error:  # the zip and array readers raise many kinds of errors for a broken file
             if "allow_pickle" in str(error):
                 raise self._unreadable(f"{quoted(key)} has the dtype object, and its values {_OBJECTS}") from error
-            raise self._unreadable(first_line(error)) from error
+            raise self._unreadable(printable(first_line(error))) from error
 
     def _unreadable(self, why: str) -> UsageError:
         message = f"{self._what} {printable(self.path)} cannot be read: {why}"
@@ -222,8 +223,3 @@ def of_dtype(value: object, dtype: int) -> Tensor:
     if DTYPES[dtype].is_quantized and DTYPES[tensor.dtype].numpy == DTYPES[dtype].numpy:
         return Tensor(dtype, tensor.shape, tensor.data)
     return tensor
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of the message of an error from a different library."""
-    return printable(str(error).split("\n")[0]) or type(error).__name__

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from gdsurgeon.errors import Line, UsageError, printable, quoted, reason
-from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
+from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
 from gdsurgeon.feeds.numbers import packed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
@@ -16,6 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.elements import require_numpy
+from gdsurgeon.runtime.failures import first_line
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import near_miss
 
@@ -157,7 +158,7 @@ def of_array(what: str, dtype: int, value: object) -> Tensor:
     try:
         return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{what} does not fit: {first_line(error)}") from error
+        raise UsageError(f"{what} does not fit: {printable(first_line(error))}") from error
 
 
 def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:

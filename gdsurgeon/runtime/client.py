@@ -38,7 +38,7 @@ from gdsurgeon.runtime.protocol import (
     unpack,
 )
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.runtime.worker import REQUESTS, STARTING, Child, Request
+from gdsurgeon.runtime.worker import REQUESTS, STARTING, Child, Request, answer_type
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ class Worker(Closing):
                 raise BadMessage("a refusal without a reason")
             pending._failure = Failure(*refusal)
         elif kind == ANSWER:
-            pending._accept(unpack(pending._request.answer(), size, take, pending._room(self._most)))
+            pending._accept(unpack(answer_type(pending._request), size, take, pending._room(self._most)))
         else:
             raise BadMessage(f"{kind[:20]!r} is not expected")
         self._pending.popleft().done = True

@@ -19,9 +19,9 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.releases import TITLES
 from gdsurgeon.runtime.base import RunResult
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime, parse_name
-from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing, first_line
 from gdsurgeon.runtime.process import unnamed_file
-from gdsurgeon.runtime.python_tf import first_line, open_python, prepare_import
+from gdsurgeon.runtime.python_tf import open_python, prepare_import
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.wire.protos import GraphDef, decode_error
 

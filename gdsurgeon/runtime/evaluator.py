@@ -163,8 +163,7 @@ class Differentiator(Closing):
         try:
             return pending.result(self._timeout)
         except TensorFlowError as error:
-            line = (error.message.strip().splitlines() or ["no reason reported"])[0]
-            raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
+            raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, error.text))}") from error
         except TensorFlowMissing as missing:
             raise NotValidatedError(
                 f"{missing.reason}, but gradients need its Python package",

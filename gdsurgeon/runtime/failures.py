@@ -33,6 +33,11 @@ NOT_LOADED, NOT_RUN = "unimplemented", "internal"
 """The codes of an engine that does not load a graph, and of an engine that loads it and does not run it."""
 
 
+def first_line(error: Exception) -> str:
+    """Returns the first line of the text of `error`, or its class if it has no text."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class TensorFlowError(Exception):
     """TensorFlow, or a check on its behalf, refuses a request.
 

@@ -14,7 +14,7 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import Backward, Derivation, Served, SignatureCall, TensorSpec
 from gdsurgeon.runtime.capi import package_folder
 from gdsurgeon.runtime.checked import Runtime, check_size
-from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name, first_line
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 if TYPE_CHECKING:
@@ -122,11 +122,6 @@ def prepare_import() -> None:
     They find the folder by writing to it, which an isolated process cannot. Nothing is written there.
     """
     tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of the text of `error`, or its class if it has no text."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextlib.contextmanager

@@ -104,14 +104,11 @@ class Request(NamedTuple):
     items: str = ""
     is_large: bool = False
 
-    def answer(self) -> Any:
-        """Returns the type of the answer."""
-        return _answer_of(self.method)
-
 
 @cache
-def _answer_of(method: Callable[..., Any]) -> Any:
-    return get_type_hints(method)["return"]
+def answer_type(request: Request) -> Any:
+    """Returns the type of the answer to a request."""
+    return get_type_hints(request.method)["return"]
 
 
 REQUESTS: dict[str, Request] = {}
