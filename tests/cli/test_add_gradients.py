@@ -71,14 +71,6 @@ def test_a_call_that_makes_no_sense(options: tuple[str, ...], code: str, facts: 
 
 
 @pytest.mark.tensorflow
-def test_what_cannot_be_had_is_refused_and_nothing_is_written(there: Desk) -> None:
-    for option, name in (("--names", "names"), ("--grad-ys", "grad_ys")):
-        there.refused(2, "wrong-count", *CALL, option, "x,x", "-o", "out.pb", name=name, expected=1, found=2)
-    there.refused(4, "unconnected", "add-gradients", MODEL, "--ys", "other", "--xs", "x", "-o", "out.pb", tensors=["x"])
-    there.refused(4, "over-budget", *CALL, "--budget", "0.01", "--shape", "x=256,4096", "-o", "out.pb", budget=10485)
-
-
-@pytest.mark.tensorflow
 def test_the_plan_is_told_and_reported(there: Desk) -> None:
     ran = there.done(
         *CALL, *"--weights --checkpoints memory --shape x=256,4096 --threads 2 -o out.pb --report report.json".split()

@@ -227,16 +227,6 @@ def test_what_has_changed_is_not_replaced(
 
 
 @of_every_kind
-def test_what_has_not_changed_is_replaced(desk: Desk, kind: Kind) -> None:
-    kind.put(desk)
-    before = kind.names(kind.path)
-    for old, new in (("n0", "m0"), ("m0", "n0")):
-        desk.done(*kind.edit(old, new), "-i", "--backup", ".bak")
-        assert new in kind.names(kind.path) and old in kind.names(f"{kind.kept}.bak")
-    assert kind.names(kind.path) == before
-
-
-@of_every_kind
 def test_a_system_without_locks_or_exchanges(desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     def fails(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "")

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import signal
 import struct
 import subprocess
@@ -22,7 +21,7 @@ from support.graphs import counting_loop, node
 from support.hostile import HEAVY, PLAIN
 from support.patience import gone, is_alive, until
 from support.renaming import EARLIER, QUICK, RENAME, RENAME_TWO, TO_OUT, renamed
-from support.system import can_trace, counted_calls, faults
+from support.system import faults
 
 from gdsurgeon.cli import main
 from gdsurgeon.cli.main import Terminated
@@ -194,61 +193,6 @@ def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
 
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
-CALLS = {
-    "write": errno.ENOSPC,
-    "copy_file_range": errno.EIO,
-    "fsync": errno.EIO,
-    "rename": errno.EACCES,
-    "link": errno.EPERM,
-    "openat": errno.EACCES,
-    "mmap": errno.ENOMEM,
-    "ftruncate": errno.EIO,
-    "close": errno.EIO,
-    "fchmod": errno.EPERM,
-    "pread64": errno.EIO,
-}
-TRACED = ("all", "stream")
-
-
-def traced(desk: Desk, options: list[str], place: str) -> Ran:
-    return desk.traced(options, *RENAME_TWO, *PLACES[place])
-
-
-def calls_on_files(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]:
-    """The calls of a run that are about a file in the folder: which, and the how-manyeth of its kind it is."""
-    desk.restore(BEFORE)
-    names = ",".join(CALLS)
-    ran = traced(desk, ["-y", "-o", str(trace), "-e", f"trace={names}"], place)
-    assert ran.code == 0, ran
-    found = [
-        (call, count)
-        for line, call, count in counted_calls(trace, CALLS)
-        if f"{desk.folder}/" in line or re.search(r'"(\./)?\.?(model|out|report)', line)
-    ]
-    return found if "GDSURGEON_EACH_CALL" in os.environ else list(dict(found).items())
-
-
-@pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
-@pytest.mark.parametrize("place", TRACED)
-def test_all_or_nothing_whichever_system_call_fails(desk: Desk, tmp_path: Path, place: str) -> None:
-    calls = calls_on_files(desk, place, tmp_path / "trace")
-    assert len(dict(calls)) >= (2 if place == "stream" else 6), calls
-    for name, at in calls:
-        desk.restore(BEFORE)
-        error = errno.errorcode[CALLS[name]]
-        inject = ["-o", os.devnull, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={at}"]
-        ran = traced(desk, inject, place)
-        where = f"{name} {at}"
-        assert desk.temporary_files() == [], where
-        after = desk.files()
-        if ran.code == 0:
-            assert after["model.pb"] == (renamed(HEAVY, y="q", v="r") if place == "all" else HEAVY), where
-            continue
-        assert ran.code in (3, 6), (where, ran)
-        check_said(ran)
-        if ran.code == 3:
-            after["report.json"] = EARLIER  # which says what is wrong
-        assert after == BEFORE, where
 
 
 def test_killed_at_any_instant(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from support.graphs import INT32, STRING, Builder, const, node, placeholder, typ
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import description, input_seed, make_feed
-from gdsurgeon.feeds.texts import example, image
+from gdsurgeon.feeds.texts import image
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 
@@ -160,16 +160,6 @@ def test_several_pictures_in_one_input_differ(executor: Executor) -> None:
     data = returned(executor, m)["y"].data
     assert data == feed_of(m).data and isinstance(data, list) and len(set(data)) == 3
     assert all(text.startswith(b"\xff\xd8\xff") for text in data)
-
-
-def test_an_example_spells_numbers_as_varints() -> None:
-    from gdsurgeon.wire.fields import fields, read_varint
-
-    data = example({"n": [1, 300]})
-    assert b"n" in data and data.endswith(b"\x01\xac\x02")
-    first = next(iter(fields(data, 0, len(data))))
-    assert (first.number, first.end) == (1, len(data))
-    assert read_varint(data, 1, len(data))[0] == len(data) - 2
 
 
 @pytest.mark.parametrize(

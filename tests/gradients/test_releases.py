@@ -86,26 +86,6 @@ def test_one_wait_does_for_readers_that_follow_each_other(make: Maker) -> None:
 # -- how they wait ------------------------------------------------------------------------------------------------
 
 
-def test_the_input_to_hold_back(make: Maker) -> None:
-    make("w", "Const", sizes=[BIG])
-    make("shape", "Shape", ["w"], [16])
-    make("x", "Custom", ["w"], [BIG])
-    make("padded", "Pad", ["x"], [BIG])
-    of = {
-        "first": make("first", "Custom", ["x", "x"]),
-        "not_constants": make("not_constants", "Custom", ["w", "x"]),
-        "not_shapes": make("not_shapes", "Custom", ["shape", "w", "x"]),
-        "joined": make("joined", "Conv2D", ["padded", "x"]),
-        "nothing": make("nothing", "Fill", ["shape", "w"]),
-    }
-    slots = slots_to_hold(make.step, of.values(), [make.step.index["w"]])
-    assert {name: slots[of[name]] for name in of if of[name] in slots} == {
-        "first": 0,
-        "not_constants": 1,
-        "not_shapes": 2,
-    }
-
-
 # -- any step -----------------------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,6 @@ from gdsurgeon.runtime.protocol import (
     Channel,
     Info,
     OutputInfo,
-    Result,
     RunSummary,
     pack,
     pack_request,
@@ -116,16 +115,6 @@ def test_tensors_arrive_as_they_were_sent(tensors: list[Tensor]) -> None:
 def test_every_dtype_arrives(number: int) -> None:
     data = bytes(DTYPES[number].size)
     assert received(Tensor, Tensor(number, (1,), data)).tobytes() == data
-
-
-def test_requests_with_tensors_arrive() -> None:
-    call, feeds = SignatureCall("serve", {"x": X}), {"a": Result("r", 3), "x": TEXTS}
-    message = b"".join(pack_request("run", {"calls": [call], "feeds": feeds, "wanted": Derivation(("y",), ("x",))}))
-    found = pickle.loads(message[HEAD.size :])
-    assert HEAD.unpack(message[: HEAD.size]) == (len(message) - HEAD.size, b"run".ljust(20, b"\0"))
-    assert found["calls"][0].inputs["x"].tobytes() == X.tobytes()
-    assert found["feeds"]["a"] == Result("r", 3) and found["feeds"]["x"].data == TEXTS.data
-    assert found["wanted"] == Derivation(("y",), ("x",))
 
 
 # --- a hostile worker --------------------------------------------------------------------------------------

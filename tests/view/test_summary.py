@@ -271,33 +271,6 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.tensorflow
-def test_the_report_of_added_graphs(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = reported(capsys, "add-preprocessing", "classifier.pb", "decode_jpeg.pb")
-    assert report["claims"] == ["SameGiven"]
-    assert report["nodes"] == {"before": 384, "after": 392}
-    assert [i["dtype"] for i in (*report["before"]["inputs"], *report["after"]["inputs"])] == ["float32", "string"]
-    assert report["edit"]["rewired"] == [
-        {"node": "MobilenetV2/input/sub", "slot": 0, "old": "image", "new": "image_preprocessed"}
-    ]
-    assert sorted(report["edit"]["added"]) == sorted(
-        ["DecodeJpeg", "Cast", "ExpandDims/dim", "ExpandDims", "size", "ResizeBilinear", "image_preprocessed/y",
-         "image_preprocessed"]
-    )  # fmt: skip
-    assert report["proof"]["compared"] == 1
-
-    report = reported(capsys, "add-postprocessing", "classifier.pb", "label_lookup.pb", "-o", "served.pb")
-    assert report["claims"] == ["SameGiven"]
-    assert report["edit"]["renamed"] == {"classes": "classes_raw"}
-    assert report["edit"]["notes"] == ["the raw value of 'classes' is now 'classes_raw'"]
-    assert [(o["original"], o["edited"], o["dtype"]) for o in report["proof"]["outputs"]] == [
-        ("post(classes)", "classes", "string"),
-        ("classes", "classes_raw", "int64"),
-        ("probabilities", "probabilities", "float32"),
-    ]
-    assert report["proof"]["outputs"][0]["max_abs_difference"] is None
-
-
-@pytest.mark.tensorflow
 def test_the_report_of_a_reroute(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = reported(capsys, "reroute", "control_edges.pb", "split=split:1", "-n", "--feed", "values=[[1, 2, 3, 4]]")
     assert report["dry_run"] is True and report["claims"] == ["Unchanged"]
@@ -315,11 +288,6 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
     assert proof.pop("level") == level and proof.pop("judged")
     assert not any(proof.values()) and {"statement", "runtime", "outputs", "tolerance"} <= proof.keys()
     assert (report["before"] is None) == (report["after"] is None) == (level == "none")
-
-
-def test_the_bytes_in_the_report_are_those_of_the_file(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = reported(capsys, "rename", "tiny.pbtxt", "x=input", "--validate", "structure")
-    assert report["bytes"] == (fixtures / "tiny.edited.pbtxt").stat().st_size
 
 
 # -- words -----------------------------------------------------------------------------------------------------

@@ -70,19 +70,6 @@ def test_a_descriptor_is_not_left_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_source_keeps_its_bytes_when_its_file_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "model.pb"
-    path.write_bytes(b"old" * 5000)
-    source = open_source(str(path))
-    assert isinstance(source, FileSource)
-    with OutputFile(str(path)) as output:
-        output.stage([b"x", SourceSpan(source, 0, source.size)])
-        output.publish()
-    assert source.read(0, 3) == b"old"
-    source.close()
-    assert path.read_bytes() == b"x" + b"old" * 5000
-
-
 def test_a_file_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(range(256)))

@@ -189,23 +189,6 @@ def test_a_conditional_in_a_loop() -> None:
     assert found["w/Exit"] == found["out"] == (0, 0)
 
 
-def test_a_loop_in_a_loop() -> None:
-    inner = [
-        node("w/v/Enter", "Enter", ["w/Identity"], T=INT32, frame_name="w/v"),
-        node("w/v/Merge", "Merge", ["w/v/Enter", "w/v/NextIteration"], T=INT32, N=2),
-        node("w/v/LoopCond", "LoopCond", ["w/v/less"]),
-        node("w/v/less", "MyCondition", ["w/v/Merge"]),
-        node("w/v/Switch", "Switch", ["w/v/Merge", "w/v/LoopCond"], T=INT32),
-        identity("w/v/Identity", "w/v/Switch:1", kind=INT32),
-        node("w/v/NextIteration", "NextIteration", ["w/v/Identity"], T=INT32),
-        node("w/v/Exit", "Exit", ["w/v/Switch"], T=INT32),
-    ]
-    found = flow_of(graph(*loop_around(inner, "w/v/Exit")))
-    assert (found["w/v/Identity"][0], found["w/v/Exit"][0], found["w/Identity"][0]) == (2, 1, 1)
-    assert found["w/v/Exit"] == found["w/Identity"]
-    assert found["out"] == (0, 0)
-
-
 def test_the_fixture() -> None:
     graph_ = load(str(FIXTURES / "while_v1.pb"))
     topology = Topology(graph_)
