@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import filterfalse
+from itertools import chain, compress, filterfalse
 from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
@@ -66,17 +66,21 @@ def compare_written(
         InputError: the chunks are not a GraphDef.
     """
     renamed = renamed or {}
-    written = Written(before, chunks, {*renamed, *renamed.values()})
+    written = Written(before, chunks, renamed)
     after, lost, doubled = written.graph, [*written.lost()], [*written.doubled()]
     back = {new: old for old, new in renamed.items()}
     fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
     names = dict.fromkeys([*filter({*fresh, *renamed}.__contains__, lost), *fresh])
     removed = dict.fromkeys(filterfalse(names.__contains__, lost))
-    for name in renamed:
-        # Unchanged records contain a name that a different node has now.
-        users = (*before.store.users(name), *before.store.colocated(name))
-        names.update((user, None) for user in users if user not in removed)
+    # Unchanged records contain a name that a different node has now.
+    flags = before.store.user_flags(renamed)
+    for part in written.kept:
+        if part.bounds is not None:
+            flags[part.first : part.last] = bytes(part.last - part.first)
+    users = chain(compress(before.store.names, flags), *map(before.store.colocated, renamed))
+    names.update((user, None) for user in users if user not in removed)
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
+    out.facts.renamed |= written.renamed
     out.facts.removed += removed
     for name, count in Counter(doubled).items():
         out.facts.graph_fields[f"doubled {name}"] = (None, str(count + 1))

@@ -2,19 +2,23 @@
 
 Most of the output consists of stretches of the edited file. Their nodes are known without reading: a stretch of whole
 records of the file contains the same nodes. All other bytes are read as by a reader of the output. If such a record
-equals the record of that name in the file, byte for byte, it is also the same node.
+equals the record of that name in the file, byte for byte, it is also the same node. Consecutive nodes of the file are
+compared column by column, many at once: their fields must be equal, with the new names of renamed nodes.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter, sub
 from typing import NamedTuple
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Copied, Table
-from gdsurgeon.graph.records import Batch, Layout, Record, batches, record_at
+from gdsurgeon.graph.names import renaming
+from gdsurgeon.graph.records import Batch, Layout, Record, Run, batch_of, batches, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.source import SourceSlice
@@ -27,10 +31,11 @@ class Written:
     Args:
         before: the file.
         chunks: the written chunks.
-        anew: names that different nodes may have: a node with such a name that is not a copy counts as different.
+        renamed: the names before and after of renamed nodes.
 
     Attributes:
         graph: the graph.
+        renamed: the nodes of `renamed` that are the same with their new name, as a comparison of columns has shown.
         order: its nodes in their order: rows of the file, and the names of other nodes.
         has_same_fields: whether all fields of the file outside its nodes were copied once, without additions.
 
@@ -38,18 +43,22 @@ class Written:
         InputError: the chunks are not a GraphDef.
     """
 
-    def __init__(self, before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()) -> None:
+    def __init__(self, before: Graph, chunks: Sequence[Chunk], renamed: Mapping[str, str]) -> None:
         self._table = before.store.table
         self.source = ChunkSource(chunks, before.source_name)
-        self._anew = anew
+        # None: a different node may have the name.
+        self._now: dict[str, str | None] = {**dict.fromkeys(renamed.values()), **renamed}
+        self._was: dict[str, str | None] = {**dict.fromkeys(renamed), **{new: old for old, new in renamed.items()}}
+        self._spelt = renaming(renamed)
+        self.renamed: dict[str, str] = {}
         self._fresh: dict[str, Record] = {}
         self._again: list[str] = []
         self.order: list[Copied | str] = []
         self._others: list[Field] = []
         self._read()
         kept = [part for part in self.order if isinstance(part, Copied)]
-        self._rows = rows = sorted((part.first, part.last) for part in kept)
-        count = sum(last - first for first, last in rows) + len(self._fresh) + len(self._again)
+        self.kept = sorted(kept, key=itemgetter(0, 1))
+        count = sum(part.last - part.first for part in kept) + len(self._fresh) + len(self._again)
         ends = [self._table.ends[part.last - 1] + part.shift for part in kept]
         ends += [record.end for record in self._fresh.values()]
         self.layout = Layout(count, max(ends, default=0), tuple(sorted(self._others, key=lambda field: field.start)))
@@ -77,12 +86,10 @@ class Written:
 
     def _read_between(self, start: int, end: int) -> int:
         """Reads the records from `start` to `end`, and returns the number of other fields."""
-        count = 0
-        for item in batches(SourceSlice(self.source, start, end)) if end > start else ():
+        count, forms = 0, bool(self._now) and end - start > _SHORT
+        for item in batches(SourceSlice(self.source, start, end), forms=forms) if end > start else ():
             if isinstance(item, Batch):
-                base = start + item.run.base
-                for name, (first, last) in zip(item.names, pairwise(item.run.bounds), strict=True):
-                    self._take(name, base + first, base + last, item.run.buf[first:last])
+                self._take_all(item, start + item.run.base)
             elif isinstance(item, Record):
                 self._take(item.header().name, start + item.start, start + item.end)
             else:
@@ -90,10 +97,40 @@ class Written:
                 self._others.append(_shifted(item, start))
         return count
 
+    def _take_all(self, batch: Batch, base: int) -> None:
+        """Records the nodes of a batch, which begins at `base` in the source."""
+        names, row, buf = batch.names, self._row(batch.names[0]), batch.run.buf
+        bounds = array("Q", (base + bound for bound in batch.run.bounds))
+        olds = self._table.names[row : row + len(names)] if batch.forms and row >= 0 else []
+        if [self._now.get(old, old) for old in olds] == names and self._is_alike(batch, row):
+            self.renamed |= {old: new for old, new in zip(olds, names, strict=True) if old != new}
+            end = row + len(names)
+            self._keep(Copied(row, end, bounds[-1] - self._table.ends[end - 1], bounds))
+        else:
+            for name, (first, last) in zip(names, pairwise(bounds), strict=True):
+                self._take(name, first, last, buf[first - base : last - base])
+
+    def _is_alike(self, its: Batch, row: int) -> bool:
+        """Returns whether a batch has the nodes of the file from `row` on, with new names."""
+        stop = row + len(its.names)
+        starts, ends = self._table.starts[row:stop], self._table.ends[row:stop]
+        run = Run(0, self._table.source.read(starts[0], ends[-1] - starts[0]), [*map(sub, ends, starts)])
+        mine = batch_of(run, forms=True) if run.size == len(run.buf) else None  # else other fields are between
+        if mine is None or its.inputs.count("") != stop - row:
+            return False
+        spelt = {text: self._spelt(text) for text in set(mine.inputs)}
+        forms = (mine.forms, mine.form_of) == (its.forms, its.form_of)
+        return forms and [*map(spelt.__getitem__, mine.inputs)] == its.inputs
+
+    def _row(self, name: str) -> int:
+        """Returns the row in the file of the node that is now called `name`; -1 if the file has no such node."""
+        old = self._was.get(name, name)
+        return -1 if old is None else self._table.rows.get(old, -1)
+
     def _take(self, name: str, start: int, end: int, data: bytes | None = None) -> None:
         """Records the node `name` with its record from `start` to `end`, and its bytes `data` if available."""
         row = self._table.rows.get(name, -1)
-        if row >= 0 and name not in self._anew and self._is_that_of(row, start, end, data):
+        if row >= 0 and name not in self._was and name not in self._now and self._is_that_of(row, start, end, data):
             self._keep(Copied(row, row + 1, start - self._table.starts[row]))
             return
         record = record_at(self.source, start, end, data)
@@ -114,7 +151,7 @@ class Written:
     def _keep(self, part: Copied) -> None:
         """Adds rows of the file; consecutive rows in both places are one part."""
         before = self.order[-1] if self.order else ""
-        if isinstance(before, Copied) and (before.last, before.shift) == (part.first, part.shift):
+        if isinstance(before, Copied) and before[1:] == (part.first, *part[2:]) and part.bounds is None:
             self.order[-1] = before._replace(last=part.last)
         else:
             self.order.append(part)
@@ -123,17 +160,17 @@ class Written:
         """Yields the nodes that are written more often than the file has them, once for each surplus copy."""
         yield from self._again
         for name in self._fresh:
-            if self._is_kept(self._table.rows.get(name, -1)):
+            if self._part_of(self._row(name)) is not None:
                 yield name
         at = 0
-        for first, last in self._rows:
+        for first, last, *_ in self.kept:
             yield from self._table.names[first : min(at, last)]
             at = max(at, last)
 
     def lost(self) -> Iterator[str]:
         """Yields the nodes of the file whose records were not copied unchanged, in the order of the file."""
         at = 0
-        for first, last in [*self._rows, (len(self._table.names), 0)]:
+        for first, last, *_ in [*self.kept, Copied(len(self._table.names), 0, 0)]:
             for row in range(at, first):
                 yield self._table.names[row]
             at = max(at, last)
@@ -151,13 +188,20 @@ class Written:
         fresh = self._fresh.get(name)
         if fresh is not None:
             return fresh
-        row = self._table.rows.get(name, -1)
-        return self._table.record(row) if self._is_kept(row) else None
+        row = self._row(name)
+        part = self._part_of(row)
+        if part is None or part.bounds is None:
+            return part and self._table.record(row)
+        return record_at(self.source, part.bounds[row - part.first], part.bounds[row - part.first + 1])
 
-    def _is_kept(self, row: int) -> bool:
-        """Returns whether the node at `row` of the file is written unchanged."""
-        at = bisect_right(self._rows, (row, len(self._table.names))) - 1
-        return row >= 0 and at >= 0 and row < self._rows[at][1]
+    def _part_of(self, row: int) -> Copied | None:
+        """Returns the part with the node at `row` of the file; None if the node was not copied."""
+        at = bisect_right(self.kept, row, key=itemgetter(0)) - 1
+        return self.kept[at] if at >= 0 and row < self.kept[at].last else None
+
+
+_SHORT = 1 << 12
+"""Bytes that are compared record by record, not column by column."""
 
 
 class _Copied(NamedTuple):

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain, compress, islice, repeat
 from operator import ge, itemgetter, sub
 from re import finditer
 from struct import pack
@@ -110,7 +110,6 @@ class Near(dict[str, int]):
     Attributes:
         odd: the inputs that are not plainly a known name. The k-th has the number ``_ODD + k``, or ``_ODD_CONTROL + k``
             for a control input. The highest byte distinguishes both from each other, from a row and from `END`.
-        far: the rows of earlier batches that the inputs name.
     """
 
     def __init__(self, rows: Rows, names: dict[str, int], end: str) -> None:
@@ -118,15 +117,12 @@ class Near(dict[str, int]):
         self[end] = END
         self._rows = rows
         self.odd: list[str] = []
-        self.far: list[int] = []
 
     def __missing__(self, text: str) -> int:
         row = self._rows.get(text)
         if row is None:
             row = len(self.odd) + (_ODD_CONTROL if input_kind(text) == CONTROL_INPUT else _ODD)
             self.odd.append(text)
-        else:
-            self.far.append(row)
         self[text] = row
         return row
 
@@ -180,11 +176,15 @@ def colocated_names(attr: bytes) -> list[str]:
 
 
 class Copied(NamedTuple):
-    """Rows of a table, from `first` to `last`, that are copied to a different place, `shift` bytes further on."""
+    """Rows of a table, from `first` to `last`, that are copied to a different place, `shift` bytes further on.
+
+    If names in them have changed, `bounds` are those of the new records, and the end of the last is `shift` further on.
+    """
 
     first: int
     last: int
     shift: int
+    bounds: array[int] | None = None
 
 
 class Table:
@@ -201,7 +201,7 @@ class Table:
         offsets: the index in `edges` of each row's first edge; one more at the end.
         odd_edges: the indices in `edges` of all inputs except plain reads of an output 0, ascending.
         unresolved: the inputs that name no node, as spelled in the file.
-        unread: the rows whose outputs no data input reads.
+        unread: for each row, 1 if no data input reads its outputs, else 0.
         layout: see `Layout`.
         dtypes: for each row the dtype of output 0, 0 if it is unknown; empty if the structure was not checked.
     """
@@ -209,6 +209,8 @@ class Table:
     PORT_BITS = 24  # whole bytes, so that a whole column can be shifted at once
     CONTROL_PORT = (1 << 20) - 1
     UNRESOLVED = -2
+    _MANY = 5000
+    """If a node has more uses than this, they are found by comparing all edges one by one."""
 
     layout: Layout
 
@@ -223,7 +225,7 @@ class Table:
         self.offsets = array("I", [0])
         self.odd_edges = array("I")
         self.unresolved: list[str] = []
-        self.unread: set[int] = set()
+        self.unread = bytearray()
         self.dtypes = bytearray()
         self._kinds = bytearray()
         self._op_ids: dict[str, int] = {}
@@ -265,8 +267,8 @@ class Table:
             self.edges[at] = code
         self._pending = []
         for code in map(self.edges.__getitem__, self.odd_edges):
-            if code & self.CONTROL_PORT != self.CONTROL_PORT:
-                self.unread.discard(code >> self.PORT_BITS)
+            if code >= 0 and code & self.CONTROL_PORT != self.CONTROL_PORT:
+                self.unread[code >> self.PORT_BITS] = 0
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
 
     def _add_batch(self, batch: Batch) -> None:
@@ -294,8 +296,10 @@ class Table:
         self._kinds += kinds
         readers = accumulate(kinds.translate(IS_END), initial=first)
         self._has_forward = self._has_forward or any(map(ge, found, readers))
-        self.unread.difference_update(near.far)
-        self.unread.update(set(range(first, first + len(names))).difference(found))
+        self.unread += b"\1" * len(names)
+        for row in set(found):
+            if row >= 0:
+                self.unread[row] = 0
         self._add_edges(data.replace(END.to_bytes(4, "little", signed=True), b""), near.odd)
 
     def _add_edges(self, data: bytes, odd: list[str]) -> None:
@@ -411,7 +415,13 @@ class Table:
         if self._searched <= len(self.edges) + 16 and "_users" not in self.__dict__:
             bits = self.PORT_BITS
             odd = [at for at in self.odd_edges if self.edges[at] >> bits == row]
-            return sorted({self.reader(at) for at in (*places(self.edges, row << bits), *odd)})
+            plain = [*islice(places(self.edges, row << bits), self._MANY)]
+            if len(plain) < self._MANY:
+                return sorted({self.reader(at) for at in (*plain, *odd)})
+            flags = bytearray(len(self.names))
+            for user in chain(compress(self.readers(), map((row << bits).__eq__, self.edges)), map(self.reader, odd)):
+                flags[user] = 1
+            return array("I", compress(range(len(flags)), flags))
         offsets, users = self._users
         return memoryview(users)[offsets[row] : offsets[row + 1]]  # no copy: a node can have very many
 

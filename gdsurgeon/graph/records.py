@@ -118,7 +118,7 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
     """
     for item in scan(source, cut=True):
         if isinstance(item, Run):
-            batch = _batch(item, forms=forms)
+            batch = batch_of(item, forms=forms)
             if batch is None:
                 yield from item.records(source)
             else:
@@ -167,10 +167,10 @@ def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
             yield Record(source, item.start, item.value, item.end)
 
 
-def _batch(run: Run, *, forms: bool) -> Batch | None:
-    """Parses the nodes of `run` by one call: their bodies, each followed by an empty field of each kind.
+def batch_of(run: Run, *, forms: bool) -> Batch | None:
+    """Returns the nodes of `run`; None if a node is not regular. For `forms` and regular nodes, see `batches`.
 
-    Returns None if a node is not regular, see `batches`.
+    One call parses all nodes: their bodies, each followed by an empty field of each kind.
     """
     count = len(run.sizes)
     mark = _APART + _MARK if forms else _MARK + _OP_MARK

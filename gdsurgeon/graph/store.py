@@ -7,8 +7,10 @@ nodes, an index of all nodes would take over a second, and some hundred bytes pe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from itertools import chain, compress
+from re import finditer
 from typing import Protocol
 
 from gdsurgeon.errors import InputError, printable, quoted
@@ -224,29 +226,53 @@ class Store:
 
     def users_besides(self, names: Collection[str]) -> Iterable[str]:
         """Returns the nodes other than `names` that have one of `names` as an input, and perhaps other nodes."""
-        if self._finder is not None or len(names) < len(self.names) // 8:
+        if self._finder is not None:
             return dict.fromkeys(user for name in names for user in self.users(name) if user not in names)
-        table = self.table  # one pass over all edges is faster than a search for each name
-        is_one = bytearray(len(table.names))
-        for row in self.rows(names):
-            is_one[row] = 1
-        pairs = zip(table.edges, table.readers(), strict=True)
-        bits = table.PORT_BITS
-        rows = {row for code, row in pairs if code >= 0 and is_one[code >> bits] and not is_one[row]}
-        return [table.names[row] for row in sorted(rows)]
+        return compress(self.names, self.user_flags(names, names))
 
-    def extents(self, names: Collection[str]) -> Iterator[tuple[int, int]]:
-        """Yields the start and the end of the record of each of `names` that exists, in file order."""
-        if self.has_table:
-            table = self.table
-            yield from ((table.starts[row], table.ends[row]) for row in sorted(self.rows(names)))
-        else:
-            yield from sorted(found for name in names if (found := self.extent(name)) is not None)
+    def user_flags(self, names: Collection[str], others: Collection[str] = ()) -> bytearray:
+        """Returns for each row of the index, 1 if it mentions one of `names` as in `users` and is not in `others`."""
+        table, rows = self.table, self.rows(names)
+        flags = bytearray(len(table.names))
+        users = [*map(table.colocated, names)]
+        if len(rows) < len(flags) // 8:
+            users += map(table.users, rows)
+        else:  # one pass over all edges is faster than a search for each name
+            is_one, bits = bytearray(flags), table.PORT_BITS
+            for row in rows:
+                is_one[row] = 1
+            pairs = zip(table.edges, table.readers(), strict=True)
+            users.append(row for code, row in pairs if code >= 0 and is_one[code >> bits])
+        for row in chain.from_iterable(users):
+            flags[row] = 1
+        for row in self.rows(others):
+            flags[row] = 0
+        return flags
+
+    def stretches_of_users(self, names: Collection[str], others: Collection[str]) -> Iterable[tuple[int, int]]:
+        """Returns the `stretches` of the nodes that have one of `names` as an input or colocation, except `others`.
+
+        Perhaps other nodes are included.
+        """
+        if self._finder is not None:
+            users = {user for name in names for user in (*self.users(name), *self.colocated(name))}
+            return self.stretches(users.difference(others))
+        flags, table = self.user_flags(names, others), self.table
+        for name in self._repeated.intersection(compress(table.names, flags)) if self._repeated else ():
+            raise _several(self.source, name)
+        return ((table.starts[at.start()], table.ends[at.end() - 1]) for at in finditer(b"\x01+", flags))
 
     def stretches(self, names: Collection[str]) -> list[tuple[int, int]]:
-        """Returns the `extents` of `names`, adjacent ones as one."""
+        """Returns the start and the end of the record of each of `names` that exists, in file order; adjacent ones as
+        one.
+        """
+        if self.has_table:
+            table = self.table
+            extents = [(table.starts[row], table.ends[row]) for row in sorted(self.rows(names))]
+        else:
+            extents = sorted(found for name in names if (found := self.extent(name)) is not None)
         out: list[tuple[int, int]] = []
-        for start, end in self.extents(names):
+        for start, end in extents:
             if out and out[-1][1] == start:
                 out[-1] = out[-1][0], end
             else:

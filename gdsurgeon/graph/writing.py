@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -11,12 +12,13 @@ from gdsurgeon.graph.index import COLOCATION, Table, colocated_names
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import VERSIONS, Record, record_at
+from gdsurgeon.graph.records import VERSIONS, Record, Run, is_node, record_at, scan
 from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
-from gdsurgeon.wire.protos import AttrValue, NodeDef, decode_error
+from gdsurgeon.wire.node_record import INPUT, Changes, Piece, encode_node, patched, record_tag
+from gdsurgeon.wire.protos import AttrValue, NodeDef, NodeHeaders, decode_error
+from gdsurgeon.wire.source import SourceSlice
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, read_chunks, resolved, size_of
 
 
@@ -187,26 +189,45 @@ class Overlay:
     def _respelt_users(self, store: Store) -> Iterator[Replacement]:
         """Yields the replacements for unchanged nodes that have a renamed node as an input or colocation."""
         renamed = [name for name, now in self.respelt.items() if name != now]
-        colocated = {user for name in renamed for user in store.colocated(name)}
-        names = {user for name in renamed for user in store.users(name)} | colocated
-        names.difference_update(self.removed, (node.base_name for node in self.touched))
-        begin, last, held = 0, 0, list[Chunk]()
-        for start, end in (*store.extents(names), (0, 0)):
-            if held and (start != last or len(held) > _MOST_HELD):
-                yield begin, last, _joined(held)
-                held = []
-            begin, last = begin if held else start, end
-            held += self._respelt(record_at(store.source, start, end), bool(colocated)) if end else []
+        may_be_colocated = any(map(store.colocated, renamed))
+        others = [*self.removed, *(str(node.base_name) for node in self.touched)]
+        for begin, end in store.stretches_of_users(renamed, others) if renamed else ():
+            for item in scan(SourceSlice(store.source, begin, end), cut=True):
+                if isinstance(item, Run):
+                    bounds = [begin + item.base + bound for bound in item.bounds]
+                    chunks = self._respelt_run(item, may_be_colocated)
+                else:
+                    bounds, chunks = [begin + item.start, begin + item.end], []
+                if isinstance(item, Run) or is_node(item):
+                    records = (record_at(store.source, *extent) for extent in pairwise(bounds))
+                    yield bounds[0], bounds[-1], chunks or _joined(chain.from_iterable(map(self._respelt, records)))
 
-    def _respelt(self, record: Record, may_be_colocated: bool) -> list[Chunk]:
+    def _respelt(self, record: Record) -> list[Chunk]:
         """Returns a record of the file with the current names of its inputs and colocations."""
-        attrs: dict[str, bytes | None] = {}
-        if may_be_colocated and COLOCATION_ATTR in (found := record.header().attrs):
-            data = record.buffer()[slice(*found[COLOCATION_ATTR])]
-            now = _colocation_attr(data, [self.respelt.get(name, name) for name in colocated_names(data)])
-            attrs = {COLOCATION_ATTR: now} if now != data else {}
-        changes = Changes(rename_input=self.respelt_input, attrs=attrs)
-        return _tagged(_chunks(record, patched(record.buffer(), changes)))
+        graph, name = next(iter(self.touched)).graph, record.header().name
+        return encoded(Node(graph, name, record, base_name=name))
+
+    def _respelt_run(self, run: Run, may_be_colocated: bool) -> list[Chunk]:
+        """Returns records as `_respelt` does, by replacing whole fields in their bytes.
+
+        Returns [] if many inputs have new names, or if a different field may contain the bytes of an input.
+        """
+        bodies = run.bodies()
+        try:
+            inputs = Counter(NodeHeaders.FromString(b"".join(bodies)).input)
+        except decode_error():
+            return []
+        renamed = [(text, now, count) for text, count in inputs.items() if (now := self.respelt_input(text)) != text]
+        if len(renamed) > _FEW or (may_be_colocated and COLOCATION in run.buf):
+            return []
+        for text, now, count in renamed:
+            old, new = encode_len(INPUT, text.encode()), encode_len(INPUT, now.encode())
+            # Without the tag in the text, occurrences do not overlap: if there are as many as inputs, each is an input.
+            if old[:1] in text.encode() or b"".join(bodies).count(old) != count:
+                return []
+            bodies = [body.replace(old, new) for body in bodies]
+        tags = {size: record_tag(size) for size in set(map(len, bodies))}
+        return [b"".join(chain.from_iterable((tags[len(body)], body) for body in bodies))]
 
     def replaced_others(self, store: Store, functions: FunctionLibrary) -> list[Replacement]:
         """Returns the replacements for the function library and the versions of the file `store`."""
@@ -296,8 +317,8 @@ def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
     return out
 
 
-_MOST_HELD = 10_000
-"""The maximum number of chunks of new records that are held before they are joined."""
+_FEW = 8
+"""Most different inputs that are replaced in all records of a run together."""
 
 
 def _pieces(node: Node) -> list[Piece]:

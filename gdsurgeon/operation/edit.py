@@ -270,7 +270,7 @@ class _Operation:
         from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 
         findings = require_sound(model.graph, request.tolerates)
-        self.warnings, self.before = findings.warnings, _seen(model.graph)
+        self.warnings, self.before = findings.warnings, _seen(model.graph.pristine())
         if apply_repairs(model.graph, findings) and self.proving is not None:
             # TensorFlow refuses the file as it is: the result is compared with the repaired graph.
             self.proving.begin(model.graph, repaired=True)

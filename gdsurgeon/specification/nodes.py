@@ -119,8 +119,8 @@ def named_nodes(graph: Graph) -> set[str]:
     if serving is None or not serving.called:
         out |= {
             rows.names[row]
-            for row in rows.table.unread
-            if rows.op(row) not in ("Const", "NoOp") and rows.has_value(row)
+            for row, is_unread in enumerate(rows.table.unread)
+            if is_unread and rows.op(row) not in ("Const", "NoOp") and rows.has_value(row)
         }
     return out
 

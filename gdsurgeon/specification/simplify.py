@@ -133,7 +133,7 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
             yield f"{quoted(name)} was removed, but is an output"
     for name in comparison.facts.removed:
         row = rows.table.rows[name]
-        is_output = is_open and row in rows.table.unread and rows.op(row) != "Const" and rows.has_value(row)
+        is_output = is_open and rows.table.unread[row] and rows.op(row) != "Const" and rows.has_value(row)
         if rows.op(row) in PLACEHOLDERS:
             yield f"{quoted(name)} was removed, but is an input"
         elif name in named:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
@@ -56,12 +56,14 @@ def _interface(
     Assignments and the tensors of savers are only counted.
     """
     aside = _aside(after, outcome)
+    shown = [info for info in after if info not in aside] if aside else after
     renamed = outcome.result.intent.renamed
     was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
-    old = {info.name: info for info in before} | was
-    for info in after:
+    old = {info.name: info for info in before} | was if (is_other := after != before) else {}
+    same = [info for info in shown if old.get(info.name) == info] if is_other else shown
+    for info in shown if is_other else ():
         previous = old.get(info.name)
-        if previous == info or info in aside:
+        if previous == info:
             continue
         line = f"{info.name}  "
         if previous is None:
@@ -71,12 +73,26 @@ def _interface(
         else:
             line += info.spelt + (f"  (was {previous.name})" if previous.name != info.name else "")
         yield Entry(label, line)
-    same = [f"{info.name} {info.spelt}" for info in after if old.get(info.name) == info and info not in aside]
     if same:
-        yield Entry(label, f"{len(same):,} unchanged" if len(same) > 1 else "", same)
+        yield Entry(label, f"{len(same):,} unchanged" if len(same) > 1 else "", _Texts(same))
     if aside:
         count = f"{counted(len(aside), 'assignment')} of variables or tensors of savers"
-        yield Entry(label, count, [f"{info.name} {info.spelt}" for info in aside])
+        yield Entry(label, count, _Texts([*aside]))
+
+
+class _Texts(Sequence[str]):
+    """Tensors as text, which is made when it is read: a brief summary shows few of many tensors."""
+
+    def __init__(self, tensors: Sequence[TensorInfo]) -> None:
+        self._tensors = tensors
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __getitem__(self, key: int | slice) -> Any:
+        if isinstance(key, slice):
+            return _Texts(self._tensors[key])
+        return f"{self._tensors[key].name} {self._tensors[key].spelt}"
 
 
 def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, None]:
@@ -84,7 +100,9 @@ def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, 
     from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 
     scopes = saver_scopes(outcome.steps[-1].after) if outcome.steps and len(tensors) > FEW else []
-    found = dict.fromkeys(info for info in tensors if info.op in ASSIGNMENTS or saver_of(info.name, scopes))
+    found = dict.fromkeys(
+        info for info in tensors if info.op in ASSIGNMENTS or (scopes and saver_of(info.name, scopes))
+    )
     return found if len(found) < len(tensors) else {}
 
 

@@ -410,6 +410,43 @@ def test_of_another_graph_what_stands_for_its_nodes_is_read() -> None:
     assert plain_copies(copies, found) == {"b"}
 
 
+CONSUMERS = 300
+"""So many consumers are compared column by column."""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "facts"),
+    [
+        ({}, Facts()),
+        ({7: identity("n7", "hub")}, Facts(rewired=[Rewired("n7", 0, "core", "hub")])),
+        ({7: identity("n7", "n6")}, Facts(rewired=[Rewired("n7", 0, "core", "n6")])),
+        ({7: identity("n7", "core:0")}, Facts()),
+        ({7: identity("n7", "core", "^n6")}, Facts(altered={"n7": {"controls": ((), ("n6",))}})),
+        ({7: typed("Neg", "n7", "core")}, Facts(altered={"n7": {"op": ("Identity", "Neg")}})),
+        ({7: identity("n7", "core", device="/cpu:0")}, Facts(altered={"n7": {"device": ("", "/cpu:0")}})),
+        ({7: identity("hub", "core")}, Facts(added=["hub"], removed=["n7"])),
+        ({7: identity("n6", "core")}, Facts(removed=["n7"], graph_fields={"doubled n6": (None, "2")})),
+    ],
+)
+def test_one_wrong_consumer_of_a_renamed_node_is_found(wrong: dict[int, bytes], facts: Facts) -> None:
+    found = graph(placeholder("hub"), *(identity(f"n{i}", "hub") for i in range(CONSUMERS)))
+    right = (identity(f"n{i}", "core") for i in range(CONSUMERS))
+    now = graph(placeholder("core"), *(wrong.get(i, record) for i, record in enumerate(right)))
+    facts.renamed["hub"] = "core"
+    assert compare_written(found.pristine(), now.chunks(), {"hub": "core"}).facts == facts
+
+
+def test_a_colocation_with_a_renamed_node_is_compared() -> None:
+    def many(hub: str, colocated: str) -> Graph:
+        others = (identity(f"n{i}", hub) for i in range(CONSUMERS))
+        return graph(placeholder(hub), identity("a", hub, _class=[f"loc:@{colocated}"]), *others)
+
+    before = many("hub", "hub").pristine()
+    right, wrong = (compare_written(before, many("core", name).chunks(), {"hub": "core"}) for name in ("core", "hub"))
+    assert right.facts == Facts(renamed={"hub": "core"})
+    assert wrong.facts == Facts(renamed={"hub": "core"}, altered={"a": {"colocated": (("core",), ())}})
+
+
 def test_of_a_graph_that_was_edited_nothing_is_said() -> None:
     found = original_graph()
     copies = copied(found)
@@ -586,7 +623,7 @@ def test_what_was_put_together_is_compared_as_a_file_is(seed: int) -> None:
     first, was = put_together(records)
     middle = Graph(ChunkSource(first, "middle.pb"))
     second, now = put_together(was)
-    found = Written(middle, second)
+    found = Written(middle, second, {})
     assert found.fresh == [name for name in now if now[name] != was[name]]
     assert [*found.lost()] == [name for name in was if now.get(name) != was[name]]
     assert found.has_same_fields

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from support import graphs
 from support.expecting import refused
-from support.graphs import const, g8, graph, identity, inputs
+from support.graphs import const, g8, graph, identity, inputs, placeholder
+from support.system import calls
 
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.proof.accounting import check_accounted
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,13 @@ def test_a_name_that_dangles_can_be_given_to_a_node() -> None:
     rename(found, [("a", "gone")])
     assert inputs(found) == {"gone": [], "y": ["gone"]}
     assert [u.name for u in found.users(found["gone"])] == ["y"]
+
+
+def test_consumers_of_a_renamed_node_cost_a_few_calls() -> None:
+    def work(count: int) -> int:
+        found = graph(placeholder("hub"), *(identity(f"n{i}", "hub") for i in range(count)))
+        assert len(found.store.names) == count + 1  # now it is indexed, as after the check of an operation
+        return calls(lambda: check_accounted(found, rename(found, [("hub", "core")]), found.chunks()))
+
+    work(500)  # what is looked up once is looked up now
+    assert work(3000) - work(1000) < 20 * 2000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape, typed
@@ -92,32 +94,38 @@ def output_nodes(graph: Graph) -> list[Node]:
     served = _named(graph, "outputs")
     if served is not None:
         return list(served)
-    return [*map(topology_of(graph).node, graph.derived(_output_nodes))]
+    return [*map(topology_of(graph).node, graph.derived(_output_nodes)[0])]
 
 
-def _output_nodes(graph: Graph) -> dict[int, int]:
-    """Returns the output nodes of a graph without signatures, each with a node that has equal outputs."""
+def _output_nodes(graph: Graph) -> tuple[array[int], array[int]]:
+    """Returns the output nodes of a graph without signatures, and for each a node that has equal outputs."""
     topology = topology_of(graph)
     unread = topology.unread()
-    found = _alike(topology, [n for n in unread if topology.op(n) not in _NOT_SERVED])
-    dtypes = {n: topology.node(n).output_dtypes for n in set(found.values())}
-    served = {n: other for n, other in found.items() if dtypes[other] != []}
-    if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
-        flow = _flow(graph)
-        return {n: other for n, other in served.items() if _can_be_fetched(flow, n, dtypes[other])} or served
-    return {n: n for n in unread if topology.op(n) == "Const"}
+    numbers = array("I", (n for n in unread if topology.op(n) not in _NOT_SERVED))
+    alike = _alike(topology, numbers)
+    dtypes = {n: topology.node(n).output_dtypes for n in set(alike)}
+    served = {n for n, found in dtypes.items() if found != []}
+    if not served and len(topology.with_ops(PLACEHOLDERS | {"Const"})) == sum(1 for _ in topology.numbers()):
+        return (constants := array("I", (n for n in unread if topology.op(n) == "Const"))), constants
+    flow, fetched = _flow(graph), {n for n in served if _can_be_fetched(None, n, dtypes[n])}
+    pairs = zip(numbers, alike, strict=True)
+    flags = [other in fetched and (flow is None or _can_be_fetched(flow, n, None)) for n, other in pairs]
+    if not any(flags):
+        flags = [other in served for other in alike]
+    return array("I", compress(numbers, flags)), array("I", compress(alike, flags))
 
 
-def _alike(topology: Topology, numbers: Sequence[int]) -> dict[int, int]:
+def _alike(topology: Topology, numbers: array[int]) -> array[int]:
     """Returns for each of `numbers` one of them with the same op and attrs: of many equal nodes, few are read."""
-    out = dict(zip(numbers, numbers, strict=True))
-    if len(numbers) > MOST_READ:
-        touched = {topology.id_of(node) for node in topology.graph.touched()}
-        first: dict[object, int] = {}
-        for row, form in enumerate(forms_of(topology.graph.source)):
-            if row in out and row not in touched:
-                out[row] = first.setdefault(form if isinstance(form, bytes) else row, row)
-    return out
+    if len(numbers) <= MOST_READ:
+        return numbers
+    flags, out = topology.flags(numbers), array("I", range(topology.size))
+    for node in topology.graph.touched():
+        flags[topology.id_of(node)] = 0
+    first: dict[object, int] = {}
+    for row, form in compress(enumerate(forms_of(topology.graph.source)), flags):
+        out[row] = first.setdefault(form if isinstance(form, bytes) else row, row)
+    return array("I", map(out.__getitem__, numbers))
 
 
 def can_be_fetched(graph: Graph, node: Node) -> bool:
@@ -147,14 +155,21 @@ def signature(graph: Graph) -> Signature:
 
 
 def _signature(graph: Graph) -> Signature:
+    touched = graph.touched()
+    is_changed = graph.removed() or graph.functions.is_changed or any(node.is_rebuilt for node in touched)
+    if touched and not is_changed and not graph.is_body and graph.pristine().store is graph.store:
+        spelt, names = graph.spell_base_input, {node.base_name for node in touched}
+        sides = ((t._replace(name=spelt(t.name)) if t.name.partition(":")[0] in names else t for t in side)
+                 for side in signature(graph.pristine()))  # fmt: skip
+        return Signature(*map(tuple, sides))
     inputs = tuple(tensor_info(node.output) for node in input_nodes(graph))
     if graph.is_body or _named(graph, "outputs") is not None:
         return Signature(inputs, tuple(info for node in output_nodes(graph) for info in _tensors(node)))
-    topology, found = topology_of(graph), graph.derived(_output_nodes)
-    known = {number: _tensors(topology.node(number)) for number in set(found.values())}
-    names = ((topology.name(number), known[other]) for number, other in found.items())
-    outputs = (TensorInfo(format_input(name, i), *info[1:]) for name, infos in names for i, info in enumerate(infos))
-    return Signature(inputs, tuple(outputs))
+    topology, (numbers, alike) = topology_of(graph), graph.derived(_output_nodes)
+    known = {number: [info[1:] for info in _tensors(topology.node(number))] for number in set(alike)}
+    found = ((topology.name(number), known[other]) for number, other in zip(numbers, alike, strict=True))
+    outputs = ((format_input(name, i), *facts) for name, each in found for i, facts in enumerate(each))
+    return Signature(inputs, tuple(map(TensorInfo._make, outputs)))
 
 
 def _tensors(node: Node) -> list[TensorInfo]:

@@ -267,10 +267,14 @@ class Topology:
         others = self.gone | self._codes.keys()
         old = chain.from_iterable(table.inputs(number) for number in others if number < self.rows)
         before, now = set(self._data(old)), set(self._data(chain.from_iterable(self._codes.values())))
-        perhaps = before - now - table.unread - self.gone
+        perhaps = before - now - self.gone
         if perhaps:
             perhaps -= self._read_by_rest(perhaps, others)
-        return sorted((table.unread | perhaps | set(range(self.rows, self.size))) - now - self.gone)
+        flags = table.unread + b"\1" * len(self._added)
+        for numbers, flag in ((perhaps, 1), (now, 0), (self.gone, 0)):
+            for number in numbers:
+                flags[number] = flag
+        return members(flags)
 
     def _read_by_rest(self, rows: set[int], others: Container[int]) -> set[int]:
         """Returns the `rows` that are read by a row of the table which is not in `others`."""
