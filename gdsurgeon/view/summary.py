@@ -56,14 +56,16 @@ def _interface(
     Assignments and the tensors of savers are only counted.
     """
     aside = _aside(after, outcome)
-    shown = [info for info in after if info not in aside] if aside else after
     renamed = outcome.result.intent.renamed
     was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
-    old = {info.name: info for info in before} | was if (is_other := after != before) else {}
-    same = [info for info in shown if old.get(info.name) == info] if is_other else shown
-    for info in shown if is_other else ():
-        previous = old.get(info.name)
+    old = None if after == before else {info.name: info for info in before} | was
+    same: list[TensorInfo] = []
+    for info in after:
+        if aside and info in aside:
+            continue
+        previous = info if old is None else old.get(info.name)
         if previous == info:
+            same.append(info)
             continue
         line = f"{info.name}  "
         if previous is None:
@@ -100,9 +102,7 @@ def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, 
     from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 
     scopes = saver_scopes(outcome.steps[-1].after) if outcome.steps and len(tensors) > FEW else []
-    found = dict.fromkeys(
-        info for info in tensors if info.op in ASSIGNMENTS or (scopes and saver_of(info.name, scopes))
-    )
+    found = dict.fromkeys(t for t in tensors if t.op in ASSIGNMENTS or (scopes and saver_of(t.name, scopes)))
     return found if len(found) < len(tensors) else {}
 
 
