@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from gdsurgeon.errors import Json, printable
+from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import DTYPES, STRING
-from gdsurgeon.resources import OUT_OF_MEMORY, is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
+from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
 from gdsurgeon.runtime.base import MEMORY_OF_GRAPH
-from gdsurgeon.runtime.failures import FAILED, UNAVAILABLE, UNREADABLE, Failure, manner_of_end
+from gdsurgeon.runtime.failures import FAILED, STARTING, UNAVAILABLE, UNREADABLE, Failure, Stage, died
 from gdsurgeon.runtime.process import (
     Log,
     above_standard,
+    crashed_thread,
     environment,
     module_path,
     unnamed_file,
@@ -25,6 +25,7 @@ from gdsurgeon.runtime.process import (
 )
 from gdsurgeon.runtime.protocol import (
     ANSWER,
+    BEGUN,
     MOST_REASON,
     REFUSED,
     BadMessage,
@@ -32,17 +33,17 @@ from gdsurgeon.runtime.protocol import (
     Channel,
     OutputInfo,
     RunSummary,
-    Take,
     elements,
     pack_request,
     unpack,
 )
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.runtime.worker import REQUESTS, STARTING, Child, Request, answer_type
+from gdsurgeon.runtime.worker import REQUESTS, Child, Request, answer_type
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import SessionOptions
+    from gdsurgeon.runtime.worker import Job
 
 P = ParamSpec("P")
 T = TypeVar("T", covariant=True)
@@ -64,7 +65,7 @@ _ROOM_OF_TEXT = 16
 """Bytes that each text of a tensor adds: its length as JSON."""
 
 
-def _asks(method: Callable[Concatenate[Child, P], R]) -> Callable[Concatenate[Worker, P], Pending[R]]:
+def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatenate[Worker, P], Pending[R]]:
     """Returns the method of `Worker` that sends the request `method`."""
     code, given = method.__code__, method.__defaults__ or ()
     names = code.co_varnames[1 : code.co_argcount]
@@ -84,16 +85,18 @@ class Pending(Generic[T]):
     of items that follow from the request.
 
     Attributes:
+        stage: the work of the child.
         done: whether `result` returns immediately.
     """
 
     def __init__(
         self, worker: Worker, request: Request, arguments: Mapping[str, Any], failure: Failure | None = None
     ) -> None:
+        self.stage = Stage(request.doing, arguments.get("key", ""))
         self.done = failure is not None
         self._worker = worker
         self._request = request
-        self._key: str = arguments.get("key", "")
+        self._thread: int | None = None  # of the child, once the work has begun
         self._value: object = None
         self._failure = failure
         self._source = worker._makers.get(arguments.get("result", ""))
@@ -123,12 +126,6 @@ class Pending(Generic[T]):
         if self._failure is not None:
             raise self._failure.error()
         return cast(T, self._value)
-
-    @property
-    def doing(self) -> str:
-        """The work of the child in words: ``running edited``."""
-        doing, key = self._request.doing, printable(self._worker.called.get(self._key, self._key))
-        return f"{doing} {key}" if key else doing
 
     def _tensors(self) -> list[OutputInfo]:
         """Returns the tensors in the answer."""
@@ -165,8 +162,9 @@ class Pending(Generic[T]):
 class Worker(Closing):
     """TensorFlow in a process of its own. Not for several threads at the same time.
 
-    Requests are methods that return immediately with a `Pending`. Several requests may be sent without waiting: the
-    process works on them in order.
+    Requests are methods that return immediately with a `Pending`. Several requests may be sent without waiting:
+    requests for one graph run in order, those for different graphs at the same time, and a request that needs an
+    earlier result waits for that result.
 
     Args:
         device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them visible (nodes run there if
@@ -206,12 +204,14 @@ class Worker(Closing):
         self._owner = os.getpid()  # a fork of this process must not end the child when it ends
         self._log: Log | None = None
         self._tail = ""
-        self._pending: deque[Pending[object]] = deque()  # the process works on the first
+        self._pending: dict[int, Pending[object]] = {}
         self._makers: dict[str, Pending[object]] = {}  # the requests that made the results in the child, by name
         self._sizes: dict[str, int] = {}  # bytes of graphs
+        self._count = 0
         self._most = 0  # bytes of memory that it can use
         self._kills = 0  # of processes, by the kernel, before this one was started
         self._resident = 0  # bytes that the process used at most, once it has ended
+        self._ready = False  # TensorFlow has loaded and accepts requests
         self._failure: Failure | None = None
 
     # --- the process -----------------------------------------------------------------------------------
@@ -248,7 +248,6 @@ class Worker(Closing):
             theirs.close()
         self._channel = Channel(ours)
         atexit.register(self.close)
-        self.info()  # is answered when TensorFlow has loaded
         return self
 
     def _spawn(self, socket_fd: int, log_fd: int) -> int:
@@ -308,7 +307,7 @@ class Worker(Closing):
     def _end(self, failure: Failure) -> None:
         """Ends the process; all pending and all later requests fail with `failure`."""
         self._failure = self._failure or failure
-        for pending in self._pending:
+        for pending in self._pending.values():
             pending.done, pending._failure = True, self._failure
         self._pending.clear()
         self._reap(0.0)
@@ -336,11 +335,13 @@ class Worker(Closing):
             self._makers.pop(arguments["result"], None)
         elif "result_id" in arguments:
             self._makers[arguments["result_id"]] = pending
-        self._pending.append(pending)
+        self._count += 1
+        message = pack_request(self._count, method, arguments)
+        self._pending[self._count] = pending
         try:
-            self._channel.send(pack_request(method, arguments), False, descriptor)
+            self._channel.send(message, False, descriptor)
         except TimeoutError:
-            self._time_out(60.0)
+            self._time_out(pending, 60.0)
         except OSError:
             self._bury()
         except BaseException:  # an interrupt: a part of the message may already be sent
@@ -407,55 +408,76 @@ class Worker(Closing):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not wanted.done and self._channel is not None:
             try:
-                kind, size = self._channel.receive(deadline)
-                self._accept(kind, size, partial(self._channel.take, deadline=deadline))
+                number, kind, size = self._channel.receive(deadline)
+                self._accept(number, kind, size, deadline)
             except TimeoutError:
-                self._time_out(timeout or 0.0)
+                self._time_out(wanted, timeout or 0.0)
             except BadMessage as error:
-                doing, reason = self._pending[0].doing, printable(str(error))
-                line = f"the process of {who_runs(self._runtime)} sent an invalid message while {doing}: {reason}"
-                self._end(Failure(FAILED, "bad-message", line, {"doing": [doing], "reason": reason}))
+                doing = self._doing()
+                line = f"the process of {who_runs(self._runtime)} sent an invalid message while {' or '.join(doing)}"
+                reason = printable(str(error))
+                self._end(Failure(FAILED, "bad-message", f"{line}: {reason}", {"doing": doing, "reason": reason}))
             except (EOFError, OSError):
                 self._bury()
             except BaseException:  # an interrupt: a part of a message may have been read
                 self.close()
                 raise
 
-    def _accept(self, kind: str, size: int, take: Take) -> None:
+    def _accept(self, number: int, kind: str, size: int, deadline: float | None) -> None:
         """Receives the rest of a message. Raises BadMessage if it is not expected."""
-        pending = self._pending[0]
-        if kind == REFUSED:
+        assert self._channel is not None
+        take = partial(self._channel.take, deadline=deadline)
+        pending = self._pending.get(number)
+        if pending is not None and kind == BEGUN and pending._thread is None:
+            pending._thread = unpack(int, size, take, _ROOM)
+            self._ready = True
+            return
+        if pending is not None and kind == REFUSED:
             refusal = unpack(list[str], size, take, _ROOM + 12 * MOST_REASON)  # JSON has up to 12 bytes for a character
             if len(refusal) != 3:
                 raise BadMessage("a refusal without a reason")
             pending._failure = Failure(*refusal)
-        elif kind == ANSWER:
+        elif pending is not None and kind == ANSWER and pending._thread is not None:
             pending._accept(unpack(answer_type(pending._request), size, take, pending._room(self._most)))
         else:
-            raise BadMessage(f"{kind[:20]!r} is not expected")
-        self._pending.popleft().done = True
+            raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
+        pending.done = True
+        del self._pending[number]
 
-    def _time_out(self, seconds: float) -> None:
-        doing = self._pending[0].doing
+    def _time_out(self, wanted: Pending[object], seconds: float) -> None:
+        begun = [p.stage for p in self._pending.values() if p._thread is not None]
+        # It may wait for a different request: the one before it for the same graph, or any.
+        before = [stage for stage in begun if stage.key == wanted.stage.key] or begun
+        stage = wanted.stage if wanted._thread is not None or self._ready else STARTING
+        if wanted._thread is None and before:
+            stage = before[0]
+        doing = stage.called(self.called)
         line = f"{who_runs(self._runtime)} did not finish {doing} within {seconds:g} s"
-        kind = UNAVAILABLE if doing == STARTING and not self._op_libraries else FAILED
+        kind = UNAVAILABLE if stage == STARTING and not self._op_libraries else FAILED
         self._end(Failure(kind, "timed-out", line, {"doing": [doing], "seconds": seconds}))
 
     def _bury(self) -> None:
         """Handles the end of the child: finds out its cause, and its work at that time."""
-        status, log, doing = self._reap(_GRACE), self.log_tail(), self._pending[0].doing
+        status = self._reap(_GRACE)
+        log = self.log_tail()
+        doing = self._doing(crashed_thread(log))
         lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
-        name, manner = manner_of_end(status, lacked)
-        reason = f"{who_runs(self._runtime)} {manner} while {doing}" + (f": {lacked}" if lacked else "")
-        facts: dict[str, Json] = {"doing": [doing], "signal": name, "reason": lacked}
-        if lacked == OUT_OF_MEMORY:
-            limit, needed = memory_budget(), int(MEMORY_OF_GRAPH * max(self._sizes.values(), default=0))
-            if needed > limit // 2:
-                from gdsurgeon.text import size
+        self._end(
+            died(
+                status,
+                doing,
+                who_runs(self._runtime),
+                lacked=lacked,
+                limit=memory_budget(),
+                needed=int(MEMORY_OF_GRAPH * max(self._sizes.values(), default=0)),
+                shows_nothing=doing == [STARTING.doing] or is_memory_limited(),
+                has_libraries=bool(self._op_libraries),
+            )
+        )
 
-                reason += f"; the graph needs about {size(needed)}, and {size(limit)} are allowed"
-            self._end(Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit, "needed": needed}))
-            return
-        # A library of the user may be the cause; otherwise the end at the start shows nothing about a graph.
-        shows_nothing = (doing == STARTING or lacked or is_memory_limited()) and not self._op_libraries
-        self._end(Failure(UNAVAILABLE if shows_nothing else FAILED, "crashed", reason, facts))
+    def _doing(self, thread: int | None = None) -> list[str]:
+        """Returns the work of the child, only in `thread` if there is work in it."""
+        begun = [p for p in self._pending.values() if p._thread is not None]
+        stages = dict.fromkeys(p.stage for p in [p for p in begun if p._thread == thread] or begun)
+        idle = Stage("waiting") if self._ready or not self._pending else STARTING
+        return [stage.called(self.called) for stage in stages or (idle,)]

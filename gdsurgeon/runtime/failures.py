@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, Json, Line, NotValidatedError, UsageError, ValidationError, printable
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.resources import is_memory_limited, memory_budget
+from gdsurgeon.resources import OUT_OF_MEMORY, is_memory_limited, memory_budget
 
 _CODES = (
     "ok cancelled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied "
@@ -71,6 +71,28 @@ class TensorFlowMissing(NotValidatedError):
         super().__init__(f"{reason}: the result cannot run on this machine", code="no-tensorflow", advice=advice)
         self.reason = reason
 
+
+class BadRequest(Exception):
+    """A request to the worker refers to something that does not exist; `code` is its error code."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Stage(NamedTuple):
+    """The current work of the process, and the key of its graph; '' if it has none."""
+
+    doing: str
+    key: str = ""
+
+    def called(self, names: Mapping[str, str]) -> str:
+        """Returns ``running edited``, or with the name of the graph in `names`."""
+        return f"{self.doing} {printable(names.get(self.key, self.key))}" if self.key else self.doing
+
+
+STARTING = Stage("starting")
+"""The work of the process before it has a graph."""
 
 REFUSED, MISSING, UNAVAILABLE, UNREADABLE, FAILED = "tensorflow", "missing", "unavailable", "unreadable", "other"
 
@@ -143,16 +165,45 @@ def _nbytes(shape: str, dtype: str) -> int:
     return (kind.size if kind else 4) * prod(int(dim) for dim in shape.split(",") if dim)
 
 
-def manner_of_end(status: int | None, lacked: str) -> tuple[str | None, str]:
-    """Returns the name of the signal that ended the process, if it was a signal, and how the process ended in words.
+def died(
+    status: int | None,
+    doing: Sequence[str],
+    who: str,
+    *,
+    lacked: str,
+    limit: int,
+    needed: int,
+    shows_nothing: bool,
+    has_libraries: bool,
+) -> Failure:
+    """Returns the failure of a process that ended unexpectedly.
 
     Args:
-        status: its exit code, or minus the number of the signal, or None if unknown.
-        lacked: the resource that was exhausted; '' if that is not known.
+        status: its exit code, or minus the number of the signal that killed it, or None if unknown.
+        doing: its work at that time.
+        who: the program in it.
+        lacked: the resource that was exhausted, such as ``out of memory``; '' if that is not known.
+        limit: bytes of memory that it could use; 0 if there was no limit.
+        needed: bytes of memory that its largest graph needs.
+        shows_nothing: whether the end shows nothing about a graph.
+        has_libraries: whether it loads libraries of the user, which may be the cause.
     """
+    name = None
     if status is None or status >= 0:
-        return None, "ended unexpectedly" + (f" (exit code {status})" if status is not None else "")
-    known = {number.value: number.name for number in signal.Signals}
-    name = known.get(-status, f"signal {-status}")
-    guess = ", most likely out of memory" if name == "SIGKILL" and not lacked else ""
-    return name, f"crashed ({name})" if name in _CRASHES else f"was killed ({name}{guess})"
+        manner = "ended unexpectedly" + (f" (exit code {status})" if status is not None else "")
+    else:
+        known = {number.value: number.name for number in signal.Signals}
+        name = known.get(-status, f"signal {-status}")
+        guess = ", most likely out of memory" if name == "SIGKILL" and not lacked else ""
+        manner = f"crashed ({name})" if name in _CRASHES else f"was killed ({name}{guess})"
+    is_memory = lacked == OUT_OF_MEMORY
+    reason = f"{who} {manner} while {' or '.join(doing)}" + (f": {lacked}" if lacked else "")
+    facts: dict[str, Json] = {"doing": doing, "signal": name, "reason": lacked}
+    if is_memory:
+        if needed > limit // 2:
+            from gdsurgeon.text import size
+
+            reason += f"; the graph needs about {size(needed)}, and {size(limit)} are allowed"
+        return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit, "needed": needed})
+    kind = UNAVAILABLE if (shows_nothing or lacked) and not has_libraries else FAILED
+    return Failure(kind, "crashed", reason, facts)

@@ -152,3 +152,12 @@ class Log:
             except OSError:
                 self._ended.set()  # standard error is closed
                 return
+
+
+def crashed_thread(log: str) -> int | None:
+    """Returns the identity of the thread in which the child crashed, if the log says so."""
+    _, mark, rest = log.rpartition("\nCurrent thread 0x")
+    try:
+        return int(rest.split(" ", 1)[0], 16) if mark else None
+    except ValueError:
+        return None

@@ -1,8 +1,8 @@
 """The messages between the command and its worker, and the socket that carries them.
 
-A message has a kind and a value. The command sends a request: the kind is the name of a method of
-`gdsurgeon.runtime.worker.Child`, the value its arguments. The worker answers the requests in order, with `ANSWER` or
-`REFUSED`.
+A message has a number, a kind and a value. The command sends a request: the kind is the name of a method of
+`gdsurgeon.runtime.worker.Child`, the value its arguments. The worker answers each request by its number: `BEGUN` when
+its work starts, then `ANSWER` or `REFUSED`.
 
 The worker trusts the command: a request is a pickle. The command trusts no answer, because a graph may take over the
 worker. An answer is JSON, a record as the list of its fields; the annotated type of the method decides how it is read,
@@ -19,6 +19,7 @@ import json
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -34,11 +35,11 @@ from gdsurgeon.runtime.tensor import Tensor
 if TYPE_CHECKING:
     import mmap
 
-ANSWER, REFUSED = "answer", "refused"
+BEGUN, ANSWER, REFUSED = "begun", "answer", "refused"
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 
-_HEAD = struct.Struct("=Q20s")  # size of the pickle or JSON, kind
+_HEAD = struct.Struct("=IQ20s")  # size of the pickle or JSON, number, kind
 _DESCRIPTOR = struct.Struct("i")
 _MAPPED = 1 << 20  # bytes from which on the memory of a buffer is mapped: it is not touched before data arrives
 _COPIED = 1 << 12  # bytes up to which a buffer is copied to what is sent before it, which saves a system call
@@ -97,15 +98,15 @@ class Info(NamedTuple):
 # -- the bytes of messages --------------------------------------------------------------------------------------------
 
 
-def pack_request(name: str, arguments: Mapping[str, object]) -> list[memoryview]:
+def pack_request(number: int, name: str, arguments: Mapping[str, object]) -> list[memoryview]:
     """Returns a request as bytes."""
     import pickle
 
     data = pickle.dumps(dict(arguments), 5)
-    return [memoryview(_HEAD.pack(len(data), name.encode())), memoryview(data)]
+    return [memoryview(_HEAD.pack(len(data), number, name.encode())), memoryview(data)]
 
 
-def pack(kind: str, value: object) -> list[memoryview]:
+def pack(number: int, kind: str, value: object) -> list[memoryview]:
     """Returns an answer as bytes. Its records have fields of JSON, bytes, tensors and further records."""
     buffers: list[memoryview] = []
 
@@ -120,7 +121,7 @@ def pack(kind: str, value: object) -> list[memoryview]:
         return value.dtype, value.shape, list(map(len, value.data))
 
     text = json.dumps(value, separators=(",", ":"), default=write).encode()
-    out: list[Bytes] = [bytearray(_HEAD.pack(len(text), kind.encode()) + text)]
+    out: list[Bytes] = [bytearray(_HEAD.pack(len(text), number, kind.encode()) + text)]
     for buffer in buffers:
         if buffer.nbytes <= _COPIED and isinstance(out[-1], bytearray):
             out[-1] += buffer
@@ -226,7 +227,7 @@ def elements(dtype: int, shape: tuple[int, ...]) -> int:
 
 
 class Channel:
-    """One end of the socket. One thread sends, and one receives.
+    """One end of the socket. Any thread may send; one receives.
 
     Args:
         end: the socket.
@@ -235,6 +236,7 @@ class Channel:
 
     def __init__(self, end: socket.socket, most_descriptors: int = 0) -> None:
         self._end = end
+        self._sending = threading.Lock()
         self._space = socket.CMSG_LEN(_DESCRIPTOR.size) if most_descriptors else 0
         self._descriptors: list[int] = []
         # If the other end is dead, sending must raise an error here, whatever SIGPIPE is set to.
@@ -254,17 +256,18 @@ class Channel:
             OSError: the other end is closed (BrokenPipeError and the like) or hangs (TimeoutError).
         """
         first, *large = message
-        if not patient:
-            self._end.settimeout(_STALL)
-        if descriptor is not None:
-            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(descriptor))
-            first = first[self._end.sendmsg([first], [rights], self._flags) :]
-        for view in (first, *large):
-            while view.nbytes:
-                view = view[self._end.send(view, self._flags) :]
+        with self._sending:
+            if not patient:
+                self._end.settimeout(_STALL)
+            if descriptor is not None:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(descriptor))
+                first = first[self._end.sendmsg([first], [rights], self._flags) :]
+            for view in (first, *large):
+                while view.nbytes:
+                    view = view[self._end.send(view, self._flags) :]
 
-    def receive(self, deadline: float | None = None) -> tuple[str, int]:
-        """Returns the head of the next message: its kind, and the size of its JSON or pickle.
+    def receive(self, deadline: float | None = None) -> tuple[int, str, int]:
+        """Returns the head of the next message: its number, its kind, and the size of its JSON or pickle.
 
         Args:
             deadline: of time.monotonic(); None waits as long as it takes.
@@ -272,8 +275,8 @@ class Channel:
         Raises:
             BadMessage, EOFError, TimeoutError: see `take`.
         """
-        size, name = _HEAD.unpack(self.take(_HEAD.size, deadline))
-        return name.rstrip(b"\0").decode("ascii", "replace"), size
+        size, number, name = _HEAD.unpack(self.take(_HEAD.size, deadline))
+        return number, name.rstrip(b"\0").decode("ascii", "replace"), size
 
     def take(self, size: int, deadline: float | None = None) -> memoryview:
         """Returns the next `size` bytes.

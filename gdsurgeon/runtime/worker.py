@@ -3,11 +3,12 @@
 Standard input is the socket to the parent; standard output and error are the file for TensorFlow's output. The process
 is started by `gdsurgeon.runtime.client`.
 
-The main thread works on the requests in order, so the parent may send all requests at once. A second thread only reads
-them, so it notices the end of the parent during any work of TensorFlow.
+The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread works
+on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
+earlier run waits for it, so the parent may send all requests at once.
 
-Only one large graph is in memory at a time, see `_LARGE`: a graph that was replaced in memory is loaded again for its
-next request.
+Only one large graph is in memory at a time, see `_LARGE`: requests for large graphs do not overlap, and a graph that
+was replaced in memory is loaded again for its next request.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import os
 import queue
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast, get_type_hints
+from contextlib import nullcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 from gdsurgeon.resources import exhausted, memory_budget
 from gdsurgeon.runtime import failures
@@ -38,11 +40,13 @@ from gdsurgeon.runtime.base import (
     TensorSpec,
 )
 from gdsurgeon.runtime.compare import Comparison, Statistics, compare, statistics
-from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
     ANSWER,
+    BEGUN,
     MOST_REASON,
     REFUSED,
+    BadMessage,
     Channel,
     Info,
     OutputInfo,
@@ -56,27 +60,61 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.capi import CApiGraph
     from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Jobs: TypeAlias = "queue.SimpleQueue[tuple[int, Job[Any], Request]]"
+T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
 _LARGE = 1 << 29
 """Bytes from which a graph is large; also smaller graphs are if the memory does not suffice for two of them."""
+_STACK_BYTES = 8 << 20  # of each thread, as the main thread has; on systems other than Linux the default is less
+_SIGNAL_STACK_BYTES = 1 << 16
 _MAPPED_ALONE = 1 << 17  # bytes of memory that get a mapping of their own, as is the default of the C library
 _COLLECT_AFTER = 100_000  # objects; Python's default for a garbage collection is 700
+
+
+class Job(Generic[T]):
+    """The work of a request, and the tensors that it leaves to later requests.
+
+    Attributes:
+        work: returns the answer; its arguments are the tensors of `needs`.
+        needs: jobs that the work waits for.
+        tensors: of the result of the work.
+    """
+
+    def __init__(self, work: Callable[..., T], *needs: Job[Any], tensors: Sequence[Tensor] = ()) -> None:
+        self.work = work
+        self.needs = needs
+        self.tensors = tensors
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Makes `wait` return, or raise `error`, and frees the feeds and earlier results that the work reads."""
+        del self.work, self.needs
+        self._error = error
+        self._ended.set()
+
+    def wait(self) -> Sequence[Tensor]:
+        """Waits for the end of the work; returns its tensors. Raises its error."""
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self.tensors
 
 
 class GraphFile:
     """A graph that the command has loaded, in a file, and in the runtime unless it is large.
 
     Attributes:
-        descriptor: of the file.
         load: loads it from the file.
+        close: closes the file.
         is_large: whether it may be in memory only without other large graphs.
         is_stateful: whether it has a state that is lost when it is loaded again.
         loaded: the graph in the runtime, if it is there, or the reason why it does not load.
     """
 
-    def __init__(self, descriptor: int, load: Callable[[], LoadedGraph], *, is_large: bool) -> None:
-        self.descriptor, self.load, self.is_large = descriptor, load, is_large
+    def __init__(self, load: Callable[[], LoadedGraph], close: Callable[[], None], *, is_large: bool) -> None:
+        self.load, self.close, self.is_large = load, close, is_large
         self.is_stateful = False
         self.loaded: LoadedGraph | TensorFlowError | None = None
 
@@ -91,15 +129,14 @@ class Request(NamedTuple):
     """A request to the worker, and the limits of its answer.
 
     Attributes:
-        method: of `Child`, which returns the answer. Its argument `key` names a graph, `result_id` a new result,
-            `result` an earlier result.
+        method: of `Child`. Its argument `key` names a graph, `result_id` a new result, `result` an earlier result.
         doing: the work of the child.
         items: the argument that has as many items as the answer, or ''. If there is neither, the answer has as many
             items as the earlier result.
         is_large: whether the answer may be as large as the memory of the child.
     """
 
-    method: Callable[..., Any]
+    method: Callable[..., Job[Any]]
     doing: str
     items: str = ""
     is_large: bool = False
@@ -108,7 +145,7 @@ class Request(NamedTuple):
 @cache
 def answer_type(request: Request) -> Any:
     """Returns the type of the answer to a request."""
-    return get_type_hints(request.method)["return"]
+    return get_args(get_type_hints(request.method)["return"])[0]
 
 
 REQUESTS: dict[str, Request] = {}
@@ -125,53 +162,115 @@ def request(doing: str, items: str = "", *, is_large: bool = False) -> Callable[
     return declare
 
 
-STARTING = "starting"
-"""The work of the process before it has loaded TensorFlow."""
-
-
 class Child:
-    """The state of the child, and its requests."""
+    """The state of the child. A request runs in the main thread and returns its Job."""
 
     def __init__(self, channel: Channel, cpu_only: bool, not_locked_in: str = "") -> None:
         self._channel = channel
         self._cpu_only = cpu_only
         self._not_locked_in = not_locked_in
         self.runtime: Runtime
-        self._failure: Exception | None = None  # to load TensorFlow
+        self.start = Job[None](lambda: None)  # ends when there is a runtime
         self._graphs: dict[str, GraphFile] = {}
-        self._results: dict[str, Sequence[Tensor] | Exception] = {}
-        self._requests: queue.SimpleQueue[tuple[Request, memoryview, int | None]] = queue.SimpleQueue()
+        self._large: set[str] = set()  # the keys of large graphs
+        self._turn = threading.Lock()  # of large graphs
+        self._results: dict[str, Job[Any]] = {}
+        self._lanes: dict[str, Jobs] = {}
+        self._lanes_lock = threading.Lock()
 
     # --- the machinery ---------------------------------------------------------------------------------
 
-    def read(self) -> NoReturn:
-        """Reads requests until the parent closes the socket, which raises EOFError."""
-        while True:
-            name, size = self._channel.receive()
-            data = self._channel.take(size)
-            self._requests.put((REQUESTS[name], data, self._channel.take_descriptor()))
+    def start_loading(self, runtime: str | None, op_libraries: Sequence[str]) -> None:
+        """Begins to load TensorFlow, in a thread of its own."""
+        self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
 
-    def work(self, runtime: str | None, op_libraries: Sequence[str]) -> NoReturn:
-        """Loads TensorFlow, and works on the requests in order."""
-        self._load_runtime(runtime, op_libraries)
-        while True:
-            self._answer(*self._requests.get())
+    def serve(self) -> None:
+        """Accepts requests until the parent closes the socket.
 
-    def _answer(self, request: Request, data: memoryview, descriptor: int | None) -> None:
+        Raises:
+            BadMessage: a message is not a request.
+        """
         import pickle
 
-        arguments = pickle.loads(data) | ({} if descriptor is None else {"descriptor": descriptor})
-        try:
-            if self._failure is not None:
-                raise self._failure
-            answer = pack(ANSWER, request.method(self, **arguments))
-        except Exception as error:
-            if "result_id" in arguments:
-                self._results[arguments["result_id"]] = error
-            answer = pack(REFUSED, _refusal(error))
-        self._channel.send(answer)
+        while True:
+            try:
+                number, name, size = self._channel.receive()
+                data = self._channel.take(size)
+            except EOFError:
+                return
+            if name not in REQUESTS:
+                raise BadMessage(f"there is no request {name!r}")
+            try:
+                self._accept(number, REQUESTS[name], pickle.loads(data))
+            except Exception as error:
+                self._refuse(number, error)
+            if self._channel.take_descriptor() is not None:
+                raise BadMessage(f"a descriptor came with a request to {name}")
+
+    def _accept(self, number: int, request: Request, arguments: Mapping[str, Any]) -> None:
+        job = request.method(self, **arguments)
+        lane = arguments.get("key", f" {request.method.__name__}")  # a key may be any text
+        with self._lanes_lock:
+            if lane not in self._lanes:
+                jobs = self._lanes[lane] = queue.SimpleQueue()
+                self._thread(lane, partial(self._work, lane, jobs))
+            self._lanes[lane].put((number, job, request))
+
+    def _thread(self, name: str, body: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                body()
+            except BaseException as error:  # a request would wait forever for a thread that has ended
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                os._exit(1)
+
+        threading.Thread(target=guarded, name=name, daemon=True).start()
+
+    def _work(self, lane: str, jobs: Jobs) -> None:
+        """Works on the requests for one graph, in order; ends when the graph is unloaded and no request is left."""
+        _use_signal_stack()
+        while True:
+            number, job, request = jobs.get()
+            failure: Exception | None = None
+            try:
+                self.start.wait()
+                needed = [need.wait() for need in job.needs]
+                with self._turn if lane in self._large else nullcontext():
+                    self._channel.send(pack(number, BEGUN, threading.get_ident()))
+                    answer = pack(number, ANSWER, job.work(*needed))
+            except Exception as error:
+                failure = error
+                self._refuse(number, error)
+            else:
+                self._channel.send(answer)
+            job.end(failure)
+            # Dropped results are freed immediately, and not when this thread gets its next job.
+            del job, failure
+            answer, needed = [], []
+            with self._lanes_lock:
+                if request.method is Child.unload and jobs.empty():
+                    del self._lanes[lane]
+                    return
+
+    def _refuse(self, number: int, error: Exception) -> None:
+        kind, code, reason = failures.FAILED, "failed", f"{type(error).__name__}: {error}"
+        if isinstance(error, TensorFlowError):
+            kind, code, reason = failures.REFUSED, error.code, error.message
+        elif isinstance(error, TensorFlowMissing):
+            kind, code, reason = failures.MISSING, error.code, error.reason
+        elif exhausted(error):
+            kind, code = failures.UNAVAILABLE, "no-tensorflow"
+            reason = f"TensorFlow does not work here: {exhausted(error)}"
+        elif isinstance(error, BadRequest):
+            code, reason = error.code, str(error)
+        else:
+            import traceback
+
+            traceback.print_exc()  # for the log
+        self._channel.send(pack(number, REFUSED, [kind, code, reason[:MOST_REASON]]))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
+        _use_signal_stack()
         # TensorFlow's Python package makes millions of objects that are never freed. Collecting garbage takes a fifth
         # of the time of its import, and a third of the time in which it builds a graph.
         gc.disable()
@@ -182,14 +281,18 @@ class Child:
                     line = f"{path}: {self.runtime.name} cannot load TensorFlow op libraries"
                     raise TensorFlowError("unimplemented", line)
                 self.runtime.load_op_library(path)
-        except (TensorFlowError, TensorFlowMissing) as error:
-            self._failure = error
         except Exception as error:
-            traceback.print_exc()
-            self._failure = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
-        gc.freeze()
-        gc.set_threshold(_COLLECT_AFTER, 20, 20)
-        gc.enable()
+            if not isinstance(error, (BadRequest, TensorFlowError, TensorFlowMissing)):
+                import traceback
+
+                traceback.print_exc()
+                error = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
+            self.start.end(error)
+        else:
+            gc.freeze()
+            gc.set_threshold(_COLLECT_AFTER, 20, 20)
+            gc.enable()
+            self.start.end()
 
     def _graph(self, key: str) -> LoadedGraph:
         """Returns a graph; if it is large, it replaces other large graphs in memory."""
@@ -209,49 +312,66 @@ class Child:
     # --- requests --------------------------------------------------------------------------------------
 
     @request("loading")
-    def load(
-        self, key: str, default_device: str = "", options: SessionOptions | None = None, descriptor: int = -1
-    ) -> None:
-        """Loads a GraphDef as `key`, from the file whose `descriptor` came with the request."""
-        self.unload(key)
+    def load(self, key: str, default_device: str = "", options: SessionOptions | None = None) -> Job[None]:
+        """Loads a GraphDef as `key`, from the file whose descriptor came with the request."""
+        descriptor = self._channel.take_descriptor()
+        assert descriptor is not None
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
         size, budget = os.fstat(descriptor).st_size, memory_budget()
-        file = self._graphs[key] = GraphFile(
-            descriptor,
+        file = GraphFile(
             lambda: self.runtime.load(_mapped(descriptor), default_device, session),
+            partial(os.close, descriptor),
             is_large=size >= _LARGE or 0 < budget < 2 * MEMORY_OF_GRAPH * size,
         )
         if file.is_large:
+            self._large.add(key)
             _spare_memory()
-        self._graph(key)
+
+        def work() -> None:
+            self._close(key)
+            self._graphs[key] = file
+            self._graph(key)
+
+        return Job(work)
 
     @request("loading")
-    def reload(self, key: str) -> None:
+    def reload(self, key: str) -> Job[None]:
         """Loads the graph `key` again, which discards its state."""
-        file = self._graphs[key]
-        file.free()
-        file.is_stateful = False
-        self._graph(key)
+
+        def work() -> None:
+            file = self._graphs[key]
+            file.free()
+            file.is_stateful = False
+            self._graph(key)
+
+        return Job(work)
 
     @request("unloading")
-    def unload(self, key: str) -> None:
+    def unload(self, key: str) -> Job[None]:
         """Frees the graph `key`, but not its results."""
+        return Job(lambda: self._close(key))
+
+    def _close(self, key: str) -> None:
         file = self._graphs.pop(key, None)
         if file is not None:
             file.free()
-            os.close(file.descriptor)
+            file.close()
 
     @request("inspecting", "names")
-    def signature(self, key: str, names: Sequence[str]) -> list[TensorSpec]:
+    def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
-        return list(map(cast("CApiGraph", self._graph(key)).signature, names))
+        return Job(lambda: list(map(cast("CApiGraph", self._graph(key)).signature, names)))
 
     @request("inspecting", is_large=True)
-    def signatures(self, data: bytes) -> dict[str, list[TensorSpec]]:
+    def signatures(self, data: bytes) -> Job[dict[str, list[TensorSpec]]]:
         """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import signatures  # after TensorFlow was imported
 
-        return signatures(data)
+        def work() -> dict[str, list[TensorSpec]]:
+            from gdsurgeon.runtime.python_tf import signatures
+
+            return signatures(data)
+
+        return Job(work)
 
     @request("running", "fetches")
     def run(
@@ -262,46 +382,51 @@ class Child:
         fetches: Sequence[str],
         targets: Sequence[str] = (),
         trace: bool = False,
-    ) -> RunSummary:
+    ) -> Job[RunSummary]:
         """Runs the graph `key`. The fetched tensors stay in the child under the name `result_id`.
 
         Args:
-            key: a graph that was loaded.
+            key: a graph that was loaded, or whose loading was requested.
             result_id: names the tensors from now on; an earlier result of that name is dropped.
             feeds: values by tensor name; a Result refers to a tensor in the child.
             fetches: tensor names ('node' or 'node:1').
             targets: nodes to run without fetching a result.
             trace: record a full trace (RunMetadata).
         """
-        graph = self._graph(key)
-        if targets:
-            self._graphs[key].is_stateful = True
-        values = {
-            name: self._result(value.result_id)[value.index] if isinstance(value, Result) else value
-            for name, value in feeds.items()
-        }
-        start = time.perf_counter()
-        found, metadata = graph.run(values, fetches, targets, trace)
-        seconds = time.perf_counter() - start
-        self._results[result_id] = found
-        return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
+        earlier = {name: value for name, value in feeds.items() if isinstance(value, Result)}
+        fetched: list[Tensor] = []
+
+        def work(*results: list[Tensor]) -> RunSummary:
+            graph = self._graph(key)
+            if targets:
+                self._graphs[key].is_stateful = True
+            values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
+            for (name, value), tensors in zip(earlier.items(), results, strict=True):
+                values[name] = tensors[value.index]
+            start = time.perf_counter()
+            found, metadata = graph.run(values, fetches, targets, trace)
+            seconds = time.perf_counter() - start
+            fetched.extend(found)
+            return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
+
+        job = Job(work, *[self._results[value.result_id] for value in earlier.values()], tensors=fetched)
+        self._results[result_id] = job
+        return job
 
     @request("taking over tensors", "tensors")
-    def put(self, result_id: str, tensors: Sequence[Tensor]) -> None:
-        """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run."""
-        self._results[result_id] = tensors
+    def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
+        """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run.
 
-    def _result(self, name: str) -> Sequence[Tensor]:
-        """Returns the tensors of a result. Raises the error of a run that failed."""
-        found = self._results[name]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        Requests that are sent after this one find them, also before it is answered.
+        """
+        held = self._results[result_id] = Job(lambda: None, tensors=tensors)
+        held.end()
+        return Job(lambda: None)
 
     @request("handing over a result")
-    def tensor(self, result: str, index: int) -> Tensor:
+    def tensor(self, result: str, index: int) -> Job[Tensor]:
         """Returns the tensor that the run `result` returned for its fetch `index`."""
-        return self._result(result)[index]
+        return Job(lambda found: found[index], self._results[result])
 
     @request("comparing results", "pairs")
     def compare(
@@ -312,66 +437,67 @@ class Child:
         rtol: float = 0.0,
         atol: float = 0.0,
         channels: int | None = None,
-    ) -> list[Comparison]:
+    ) -> Job[list[Comparison]]:
         """Compares fetches of two runs, by pairs of their indices; see `gdsurgeon.runtime.compare.compare`."""
-        a, b = self._result(result_a), self._result(result_b)
-        return [compare(a[i], b[j], rtol, atol, channels) for i, j in pairs]
+
+        def work(a: list[Tensor], b: list[Tensor]) -> list[Comparison]:
+            return [compare(a[i], b[j], rtol, atol, channels) for i, j in pairs]
+
+        return Job(work, self._results[result_a], self._results[result_b])
 
     @request("measuring a result")
-    def statistics(self, result: str) -> list[Statistics]:
+    def statistics(self, result: str) -> Job[list[Statistics]]:
         """Returns the statistics of each tensor of `result`."""
-        return list(map(statistics, self._result(result)))
+        return Job(lambda found: list(map(statistics, found)), self._results[result])
 
     @request("freeing a result")
-    def drop(self, result: str) -> None:
-        """Frees `result`."""
+    def drop(self, result: str) -> Job[None]:
+        """Frees `result`, once all earlier requests for it are answered."""
         self._results.pop(result, None)
+        return Job(lambda: None)
 
     @request("listing devices")
-    def devices(self) -> list[str]:
+    def devices(self) -> Job[list[str]]:
         """Returns the names of the devices that TensorFlow sees."""
-        graph = cast("CApiGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
-        try:
-            return graph.devices()
-        finally:
-            graph.close()
+
+        def work() -> list[str]:
+            graph = cast("CApiGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
+            try:
+                return graph.devices()
+            finally:
+                graph.close()
+
+        return Job(work)
 
     @request("making gradients", is_large=True)
-    def derive(self, data: bytes, wanted: Derivation) -> Backward:
+    def derive(self, data: bytes, wanted: Derivation) -> Job[Backward]:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import derive
 
-        return derive(data, wanted)
+        def work() -> Backward:
+            from gdsurgeon.runtime.python_tf import derive  # after TensorFlow was imported
+
+            return derive(data, wanted)
+
+        return Job(work)
 
     @request("asking tf.saved_model.load", is_large=True)
-    def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Served:
+    def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Job[Served]:
         """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'.
 
         `tags` are those of its MetaGraph; none if it has only one.
         """
-        from gdsurgeon.runtime.python_tf import call_signatures
 
-        return call_signatures(folder, tags, calls)
+        def work() -> Served:
+            from gdsurgeon.runtime.python_tf import call_signatures
 
-    @request(STARTING)
-    def info(self) -> Info:
+            return call_signatures(folder, tags, calls)
+
+        return Job(work)
+
+    @request("starting")
+    def info(self) -> Job[Info]:
         """Returns the runtime, and TensorFlow's version."""
-        return Info(self.runtime.name, self.runtime.version, self._not_locked_in)
-
-
-def _refusal(error: Exception) -> list[str]:
-    """Returns the kind, the code and the reason of a `Failure`."""
-    kind, code, reason = failures.FAILED, "failed", f"{type(error).__name__}: {error}"
-    if isinstance(error, TensorFlowError):
-        kind, code, reason = failures.REFUSED, error.code, error.message
-    elif isinstance(error, TensorFlowMissing):
-        kind, code, reason = failures.MISSING, error.code, error.reason
-    elif exhausted(error):
-        kind, code = failures.UNAVAILABLE, "no-tensorflow"
-        reason = f"TensorFlow does not work here: {exhausted(error)}"
-    else:
-        traceback.print_exception(error)  # for the log
-    return [kind, code, reason[:MOST_REASON]]
+        return Job(lambda: Info(self.runtime.name, self.runtime.version, self._not_locked_in))
 
 
 def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:
@@ -388,6 +514,13 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    import faulthandler
+
+    try:
+        faulthandler.enable(file=2)  # it writes the thread that crashes into the log
+    except (OSError, ValueError, RuntimeError):
+        pass
+    threading.stack_size(_STACK_BYTES)
     import gdsurgeon.runtime.capi  # noqa: F401  # later, its compiled form could not be stored
     from gdsurgeon.runtime.lockdown import Opening, lock_in
 
@@ -398,22 +531,13 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     for reason in missing:
         print(f"not locked in: {reason}", file=sys.stderr)
     child = Child(Channel(socket.socket(fileno=own), most_descriptors=1), not left.accelerators, "; ".join(missing))
-    threading.Thread(target=_to_the_end, args=(child.read,), daemon=True).start()
-    _to_the_end(lambda: child.work(runtime, op_libraries))
-
-
-def _to_the_end(body: Callable[[], NoReturn]) -> NoReturn:
-    """Runs `body` until an exception, which ends the process; the parent has closed the socket if it is EOFError.
-
-    The process waits neither for TensorFlow's threads, which may still be at work, nor for destructors.
-    """
+    child.start_loading(runtime, op_libraries)
     try:
-        body()
-    except EOFError:
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
+        child.serve()
+    except OSError:
+        pass  # the parent has closed the socket
+    # TensorFlow's threads may still be at work. The process waits neither for them nor for destructors.
+    os._exit(0)
 
 
 def open_runtime(name: str | None = None) -> Runtime:
@@ -445,13 +569,16 @@ def _mapped(descriptor: int) -> memoryview | bytes:
     """Returns the content of a file, writable in memory (as the C API requires) and not read before use.
 
     Raises:
-        OSError: the file cannot be read.
+        BadRequest: the file cannot be read.
     """
     import mmap
 
-    if not os.fstat(descriptor).st_size:
-        return b""
-    return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    try:
+        if not os.fstat(descriptor).st_size:
+            return b""
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    except OSError as error:
+        raise BadRequest(f"cannot read the file: {error.strerror or error}", "unreadable") from error
 
 
 def _spare_memory() -> None:
@@ -465,3 +592,21 @@ def _spare_memory() -> None:
     if hasattr(library, "mallopt"):
         for option in (-1, -2, -3):  # M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
             library.mallopt(option, _MAPPED_ALONE)
+
+
+def _use_signal_stack() -> None:
+    """Lets this thread report a stack overflow: a signal handler needs a stack of its own.
+
+    Malformed graphs usually crash TensorFlow by endless recursion. faulthandler only handles the main thread.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    memory = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
+    _of_thread.signal_stack = memory
+    stack = struct.pack("PiN", ctypes.addressof(memory), 0, _SIGNAL_STACK_BYTES)  # stack_t of Linux
+    ctypes.CDLL(None).sigaltstack(stack, None)
+
+
+_of_thread = threading.local()

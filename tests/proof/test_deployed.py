@@ -86,7 +86,7 @@ def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
 def test_what_there_is_to_do_besides_is_done_while_tensorflow_optimises(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     wait = Executor.wait
-    monkeypatch.setattr(Executor, "wait", lambda self, pending: done.append(pending._key) or wait(self, pending))
+    monkeypatch.setattr(Executor, "wait", lambda self, pending: done.append(pending.stage.key) or wait(self, pending))
     proven(from_bytes(model()), model(simple=True), lambda: done.append("besides"))
     done = [key for key in done if key]  # loads and runs
     assert done.count("besides") == 1 and done.index("besides") == len(done) - 2, done

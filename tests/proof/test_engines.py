@@ -47,6 +47,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.runtime.compare import CHANNELS_FIRST
+from gdsurgeon.runtime.failures import Stage
 from gdsurgeon.runtime.packages import MODULES, PACKAGES, engine_at, is_in
 
 pytestmark = pytest.mark.tensorflow
@@ -124,7 +125,7 @@ def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[
 
 def test_an_engine_that_hangs(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = does(run="time.sleep(6000)")
-    impatient_with(monkeypatch, f"running {ORIGINAL}", "OpenCV")
+    impatient_with(monkeypatch, Stage("running", ORIGINAL), "OpenCV")
     with Executor(Settings(timeout=0.5)) as executor, pytest.raises(ValidationError) as caught:
         ran(executor, engine, stuck)
     assert caught.value.code == "timed-out" and caught.value.advice == ("longer",)
@@ -241,7 +242,7 @@ def test_a_result_that_crashes_tensorflow(level: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_child_is_left")
 def test_a_result_with_a_loop_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the edited graph hangs: its loop goes on for ever."""
-    impatient_with(monkeypatch, f"running {EDITED}")
+    impatient_with(monkeypatch, Stage("running", EDITED))
 
     def endless(graph: Graph) -> EditResult:
         result = renaming(graph)

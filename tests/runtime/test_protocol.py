@@ -38,6 +38,7 @@ from gdsurgeon.runtime.compare import Comparison, Statistics
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import (
     ANSWER,
+    BEGUN,
     REFUSED,
     BadMessage,
     Channel,
@@ -57,8 +58,8 @@ BIG = Tensor(FLOAT32, (2, SMALL), bytes(8 * SMALL))
 TEXTS = Tensor(STRING, (3,), [b"", b"\xff\0", b"x" * SMALL])
 
 
-def sent(kind: str, value: object) -> bytes:
-    return b"".join(pack(kind, value))
+def sent(number: int, kind: str, value: object) -> bytes:
+    return b"".join(pack(number, kind, value))
 
 
 # --- what is sent arrives ----------------------------------------------------------------------------------
@@ -98,10 +99,10 @@ def received(kind: Any, value: object) -> Any:
     with near, far:
         for end in (near, far):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        Channel(near).send(pack(ANSWER, value))
+        Channel(near).send(pack(1, ANSWER, value))
         channel = Channel(far)
-        name, size = channel.receive()
-        assert name == ANSWER
+        number, name, size = channel.receive()
+        assert (number, name) == (1, ANSWER)
         return unpack(kind, size, channel.take, 1 << 20)
 
 
@@ -171,9 +172,8 @@ ASKED: dict[str, tuple[Ask, object]] = {
     ),
     "unload": (lambda w: w.unload("g"), None),
 }
-STARTED = sent(ANSWER, Info("capi", "2.21.0"))
-BEFORE = {name: STARTED + sent(ANSWER, None) * (name == "tensor") for name in ASKED}
-"""The answers to the requests before the last."""
+NUMBERS = {"tensor": 2}
+BEGINNING = {name: sent(NUMBERS.get(name, 1), BEGUN, 7) for name in ASKED}
 
 
 RIGHT = object()
@@ -181,28 +181,31 @@ RIGHT = object()
 
 def answer(name: str, value: object = RIGHT) -> bytes:
     """An answer to the request NAME: VALUE, or a right one."""
-    return BEFORE[name] + sent(ANSWER, ASKED[name][1] if value is RIGHT else value)
+    return BEGINNING[name] + sent(NUMBERS.get(name, 1), ANSWER, ASKED[name][1] if value is RIGHT else value)
 
 
 def raw(text: str, *buffers: bytes, name: str = "run") -> bytes:
     """An answer to the request NAME, of JSON and buffers."""
     data = text.encode("utf-8", "surrogateescape")
-    return BEFORE[name] + HEAD.pack(len(data), ANSWER.encode()) + data + b"".join(buffers)
+    return BEGINNING[name] + HEAD.pack(len(data), NUMBERS.get(name, 1), ANSWER.encode()) + data + b"".join(buffers)
 
 
-HEAD = struct.Struct("=Q20s")
+HEAD = struct.Struct("=IQ20s")
 INVALID: dict[str, tuple[str, bytes]] = {
     # the request, the answer
-    "a kind that does not exist": ("info", sent("exec", "import os")),
-    "nothing but a kind": ("info", STARTED + HEAD.pack(0, ANSWER.encode())),
-    "the answer to an earlier request": ("tensor", BEFORE["tensor"] + STARTED),
-    "a head beyond the limit": ("info", HEAD.pack((1 << 64) - 1, ANSWER.encode())),
+    "a kind that does not exist": ("info", sent(1, "exec", "import os")),
+    "a request never made": ("info", sent(2, BEGUN, 7)),
+    "a refusal of a request never made": ("info", sent(9, REFUSED, ["other", "", "no"])),
+    "begun twice": ("info", BEGINNING["info"] * 2),
+    "answered before it has begun": ("info", answer("info")[len(BEGINNING["info"]) :]),
+    "answered twice": ("tensor", BEGINNING["info"] + sent(1, ANSWER, None) * 2),
+    "a head beyond the limit": ("info", HEAD.pack((1 << 32) - 1, 1, b"begun")),
     "no JSON": ("run", raw("[[[1,[2],8]],0.1,null")),
     "JSON of another form": ("run", raw('{"outputs":[]}')),
     "more JSON than the request can return": ("run", raw("[" + " " * (1 << 20) + "]")),
-    "a kind that is no text": ("info", HEAD.pack(0, b"\xff" * 20)),
-    "no values": ("info", STARTED + sent(ANSWER, None)),
-    "a refusal with no reason": ("info", sent(REFUSED, ["other", ""])),
+    "a kind that is no text": ("info", HEAD.pack(0, 1, b"\xff" * 20)),
+    "no values": ("info", BEGINNING["info"] + sent(1, ANSWER, None)),
+    "a refusal with no reason": ("info", sent(1, REFUSED, ["other", ""])),
     "fields that a record has not": ("info", raw('["capi","2","",0]', name="info")),
     "a pickle": ("info", pickle.dumps(Info("capi", "2"), 5)),
     "a text that is not UTF-8": ("info", raw('["capi\udcff","2",""]', name="info")),
@@ -269,9 +272,9 @@ def test_a_tensor_is_not_accepted_before_the_run_that_returns_it() -> None:
         worker.run("g", "r", {}, ["y"])
         return worker.tensor("r", 0)
 
-    ran, tensor = sent(ANSWER, RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)), sent(ANSWER, X)
-    assert result_of(ask, STARTED + ran + tensor).tobytes() == X.tobytes()
-    bad_message(ask, STARTED + tensor + ran)
+    ran = sent(1, BEGUN, 7) + sent(1, ANSWER, RunSummary([OutputInfo(1, (2,), 8)], 0.1, None))
+    assert result_of(ask, ran + answer("tensor")).tobytes() == X.tobytes()
+    bad_message(ask, answer("tensor") + ran)
 
 
 class Payload:
@@ -302,8 +305,8 @@ def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
         right[begin:end] = source.choice([b"", right[begin:end] * source.randrange(4)])
     elif way == 4:  # a pickle: plain, framed as small columns, as a text
         load = source.choice(payloads)
-        framed = HEAD.pack(len(load), ANSWER.encode()) + load
-        return source.choice([load, framed, BEFORE[name] + framed, answer("info", load.decode("latin-1"))])
+        framed = HEAD.pack(len(load), 1, ANSWER.encode()) + load
+        return source.choice([load, framed, bytes(BEGINNING[name]) + framed, answer("info", load.decode("latin-1"))])
     elif way == 5:  # more than the message may have
         return answer(name, source.choice([source.choice(payloads) * 99, [source.choice([1, 1.0, "1"])] * 9999]))
     elif way == 6:  # nested deeply
@@ -366,7 +369,7 @@ def test_hostile_messages_do_nothing_and_take_little_memory(count: int, tmp_path
     for name in ASKED:  # what is imported late is there by now
         result_of(ASKED[name][0], answer(name))
     with suppress(GdsurgeonError):
-        result_of(ASKED["run"][0], STARTED)
+        result_of(ASKED["run"][0], BEGINNING["run"])
     source = random.Random(count)
     cases = [(name, hostile(name, payloads, source)) for name in source.choices(sorted(ASKED), k=count)]
     refused = 0
@@ -388,21 +391,26 @@ def test_memory_is_taken_as_data_arrives_and_no_more_than_the_budget(monkeypatch
         assert caught.value.code == failure
 
 
-@pytest.mark.parametrize("name", ["read", "work", "_graph", "__init__", "exec", ""])
+@pytest.mark.parametrize("name", ["serve", "start_loading", "_close", "__init__", "exec", ""])
 def test_the_worker_takes_requests_alone(name: str) -> None:
     near, far = socket.socketpair()
     with near, far:
-        near.sendall(b"".join(pack_request(name, {})))
-        with pytest.raises(KeyError):
-            Child(Channel(far, most_descriptors=1), True).read()
-
-
-def test_the_worker_takes_one_descriptor() -> None:
-    near, far = socket.socketpair()
-    with near, far:
-        socket.send_fds(near, [b"".join(pack_request("load", {"key": "g"}))], [0, 0])
+        near.sendall(b"".join(pack_request(1, name, {})))
         with pytest.raises(BadMessage):
-            Child(Channel(far, most_descriptors=1), True).read()
+            Child(Channel(far, most_descriptors=1), True).serve()
+
+
+@pytest.mark.parametrize(("name", "pieces"), [("unload", 1), ("load", 1), ("load", 2)])
+def test_the_worker_takes_one_descriptor_where_a_file_is_meant(name: str, pieces: int) -> None:
+    """A request to load brings one, and other requests bring none."""
+    near, far = socket.socketpair()
+    data = b"".join(pack_request(1, name, {"key": "g"}))
+    with near, far:
+        for piece in (data[:9], data[9:]):
+            socket.send_fds(near, [piece], [0] * (2 if name == "load" and pieces == 1 else 1))
+        near.shutdown(socket.SHUT_WR)
+        with pytest.raises(BadMessage):
+            Child(Channel(far, most_descriptors=1), True).serve()
 
 
 @pytest.mark.tensorflow

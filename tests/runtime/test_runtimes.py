@@ -228,7 +228,7 @@ def test_whose_sessions_see_a_gpu(device: str, expected: list[bool]) -> None:
     child.runtime = Spy()  # type: ignore[assignment]
     for cpu_only in (True, False, None):
         options = None if cpu_only is None else SessionOptions(cpu_only=cpu_only)
-        loading(child, "g", b"", options)
+        loading(child, "g", b"", options).work()
         child._graphs.clear()
     assert seen == expected
 

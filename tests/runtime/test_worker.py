@@ -17,7 +17,7 @@ import pytest
 from support import graphs, workers
 from support.desk import check_raised
 from support.paths import ROOT, TESTS
-from support.patience import LONG_ENOUGH, gone, until
+from support.patience import LONG_ENOUGH, begun, gone, until
 from support.workers import loading
 
 from gdsurgeon.errors import GdsurgeonError
@@ -69,13 +69,12 @@ def test_importing_the_client_is_cheap() -> None:
 @pytest.mark.tensorflow
 def test_crash() -> None:
     with Worker() as worker:
-        worker.load("original", data=graphs.doubling())
-        before = worker.run("original", "r", {"x": X}, ["y"])
-        crashing, after = worker.load("edited", data=graphs.CRASHING), worker.run("original", "r", {"x": X}, ["y"])
-        failure(crashing, "crashed", doing=["loading edited"], signal="SIGSEGV")
+        worker.load("original", data=graphs.hanging()).result(WAIT)
+        beside = worker.run("original", "r", {}, ["y"])
+        begun(beside)
+        failure(worker.load("edited", data=graphs.CRASHING), "crashed", doing=["loading edited"], signal="SIGSEGV")
         failure(worker.info(), "crashed")  # and so does whatever comes after
-        failure(after, "crashed")
-        assert before.result(WAIT).outputs
+        failure(beside, "crashed")
 
 
 @pytest.mark.tensorflow
@@ -95,6 +94,23 @@ def test_few_and_small_processes_wait_for_a_next_test(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.tensorflow
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
+def test_the_thread_of_a_graph_ends_when_the_graph_is_unloaded() -> None:
+    with Worker(runtime="capi") as worker:
+        counts = []
+        for number in range(40):
+            worker.load(f"graph {number}", data=graphs.doubling())
+            assert worker.run(f"graph {number}", "r", {"x": X}, ["y"]).result(WAIT).outputs
+            worker.unload(f"graph {number}").result(WAIT)
+            counts.append(len(os.listdir(f"/proc/{worker._pid}/task")))
+        again = worker.load("graph 0", data=graphs.doubling())
+        ended, other = worker.unload("graph 0"), worker.load("graph 0", data=graphs.doubling())
+        for request in (again, ended, other, worker.run("graph 0", "r", {"x": X}, ["y"])):
+            request.result(WAIT)
+    assert max(counts[5:]) <= max(counts[:5]) + 1  # the last thread may still be ending
+
+
+@pytest.mark.tensorflow
 def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(runtime="capi").start()
     worker.load("edited", data=graphs.hanging()).result(WAIT)
@@ -108,27 +124,28 @@ def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.tensorflow
-def test_requests_are_answered_in_order() -> None:
-    with Worker() as worker:
+def test_graphs_run_at_the_same_time_and_a_hanging_one_blocks_only_its_own() -> None:
+    with Worker(runtime="capi") as worker:
         worker.load("stuck", data=graphs.hanging())
         worker.load("free", data=graphs.doubling())
-        assert worker.run("free", "r1", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (3,)
-        waiting = worker.run("stuck", "r2", {}, ["y"])
-        after = worker.run("free", "r3", {"x": X}, ["y"])
+        waiting = worker.run("stuck", "r1", {}, ["y"])
+        behind = worker.signature("stuck", ["y"])
+        assert worker.run("free", "r2", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (3,)
+        assert not waiting.done and not behind.done
+        begun(waiting)
         # What holds it up, and not what it would do.
-        failure(after, "timed-out", 0.2, doing=["running stuck"])
-        failure(waiting, "timed-out")
+        failure(behind, "timed-out", 0.2, doing=["running stuck"])
 
 
 @pytest.mark.tensorflow
 def test_killed_from_outside() -> None:
     with Worker(runtime="capi") as worker:
         worker.load("edited", data=graphs.hanging())
-        assert worker.info().result(WAIT).runtime == "capi"
+        pending = worker.run("edited", "r", {}, ["y"])
+        begun(pending)
         assert worker._pid is not None
         os.kill(worker._pid, signal.SIGINT)  # is the parent's business
         assert worker.info().result(WAIT).runtime == "capi"
-        pending = worker.run("edited", "r", {}, ["y"])
         os.kill(worker._pid, signal.SIGKILL)
         failure(pending, "crashed", doing=["running edited"], signal="SIGKILL")
 
@@ -139,8 +156,8 @@ def test_child_ends_with_its_parent(manner: str) -> None:
     done = script(f"""
         w = Worker(runtime="capi").start()
         w.load("g", data=graphs.hanging())
-        w.info().result({WAIT})
         w.run("g", "r", {{}}, ["y"])
+        w.info().result({WAIT})
         print(w._pid, flush=True)
         {manner}
     """)
@@ -203,7 +220,7 @@ def test_nothing_is_printed_unless_it_is_to_be_shown() -> None:
                 w.load("g", data=bytes(1 << 20)).result()
             except Exception as error:
                 print(error.code, error.facts)""",
-            "crashed {'doing': ['loading g'], 'signal': 'SIGTERM', 'reason': ''}\n",
+            "crashed {'doing': ['waiting'], 'signal': 'SIGTERM', 'reason': ''}\n",
         ),
     ],
     ids=["standard descriptors are closed", "the parent forks", "the child is dead where SIGPIPE kills"],
@@ -308,17 +325,17 @@ def test_only_one_large_graph_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
     small, one, two = b"small", b"1" * 101, b"2" * 102
     for key, data in (("small", small), ("one", one), ("two", two)):
-        loading(child, key, data)
+        loading(child, key, data).work()
     assert in_memory(child) == {"small", "two"}
-    child.run("one", "r", {}, [])
-    child.run("small", "r", {}, [])
+    child.run("one", "r", {}, []).work()
+    child.run("small", "r", {}, []).work()
     assert in_memory(child) == {"small", "one"} and loaded == [small, one, two, one]
-    child.run("one", "r", {}, [], ["init"])
-    child.run("two", "r", {}, [])
+    child.run("one", "r", {}, [], ["init"]).work()
+    child.run("two", "r", {}, []).work()
     assert in_memory(child) == {"small", "one", "two"}
-    child.unload("one")
+    child.unload("one").work()
     with pytest.raises(KeyError):
-        child.run("one", "r", {}, [])
+        child.run("one", "r", {}, []).work()
 
 
 def test_memory_is_taken_in_large_pieces_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

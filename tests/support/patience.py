@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.failures import Stage
 from gdsurgeon.runtime.process import who_runs
 
 T = TypeVar("T")
@@ -62,12 +63,19 @@ def gone(pid: int) -> bool:
     return until(lambda: not is_alive(pid))
 
 
-def impatient_with(patch: pytest.MonkeyPatch, doing: str, who: str = "TensorFlow") -> None:
-    """Has the limit that is set be one for WHO when it is DOING this alone; all before may take as long as it does."""
+def begun(*asked: Pending[Any]) -> None:
+    """Returns when the workers are busy with the requests ASKED, which never end."""
+    for pending in asked:
+        # The start is reported before later answers.
+        assert until(lambda: pending._worker.info().result(LONG_ENOUGH) and pending._thread is not None)  # noqa: B023
+
+
+def impatient_with(patch: pytest.MonkeyPatch, stage: Stage, who: str = "TensorFlow") -> None:
+    """Has the limit that is set be one for WHO at STAGE alone; all that comes before may take as long as it does."""
     result = Pending.result
 
     def limited(self: Pending[Any], timeout: float | None = None) -> object:
-        is_limited = self.doing == doing and who_runs(self._worker._runtime) == who
+        is_limited = self.stage == stage and who_runs(self._worker._runtime) == who
         return result(self, timeout if is_limited else LONG_ENOUGH)
 
     patch.setattr(Pending, "result", limited)

@@ -17,7 +17,7 @@ from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.process import unnamed_file
-from gdsurgeon.runtime.worker import Child
+from gdsurgeon.runtime.worker import Child, Job
 from support.paths import MODELS
 
 MOST_USES = 500
@@ -70,7 +70,7 @@ class LentWorker(Worker):
                 self.drop(result)
             self._graphs.clear()
             self._results.clear()
-            for pending in list(self._pending):
+            for pending in list(self._pending.values()):
                 try:
                     pending.result(5.0)
                 except (GdsurgeonError, TensorFlowError):
@@ -83,11 +83,12 @@ class LentWorker(Worker):
             Worker.close(worker)
 
 
-def loading(child: Child, key: str, data: bytes, options: SessionOptions | None = None) -> None:
-    """Does what a request to load DATA does."""
+def loading(child: Child, key: str, data: bytes, options: SessionOptions | None = None) -> Job[None]:
+    """The work of the request to load DATA, which is not done yet."""
     descriptor = unnamed_file()
     os.write(descriptor, data)
-    child.load(key, options=options, descriptor=descriptor)
+    child._channel._descriptors.append(descriptor)
+    return child.load(key, options=options)
 
 
 def is_large(worker: Worker) -> bool:
