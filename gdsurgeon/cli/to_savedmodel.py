@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.edit import edit_command
 from gdsurgeon.cli.options import Pairs, option, signature_entries
 
@@ -39,4 +41,6 @@ def command(request: Request, assets: Pairs, **arguments: object) -> dict[str, o
     request.form, paths = "saved_model", tuple(path for _, path in assets)
     request.others += paths
     request.settings = request.settings.reading(paths)
+    if current_script() is not None:  # its folder is the working folder only now
+        assets = [(tensor, os.path.abspath(path)) for tensor, path in assets]
     return {"assets": [Asset(*pair) for pair in assets], **arguments}

@@ -196,14 +196,6 @@ class SameSites(Claim):
     tolerance: Tolerance
 
 
-def SamePiece(inputs: tuple[str, ...], outputs: tuple[tuple[str, str], ...], tolerance: Tolerance = EXACT) -> SameSites:
-    """Returns the claim that nodes that replace a part of the graph return the values of this part, for any input.
-
-    The arguments are those of a `Site` and of `SameSites`.
-    """
-    return SameSites((Site(inputs, outputs),), tolerance)
-
-
 @dataclass(eq=False, repr=False)
 class SamePart(Claim):
     """An added graph computes the same values in the edited graph as in isolation.

@@ -59,6 +59,11 @@ def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
     assert serving.initialising.targets == ("init",)
     assert dict(serving.initialising.feeds) == {"path": f"{desk.folder}/out/assets/words.txt"}
     desk.refused(3, "unreadable", "to-savedmodel", "model.pb", "--asset", "path=no.txt", *words[4:], file="no.txt")
+    (desk.folder / "scripts").mkdir()
+    desk.put("scripts/own.txt", b"c\n")
+    desk.put("scripts/fix.gds", b"to-savedmodel --init init --asset path=own.txt")
+    desk.done("apply", "model.pb", "scripts/fix.gds", "-o", "of_script", "--validate", "structure")
+    assert (desk.folder / "of_script" / "assets" / "own.txt").read_text() == "c\n"
     edit = partial(gds.to_savedmodel, inputs=[], outputs=[], init=["init"], assets=[Asset("path", "words.txt")])
     gds.operate("model.pb", edit, out="from_library", level="structure")
     assert (desk.folder / "from_library" / "assets" / "words.txt").read_text() == "a\nb\n"
