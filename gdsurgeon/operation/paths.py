@@ -75,10 +75,9 @@ def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[st
     for i, (argument, path) in enumerate(written):
         for another, other in [*(("", other) for other in read), *written[:i]]:
             if _collide(other, path):
-                text = "{argument} {file} would replace {other}, which is an input or output"
-                text = "{argument} and {another} would both write {file}" if another else text
-                names = {"file": printable(path), "other": printable(other)}
-                line = Line(text, argument=argument, another=another, **names)
+                names = {"argument": argument, "another": another, "file": printable(path), "other": printable(other)}
+                line = Line("{argument} {file} would replace {other}, which is an input or output", **names)
+                line = Line("{argument} and {another} would both write {file}", **names) if another else line
                 raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
 
 
