@@ -36,7 +36,7 @@ class Sites(RewriteLog):
         flow: the control flow of the graph at the start of a pass.
         found: the places where the computation changed, by the name of the remaining node.
         folded: the number of folds, by kind and by the op folded into.
-        hidden: the number of those in functions, which cannot run in isolation.
+        hidden: how many are in functions, where they cannot run in isolation.
         skipped: for each node that was not folded, its op and the reason.
     """
 
