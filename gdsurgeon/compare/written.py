@@ -46,7 +46,7 @@ class Written:
     def __init__(self, before: Graph, chunks: Sequence[Chunk], renamed: Mapping[str, str]) -> None:
         self._table = before.store.table
         self.source = ChunkSource(chunks, before.source_name)
-        # None: a different node may have the name.
+        # The other name of each renamed node; None: a different node may have the name.
         self._now: dict[str, str | None] = {**dict.fromkeys(renamed.values()), **renamed}
         self._was: dict[str, str | None] = {**dict.fromkeys(renamed), **{new: old for old, new in renamed.items()}}
         self._spelt = renaming(renamed)
@@ -151,7 +151,11 @@ class Written:
     def _keep(self, part: Copied) -> None:
         """Adds rows of the file; consecutive rows in both places are one part."""
         before = self.order[-1] if self.order else ""
-        if isinstance(before, Copied) and before[1:] == (part.first, *part[2:]) and part.bounds is None:
+        if (
+            isinstance(before, Copied)
+            and before.bounds is part.bounds is None
+            and (before.last, before.shift) == (part.first, part.shift)
+        ):
             self.order[-1] = before._replace(last=part.last)
         else:
             self.order.append(part)

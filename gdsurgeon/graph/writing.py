@@ -318,7 +318,7 @@ def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 _FEW = 8
-"""Most different inputs that are replaced in all records of a run together."""
+"""The largest number of different inputs that are replaced in the bytes of a run."""
 
 
 def _pieces(node: Node) -> list[Piece]:

@@ -76,9 +76,11 @@ def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[st
         for another, other in [*(("", other) for other in read), *written[:i]]:
             if _collide(other, path):
                 names = {"argument": argument, "another": another, "file": printable(path), "other": printable(other)}
-                line = Line("{argument} {file} would replace {other}, which is an input or output", **names)
-                line = Line("{argument} and {another} would both write {file}", **names) if another else line
-                raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
+                replaces = Line("{argument} {file} would replace {other}, which is an input or output", **names)
+                both = Line("{argument} and {another} would both write {file}", **names)
+                raise UsageError(
+                    both if another else replaces, code="would-replace", facts={"file": path, "other": other, **facts}
+                )
 
 
 def _collide(path: str, written: str) -> bool:

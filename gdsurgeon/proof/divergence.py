@@ -437,12 +437,10 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
             continue
         value = values.get(names.get(node.name, ""), feeds.get(node.name))
         if value is not None:
-            strings = isinstance(value.data, list)
-            content = (
-                tensor_value(STRING, value.shape, value.data)
-                if strings
-                else raw_value(value.dtype, value.shape, value.tobytes())
-            )
+            if isinstance(value.data, list):
+                content = tensor_value(STRING, value.shape, value.data)
+            else:
+                content = raw_value(value.dtype, value.shape, value.tobytes())
             attrs = {"shape": None, STATED_SHAPES: None, "dtype": type_value(value.dtype), "value": content}
             graph.replace_op(node, "Const", [], attrs)
     return read_chunks(graph.chunks())

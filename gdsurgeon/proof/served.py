@@ -158,8 +158,7 @@ class Loader(Closing):
 
 
 def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _Run:
-    """Runs the edited graph for the signature `key` on a generated feed, from the state in which a loader leaves the
-    model."""
+    """Runs the edited graph, newly loaded, for the signature `key` on a generated feed."""
     serving = serving_of(graph)
     assert serving is not None
     served = serving.signatures[key]

@@ -112,10 +112,9 @@ class ProofContext(NamedTuple):
         overrides = self.overrides.renamed(renamed)
         for name in overrides.names() if key == EDITED else ():
             if name not in after and name in self.change.before:
-                line = (
-                    f"{quoted(name)} is not an input of the result, because it was frozen or cut off; the result has "
-                )
-                line += f"the inputs {listed(map(quoted, after), 8)}" if after else "no inputs"
+                has = f"the inputs {listed(map(quoted, after), 8)}" if after else "no inputs"
+                why = f"because it was frozen or cut off; the result has {has}"
+                line = f"{quoted(name)} is not an input of the result, {why}"
                 raise UsageError(line, code="no-such-input", node=name)
         check_names(overrides, [*known, *(name for name in after if name not in renamed)])
         return overrides.only(known)

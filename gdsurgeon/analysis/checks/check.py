@@ -248,7 +248,7 @@ def _cycle_of(graph: Graph) -> tuple[str, list[str]] | None:
     for producer, consumer in topology.table.forward_edges():
         if not topology.is_loop_back(producer, consumer):
             first, last = min(first, consumer), max(last, producer)
-    rows = range(first, last + 1)  # the first and the last row of a cycle have a forward edge
+    rows = range(first, last + 1)  # a cycle is within these: its first and its last row have a forward edge
 
     def producers(number: int) -> list[int]:
         return [producer for producer in topology.producers(number, through_loops=False) if producer in rows]
@@ -304,7 +304,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
 class _Body(dict[str, tuple[str, ...]]):
     """The nodes of a function as a table, after a row for each argument.
 
-    As a dict: the tensors that an input or a result of the function stands for, as a graph names them.
+    The dict has the tensors that each input of a node, or result of the function, stands for, as a graph names them.
     """
 
     def __init__(self, function: FunctionDef, attrs: AttrChecks) -> None:
@@ -341,7 +341,7 @@ class _Body(dict[str, tuple[str, ...]]):
         unsure = self._open | self._missing
         are_known = [unsure.isdisjoint(inputs) for inputs in rows.inputs]
         for inputs, texts in zip(rows.inputs, texts_of, strict=True) if self._open else ():
-            # a control input stands for an unknown number of tensors
+            # A control input replaces an unknown number of tensors.
             texts += [self._control(text.partition(":")[0]) for text in inputs if text in self._open]
         texts_of = [*([] for _ in signature.input_arg), *texts_of]
         forms = [len(headers)] * len(signature.input_arg) + rows.form_of
