@@ -77,6 +77,11 @@ PAIRED: dict[str, tuple[list[bytes], list[bytes], dict[str, str]]] = {
         [X, scalar("c", 2), add("y", "x", "c")],
         {"x": "x", "c": "c", "y": "y"},
     ),
+    "an Identity of a constant has a different name": (
+        [X, scalar("c", 2), identity("c/read", "c"), add("y", "x", "c/read")],
+        [placeholder("u"), scalar("d", 2), identity("e", "d"), add("v", "u", "e")],
+        {"x": "u", "c": "d", "c/read": "e", "y": "v"},
+    ),
     "ops of a different version": (
         [X, add("y", "x", "x")],
         [placeholder("u"), node("v", "Add", ["u", "u"], T=FLOAT)],

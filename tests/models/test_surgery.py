@@ -6,20 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from support.desk import Desk
 from support.patience import within
 from support.published import EXECUTABLE, FOLDER, needs_models
-from support.workers import lent_worker
 
 import gdsurgeon as gds
-from gdsurgeon.feeds.input_spec import numbers
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
-from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 pytestmark = [*needs_models, pytest.mark.slow, pytest.mark.tensorflow]
 
@@ -48,21 +41,6 @@ def operated(
 # -- fuse-ops ----------------------------------------------------------------------------------------------
 
 
-def test_a_convolution_with_its_batch_norm(desk: Desk) -> None:
-    model = "unet_person_08.pb"
-    out, said, compared = operated(
-        desk, "fuse-ops", model, "--between", "conv2d/Relu=batch_normalization_1/FusedBatchNorm", "--with-consts",
-        "--name", "block_1",
-    )  # fmt: skip
-    assert "bit-identical" in said
-    assert {("output/BiasAdd", "output/BiasAdd"), ("batch_normalization_1/FusedBatchNorm", "block_1")} <= compared
-    found = gds.load(out)
-    assert "conv2d_1/Conv2D" not in found and found["block_1"].op == "PartitionedCall"
-    back, said, _ = operated(desk, "inline", out, "--keep-names")
-    assert "bit-identical" in said
-    assert set(gds.load(back).names()) == set(gds.load(str(FOLDER / model)).names())
-
-
 LOOP = "LSTM-Layer/lstm/rnn/while/"
 
 
@@ -81,64 +59,7 @@ def test_the_body_of_a_loop(desk: Desk, selection: list[str]) -> None:
     assert ("labels_softmax", "labels_softmax") in compared & operated(desk, "inline", out)[2]
 
 
-def test_a_branch_of_a_conditional(desk: Desk) -> None:
-    """A network that runs only where there is something to look at, and from there on the next one."""
-    _, _, compared = operated(
-        desk, "fuse-ops", "mtcnn.pb", "--select", r"^rnet/(conv1|prelu1|pool1)", "--exclude", "/read$|/Enter$",
-        "--name", "rnet/front", "--feed", "min_size=40", "--feed", "factor=0.7", "--feed", "thresholds=0.1,0.1,0.1",
-        "--shape", "input=64,64,3",
-    )  # fmt: skip
-    assert {new for _, new in compared} >= {"prob", "landmarks", "box"}
-
-
 # -- clone-scope -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scope", ["Preprocessor", "Postprocessor"])
-def test_the_ends_of_a_detector(desk: Desk, scope: str) -> None:
-    out, _, compared = operated(desk, "clone-scope", "od_hand_ssd_frozen_synth.pb", scope, "second")
-    assert {new for _, new in compared} >= {"detection_boxes", "detection_scores", "num_detections"}
-    assert any(new.startswith("second/") for _, new in compared)
-    entered: dict[bool, set[Any]] = {True: set(), False: set()}
-    for node in gds.load(out).nodes():
-        if node.op == "Enter":
-            entered[node.name.startswith("second/")].add(node.plain_attr("frame_name"))
-    assert entered[True] and entered[True].isdisjoint(entered[False])
-
-
-def test_a_network_with_a_loop_cloned_twice_and_all_run(desk: Desk) -> None:
-    first, _, _ = operated(desk, "clone-scope", "mtcnn.pb", "pnet", "pnet_b")
-    second, _, compared = operated(desk, "clone-scope", first, "pnet", "pnet_c")
-    assert {"prob", "landmarks", "box"} <= {new for _, new in compared}
-    found = gds.load(second)
-    frames = {n.plain_attr("frame_name") for n in found.nodes() if n.op == "Enter" and n.name.startswith("pnet")}
-    assert len(frames) == 3
-    exits = [n.name.removeprefix("pnet/") for n in found.nodes() if n.op == "Exit" and n.name.startswith("pnet/")]
-    assert exits
-    with lent_worker() as worker:
-        worker.load("all", path=second)
-        feeds = {
-            "input": Tensor(1, (48, 64, 3), numbers(1, 48 * 64 * 3, 0, 1)),
-            "min_size": from_numpy(np.float32(20)),
-            "factor": from_numpy(np.float32(0.7)),
-            "thresholds": from_numpy(np.zeros(3, np.float32)),
-        }
-        readers = [r for name in exits for r in _fetchable(found, name)]
-        fetches = [f"{scope}/{r}" for r in readers for scope in ("pnet", "pnet_b", "pnet_c")]
-        worker.run("all", "out", feeds, fetches).result(60)
-        for at in range(0, len(fetches), 3):
-            one, two, three = (worker.tensor("out", at + i).result(60) for i in range(3))
-            assert bytes(one.tobytes()) == bytes(two.tobytes()) == bytes(three.tobytes()), fetches[at]
-
-
-def _fetchable(found: Graph, name: str) -> list[str]:
-    """The exit of a loop, where that can be fetched, else what under the scope reads it and can be."""
-    node = found[f"pnet/{name}"]
-    seen: list[Node] = [node]
-    for at in seen:  # grows while it is walked
-        if not at.output_dtypes or at.output_dtypes[0] in (20, 21):
-            seen += [u for u in found.users(at) if u.name.startswith("pnet/") and u not in seen]
-    return [n.name.removeprefix("pnet/") for n in seen if n.output_dtypes and n.output_dtypes[0] not in (20, 21)][:1]
 
 
 @pytest.mark.parametrize("scope", ["LSTM-Layer/lstm/rnn/while", "LSTM-Layer/lstm/rnn/TensorArrayUnstack"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.desk import check_error
-from support.graphs import Builder, const, doubling_loop, neg, node, placeholder, typed
+from support.graphs import Builder, const, neg, node, placeholder, typed
 from support.operating import refused
 from support.spoiling import Edit, Spoil, caught, claiming, exchanged, proven, reads, spoilt, value, without_controls
 from support.substituting import (
@@ -36,7 +36,6 @@ from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.parts import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
-from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
@@ -388,45 +387,6 @@ def test_a_draw_that_is_fused_has_one_seed_in_both_graphs(seed: int, executor: E
     assert caught(executor, m, spoilt(edit, exchanged("t/result"))).exit_code in (5, 7)
 
 
-def seeded_loop(seed: int) -> Builder:
-    """A draw inside a while loop, from a seed, and so in a sequence that goes on from run to run."""
-    m = Builder(
-        placeholder("x", "float32", (2,)), *doubling_loop("t/while", "x", rounds=2),
-        typed("Exit", "t/while/done_i", "t/while/switch_i", kind="int32"),
-        const("t/while/shape", [2], "int32", controls=["^t/while/again"]),
-        typed("RandomUniform", "t/while/draw", "t/while/shape", kind="int32", dtype="float32", seed=seed, seed2=seed),
-        typed("Neg", "y", "t/while/done"), placeholder("z", "float32", (2,)), typed("Identity", "same", "z"),
-        typed("Sub", "w", "same", "t/while/done"),
-    )  # fmt: skip
-    for each in m.graph_def.node:
-        if each.name == "t/while/less_s":
-            each.input[1] = "t/while/draw"
-        if each.op == "Enter":
-            each.attr["parallel_iterations"].i = 1  # else they overlap, and draw in one order or another
-    return m
-
-
-SEEDED_LOOP_EDITS: dict[str, Edit] = {
-    "clone": lambda g: clone_scope(g, "t", "u"),
-    "bypass": lambda g: remove(g, named("same"), bypass=True),
-    "extract": lambda g: extract(g, ["same"], ["w"]),
-    "import": lambda g: import_graph(g, seeded_loop(3).graph("part.pb"), scope="p"),
-    "insert": lambda g: insert(g, "same", negative("in", "out", 2).graph("body.pb")),
-    "insert behind the loop": lambda g: insert(g, "t/while/done", negative("in", "out", 2).graph("body.pb")),
-    "freeze-input": lambda g: freeze_input(g, {"z": "[1, 2]"}),
-}
-
-
-@pytest.mark.parametrize("name", SEEDED_LOOP_EDITS)
-def test_a_seeded_draw_in_a_loop_is_no_reason_to_refuse_a_right_edit(name: str, executor: Executor) -> None:
-    """Its sequence goes on with each run: both graphs must have run as often, or it is not compared."""
-    try:
-        proof = proven(executor, seeded_loop(3), SEEDED_LOOP_EDITS[name])
-    except NotValidatedError:
-        return
-    assert proof.compared
-
-
 # -- variables and tables ----------------------------------------------------------------------------------------
 
 
@@ -542,33 +502,3 @@ def test_both_sides_of_a_conditional_are_proven(constant: str, executor: Executo
 
 
 # -- values that are no numbers ------------------------------------------------------------------------------------
-
-
-def texts(op: str = "StringJoin") -> Builder:
-    return Builder(
-        placeholder("x", "string", (2,)), placeholder("z", "string", (2,)),
-        node("t/join", op, ["x", "z"], N=2, separator="-"), typed("Identity", "y", "t/join", kind="string"),
-    )  # fmt: skip
-
-
-TEXT_EDITS: dict[str, Edit] = {
-    "clone": lambda g: clone_scope(g, "t", "u"),
-    "extract": lambda g: extract(g, ["t/join"], ["y"]),
-    "freeze-input": lambda g: freeze_input(g, {"z": '["a", "b"]'}),
-    "insert": lambda g: insert(g, "z", upper().graph("upper.pb")),
-}
-
-
-def upper() -> Builder:
-    return Builder(placeholder("in", "string", (2,)), node("out", "StringUpper", ["in"], encoding=""))
-
-
-@pytest.mark.parametrize("name", TEXT_EDITS)
-def test_texts_are_compared(name: str, executor: Executor) -> None:
-    overrides = Overrides({"x": '["p", "q"]'}) if name != "extract" else None
-    assert proven(executor, texts(), TEXT_EDITS[name], overrides).compared
-    if name != "extract":
-        spoil = exchanged("u/join" if name == "clone" else "t/join")
-        error = caught(executor, texts(), spoilt(TEXT_EDITS[name], spoil), overrides)
-        assert error.exit_code == 5
-        assert all("2 of 2 elements differ" in detail for detail in error.details)
