@@ -1,12 +1,17 @@
-"""The records that the command and its worker exchange."""
+"""The interface of a runtime in the worker, and the records that the command and its worker exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import encode_len, encode_varint
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.protocol import Bytes
 
 MAX_GRAPH_BYTES = (1 << 31) - 1  # TensorFlow parses a GraphDef through protobuf, whose sizes are int32
 MEMORY_OF_GRAPH = 6.5
@@ -57,6 +62,79 @@ FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRAC
 
 def _varint_field(number: int, value: int) -> bytes:
     return encode_varint(number << 3) + encode_varint(value)
+
+
+# -- the runtime ------------------------------------------------------------------------------------------------------
+
+
+class Runtime(NamedTuple):
+    """TensorFlow or a different engine, loaded into this process.
+
+    Attributes:
+        name: 'capi', 'python' (which loads no graphs), or the name of an engine.
+        version: its version.
+        load: imports a serialised GraphDef, whose bytes are not needed after the call; a writable buffer is not copied.
+            The other arguments are the device of nodes without a device, such as '/device:GPU:0' ('' for TensorFlow's
+            choice), and how the session executes. It raises TensorFlowError if the graph is refused; a malformed graph
+            can also kill the process.
+        load_op_library: loads a library of custom ops and kernels (.so), or raises TensorFlowError; None if the runtime
+            cannot do that.
+    """
+
+    name: str
+    version: str
+    load: Callable[[Bytes, str, SessionOptions], LoadedGraph]
+    load_op_library: Callable[[str], object] | None = None
+
+
+class LoadedGraph(ABC):
+    """A graph in a runtime. Threads may use different graphs at the same time."""
+
+    @abstractmethod
+    def run(
+        self, feeds: Mapping[str, Tensor], fetches: Sequence[str], targets: Sequence[str] = (), trace: bool = False
+    ) -> RunResult:
+        """Runs the graph once.
+
+        Args:
+            feeds: values by tensor name.
+            fetches: tensor names; they may be repeated and may be fed.
+            targets: nodes to run without fetching a result.
+            trace: whether to record a full trace.
+
+        Raises:
+            TensorFlowError: the run is refused; 'invalid_argument' for an unsuitable feed or a fetch of a resource or
+                variant, 'not_found' for an unknown name.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the memory. Idempotent; the tensors of earlier runs stay valid."""
+
+
+def parse_name(name: str) -> tuple[str, int]:
+    """Returns ('node', 1) for 'node:1'; output 0 if the name has no number.
+
+    Raises:
+        TensorFlowError: the text after the colon is not an output number.
+    """
+    node, colon, index = name.rpartition(":")
+    if not colon:
+        return name, 0
+    if not (index.isascii() and index.isdigit()):
+        raise TensorFlowError("not_found", f"{name!r} is not a tensor name")
+    return node, int(index)
+
+
+def check_size(nbytes: int) -> None:
+    """Raises TensorFlowError for a GraphDef that is too large for TensorFlow, which would misread its size."""
+    if nbytes > MAX_GRAPH_BYTES:
+        raise TensorFlowError(
+            "invalid_argument", f"a GraphDef of {nbytes} bytes is larger than the 2 GiB that TensorFlow can load"
+        )
+
+
+# -- requests and answers ---------------------------------------------------------------------------------------------
 
 
 class SignatureCall(NamedTuple):

@@ -27,8 +27,16 @@ from math import prod
 from typing import Any, TypeVar
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype, dtype_name
-from gdsurgeon.runtime.base import FULL_TRACE, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import LoadedGraph, Runtime, check_size, parse_name
+from gdsurgeon.runtime.base import (
+    FULL_TRACE,
+    LoadedGraph,
+    RunResult,
+    Runtime,
+    SessionOptions,
+    TensorSpec,
+    check_size,
+    parse_name,
+)
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.protocol import Bytes
 from gdsurgeon.runtime.tensor import Tensor
@@ -246,7 +254,7 @@ def open_capi(folder: str = "") -> Runtime:
 
 
 class CApiGraph(LoadedGraph):
-    """`gdsurgeon.runtime.checked.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
+    """`gdsurgeon.runtime.base.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
 
     def __init__(self, library: Library, data: Bytes, default_device: str, options: SessionOptions) -> None:
         self._library = library

@@ -369,6 +369,8 @@ class Worker(Closing):
         """
         arguments = {"key": key, "default_device": default_device, "options": options}
         descriptor = -1
+        if key in self._sizes:
+            self.unload(key)
         try:
             if isinstance(path, str):
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -380,7 +382,6 @@ class Worker(Closing):
             self._sizes[key] = os.fstat(descriptor).st_size
             return self._submit("load", arguments, descriptor)
         except OSError as error:
-            self.unload(key)
             unreadable = Failure(UNREADABLE, "unreadable", f"cannot read {path or key!r}: {error.strerror}")
             return Pending(self, REQUESTS["load"], arguments, unreadable)
         finally:

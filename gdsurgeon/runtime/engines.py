@@ -17,8 +17,7 @@ import numpy as np
 
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.releases import TITLES
-from gdsurgeon.runtime.base import RunResult
-from gdsurgeon.runtime.checked import LoadedGraph, Runtime, parse_name
+from gdsurgeon.runtime.base import LoadedGraph, RunResult, Runtime, parse_name
 from gdsurgeon.runtime.failures import NOT_LOADED, NOT_RUN, TensorFlowError, TensorFlowMissing, first_line
 from gdsurgeon.runtime.process import unnamed_file
 from gdsurgeon.runtime.python_tf import open_python, prepare_import

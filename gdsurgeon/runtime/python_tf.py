@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.runtime.base import Backward, Derivation, Served, SignatureCall, TensorSpec
+from gdsurgeon.runtime.base import Backward, Derivation, Runtime, Served, SignatureCall, TensorSpec, check_size
 from gdsurgeon.runtime.capi import package_folder
-from gdsurgeon.runtime.checked import Runtime, check_size
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name, first_line
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 

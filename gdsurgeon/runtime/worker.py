@@ -3,9 +3,9 @@
 Standard input is the socket to the parent; standard output and error are the file for TensorFlow's output. The process
 is started by `gdsurgeon.runtime.client`.
 
-The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread works
-on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
-earlier run waits for it, so the parent may send all requests at once.
+The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. A thread for
+each graph works on the requests for it in order, and a thread for each other kind of request on those. Work that needs
+the result of an earlier run waits for it, so the parent may send all requests at once.
 
 Only one large graph is in memory at a time, see `_LARGE`: requests for large graphs do not overlap, and a graph that
 was replaced in memory is loaded again for its next request.
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import gc
 import os
-import queue
 import signal
 import socket
 import struct
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 from gdsurgeon.resources import exhausted, memory_budget
 from gdsurgeon.runtime import failures
@@ -57,10 +57,11 @@ from gdsurgeon.runtime.protocol import (
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.capi import CApiGraph
-    from gdsurgeon.runtime.checked import LoadedGraph, Runtime
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-Jobs: TypeAlias = "queue.SimpleQueue[tuple[int, Job[Any], Request]]"
+    from gdsurgeon.runtime.base import LoadedGraph, Runtime
+    from gdsurgeon.runtime.capi import CApiGraph
+
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
@@ -72,49 +73,23 @@ _MAPPED_ALONE = 1 << 17  # bytes of memory that get a mapping of their own, as i
 _COLLECT_AFTER = 100_000  # objects; Python's default for a garbage collection is 700
 
 
-class Job(Generic[T]):
-    """The work of a request, and the tensors that it leaves to later requests.
-
-    Attributes:
-        work: returns the answer; its arguments are the tensors of `needs`.
-        needs: jobs that the work waits for.
-        tensors: of the result of the work.
-    """
-
-    def __init__(self, work: Callable[..., T], *needs: Job[Any], tensors: Sequence[Tensor] = ()) -> None:
-        self.work = work
-        self.needs = needs
-        self.tensors = tensors
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Makes `wait` return, or raise `error`, and frees the feeds and earlier results that the work reads."""
-        del self.work, self.needs
-        self._error = error
-        self._ended.set()
-
-    def wait(self) -> Sequence[Tensor]:
-        """Waits for the end of the work; returns its tensors. Raises its error."""
-        self._ended.wait()
-        if self._error is not None:
-            raise self._error
-        return self.tensors
-
-
 class GraphFile:
     """A graph that the command has loaded, in a file, and in the runtime unless it is large.
 
-    Attributes:
+    Args:
         load: loads it from the file.
-        close: closes the file.
+        descriptor: of the file.
         is_large: whether it may be in memory only without other large graphs.
+
+    Attributes:
+        lane: works on the requests for the graph in order.
         is_stateful: whether it has a state that is lost when it is loaded again.
         loaded: the graph in the runtime, if it is there, or the reason why it does not load.
     """
 
-    def __init__(self, load: Callable[[], LoadedGraph], close: Callable[[], None], *, is_large: bool) -> None:
-        self.load, self.close, self.is_large = load, close, is_large
+    def __init__(self, load: Callable[[], LoadedGraph], descriptor: int, *, is_large: bool) -> None:
+        self.load, self.descriptor, self.is_large = load, descriptor, is_large
+        self.lane = new_lane()
         self.is_stateful = False
         self.loaded: LoadedGraph | TensorFlowError | None = None
 
@@ -123,6 +98,39 @@ class GraphFile:
         loaded, self.loaded = self.loaded, None
         if loaded is not None and not isinstance(loaded, TensorFlowError):
             loaded.close()
+
+    def close(self) -> None:
+        """Frees its memory, closes the file, and ends the thread."""
+        self.free()
+        os.close(self.descriptor)
+        self.lane.shutdown(wait=False)
+
+
+class Job(Generic[T]):
+    """The work of a request.
+
+    Attributes:
+        work: returns the answer; its arguments are the tensors of `needs`.
+        needs: earlier results that the work waits for.
+        tensors: the tensors that it leaves to later requests.
+        graph: the graph that the request is for, if it is for one.
+    """
+
+    def __init__(
+        self,
+        work: Callable[..., T],
+        *needs: Future[Sequence[Tensor]],
+        tensors: Sequence[Tensor] = (),
+        graph: GraphFile | None = None,
+    ) -> None:
+        self.work, self.needs, self.tensors, self.graph = work, needs, tensors, graph
+
+
+def new_lane() -> ThreadPoolExecutor:
+    """Returns a thread that does its work in order."""
+    from concurrent.futures import ThreadPoolExecutor  # not in the command, which would import it for nothing
+
+    return ThreadPoolExecutor(1, initializer=_use_signal_stack)
 
 
 class Request(NamedTuple):
@@ -170,19 +178,18 @@ class Child:
         self._cpu_only = cpu_only
         self._not_locked_in = not_locked_in
         self.runtime: Runtime
-        self.start = Job[None](lambda: None)  # ends when there is a runtime
+        self.start: Future[None]  # ends when there is a runtime
         self._graphs: dict[str, GraphFile] = {}
-        self._large: set[str] = set()  # the keys of large graphs
+        self._large: set[GraphFile] = set()
         self._turn = threading.Lock()  # of large graphs
-        self._results: dict[str, Job[Any]] = {}
-        self._lanes: dict[str, Jobs] = {}
-        self._lanes_lock = threading.Lock()
+        self._results: dict[str, Future[Sequence[Tensor]]] = {}
+        self._lanes: dict[str, ThreadPoolExecutor] = defaultdict(new_lane)  # of the requests that are not for a graph
 
     # --- the machinery ---------------------------------------------------------------------------------
 
     def start_loading(self, runtime: str | None, op_libraries: Sequence[str]) -> None:
         """Begins to load TensorFlow, in a thread of its own."""
-        self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
+        self.start = new_lane().submit(self._load_runtime, runtime, op_libraries)
 
     def serve(self) -> None:
         """Accepts requests until the parent closes the socket.
@@ -209,50 +216,26 @@ class Child:
 
     def _accept(self, number: int, request: Request, arguments: Mapping[str, Any]) -> None:
         job = request.method(self, **arguments)
-        lane = arguments.get("key", f" {request.method.__name__}")  # a key may be any text
-        with self._lanes_lock:
-            if lane not in self._lanes:
-                jobs = self._lanes[lane] = queue.SimpleQueue()
-                self._thread(lane, partial(self._work, lane, jobs))
-            self._lanes[lane].put((number, job, request))
+        lane = job.graph.lane if job.graph is not None else self._lanes[request.method.__name__]
+        done = lane.submit(self._answer, number, job)
+        if "result_id" in arguments:
+            self._results[arguments["result_id"]] = done
 
-    def _thread(self, name: str, body: Callable[[], None]) -> None:
-        def guarded() -> None:
-            try:
-                body()
-            except BaseException as error:  # a request would wait forever for a thread that has ended
-                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                os._exit(1)
+    def _answer(self, number: int, job: Job[Any]) -> Sequence[Tensor]:
+        """Does the work of a request and sends the answer; returns the tensors for later requests."""
+        try:
+            self.start.result()
+            needed = [need.result() for need in job.needs]
+            with self._turn if job.graph is not None and job.graph.is_large else nullcontext():
+                self._channel.send(pack(number, BEGUN, threading.get_ident()))
+                answer = pack(number, ANSWER, job.work(*needed))
+            self._channel.send(answer)
+        except BaseException as error:  # TensorFlow's Python code may also raise SystemExit
+            self._refuse(number, error)
+            raise
+        return job.tensors
 
-        threading.Thread(target=guarded, name=name, daemon=True).start()
-
-    def _work(self, lane: str, jobs: Jobs) -> None:
-        """Works on the requests for one graph, in order; ends when the graph is unloaded and no request is left."""
-        _use_signal_stack()
-        while True:
-            number, job, request = jobs.get()
-            failure: Exception | None = None
-            try:
-                self.start.wait()
-                needed = [need.wait() for need in job.needs]
-                with self._turn if lane in self._large else nullcontext():
-                    self._channel.send(pack(number, BEGUN, threading.get_ident()))
-                    answer = pack(number, ANSWER, job.work(*needed))
-            except Exception as error:
-                failure = error
-                self._refuse(number, error)
-            else:
-                self._channel.send(answer)
-            job.end(failure)
-            # Dropped results are freed immediately, and not when this thread gets its next job.
-            del job, failure
-            answer, needed = [], []
-            with self._lanes_lock:
-                if request.method is Child.unload and jobs.empty():
-                    del self._lanes[lane]
-                    return
-
-    def _refuse(self, number: int, error: Exception) -> None:
+    def _refuse(self, number: int, error: BaseException) -> None:
         kind, code, reason = failures.FAILED, "failed", f"{type(error).__name__}: {error}"
         if isinstance(error, TensorFlowError):
             kind, code, reason = failures.REFUSED, error.code, error.message
@@ -270,7 +253,6 @@ class Child:
         self._channel.send(pack(number, REFUSED, [kind, code, reason[:MOST_REASON]]))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
-        _use_signal_stack()
         # TensorFlow's Python package makes millions of objects that are never freed. Collecting garbage takes a fifth
         # of the time of its import, and a third of the time in which it builds a graph.
         gc.disable()
@@ -281,25 +263,22 @@ class Child:
                     line = f"{path}: {self.runtime.name} cannot load TensorFlow op libraries"
                     raise TensorFlowError("unimplemented", line)
                 self.runtime.load_op_library(path)
+        except (BadRequest, TensorFlowError, TensorFlowMissing):
+            raise
         except Exception as error:
-            if not isinstance(error, (BadRequest, TensorFlowError, TensorFlowMissing)):
-                import traceback
+            import traceback
 
-                traceback.print_exc()
-                error = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
-            self.start.end(error)
-        else:
-            gc.freeze()
-            gc.set_threshold(_COLLECT_AFTER, 20, 20)
-            gc.enable()
-            self.start.end()
+            traceback.print_exc()
+            raise TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}") from error
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER, 20, 20)
+        gc.enable()
 
-    def _graph(self, key: str) -> LoadedGraph:
+    def _graph(self, file: GraphFile) -> LoadedGraph:
         """Returns a graph; if it is large, it replaces other large graphs in memory."""
-        file = self._graphs[key]
         if file.loaded is None:
-            for other in list(self._graphs.values()) if file.is_large else ():
-                if other.is_large and not other.is_stateful:
+            for other in list(self._large) if file.is_large else ():
+                if not other.is_stateful:
                     other.free()
             try:
                 file.loaded = file.load()
@@ -318,49 +297,49 @@ class Child:
         assert descriptor is not None
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
         size, budget = os.fstat(descriptor).st_size, memory_budget()
-        file = GraphFile(
+        file = self._graphs[key] = GraphFile(
             lambda: self.runtime.load(_mapped(descriptor), default_device, session),
-            partial(os.close, descriptor),
+            descriptor,
             is_large=size >= _LARGE or 0 < budget < 2 * MEMORY_OF_GRAPH * size,
         )
         if file.is_large:
-            self._large.add(key)
+            self._large.add(file)
             _spare_memory()
 
         def work() -> None:
-            self._close(key)
-            self._graphs[key] = file
-            self._graph(key)
+            self._graph(file)
 
-        return Job(work)
+        return Job(work, graph=file)
 
     @request("loading")
     def reload(self, key: str) -> Job[None]:
         """Loads the graph `key` again, which discards its state."""
+        file = self._graphs[key]
 
         def work() -> None:
-            file = self._graphs[key]
             file.free()
             file.is_stateful = False
-            self._graph(key)
+            self._graph(file)
 
-        return Job(work)
+        return Job(work, graph=file)
 
     @request("unloading")
     def unload(self, key: str) -> Job[None]:
         """Frees the graph `key`, but not its results."""
-        return Job(lambda: self._close(key))
-
-    def _close(self, key: str) -> None:
         file = self._graphs.pop(key, None)
-        if file is not None:
-            file.free()
-            file.close()
+
+        def work() -> None:
+            if file is not None:
+                file.close()
+                self._large.discard(file)
+
+        return Job(work, graph=file)
 
     @request("inspecting", "names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """Returns DataType number and inferred shape of each of the tensors `names`."""
-        return Job(lambda: list(map(cast("CApiGraph", self._graph(key)).signature, names)))
+        file = self._graphs[key]
+        return Job(lambda: list(map(cast("CApiGraph", self._graph(file)).signature, names)), graph=file)
 
     @request("inspecting", is_large=True)
     def signatures(self, data: bytes) -> Job[dict[str, list[TensorSpec]]]:
@@ -393,13 +372,14 @@ class Child:
             targets: nodes to run without fetching a result.
             trace: record a full trace (RunMetadata).
         """
+        file = self._graphs[key]
         earlier = {name: value for name, value in feeds.items() if isinstance(value, Result)}
         fetched: list[Tensor] = []
 
         def work(*results: list[Tensor]) -> RunSummary:
-            graph = self._graph(key)
+            graph = self._graph(file)
             if targets:
-                self._graphs[key].is_stateful = True
+                file.is_stateful = True
             values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             for (name, value), tensors in zip(earlier.items(), results, strict=True):
                 values[name] = tensors[value.index]
@@ -409,19 +389,13 @@ class Child:
             fetched.extend(found)
             return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
 
-        job = Job(work, *[self._results[value.result_id] for value in earlier.values()], tensors=fetched)
-        self._results[result_id] = job
-        return job
+        needs = [self._results[value.result_id] for value in earlier.values()]
+        return Job(work, *needs, tensors=fetched, graph=file)
 
     @request("taking over tensors", "tensors")
     def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
-        """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run.
-
-        Requests that are sent after this one find them, also before it is answered.
-        """
-        held = self._results[result_id] = Job(lambda: None, tensors=tensors)
-        held.end()
-        return Job(lambda: None)
+        """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run."""
+        return Job(lambda: None, tensors=tensors)
 
     @request("handing over a result")
     def tensor(self, result: str, index: int) -> Job[Tensor]:
