@@ -251,13 +251,3 @@ def test_odd_file_is_edited_with_a_warning(desk: Desk, odd: Odd) -> None:
         assert desk.files()["back.pb"] == odd.data
     else:
         assert "Warning" not in desk.run("inspect", "back.pb").err
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(("data", "path"), [(recursive("F"), "FF"), (recursive("F", "G", "H", by="attr"), "FGHF")])
-def test_recursion_is_found_before_tensorflow_crashes(desk: Desk, data: bytes, path: str) -> None:
-    desk.put("model.pb", data)
-    faults = [{"code": "recursion", "functions": [*path]}]
-    for level in ("load", "run"):
-        arguments = ("rename", "model.pb", "x=q", "-o", "out.pb", "--validate", level)
-        desk.refused(3, "unsound-graph", *arguments, file="model.pb", faults=faults)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from support.desk import check_said
 from support.graphs import CRASHING, Builder, const, counting_loop, hanging, neg, placeholder, typed
-from support.published import FOLDER
 from support.validating import (
     CLASSIFIER,
     DECODE,
@@ -27,7 +26,6 @@ from support.validating import (
     looping,
     modes,
     normalised,
-    published,
     run_reduced,
     scaled,
     split,
@@ -271,26 +269,3 @@ class Sound:
     """A fault that the check of the structure finds, without this check."""
 
     warnings: tuple[str, ...] = ()
-
-
-# -- published graphs -------------------------------------------------------------------------------------------
-
-
-def model(name: str) -> str:
-    return str(FOLDER / name)
-
-
-@published
-@pytest.mark.models
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dl4j_bitcast_from_float64_to_bfloat16.pb", "dl4j_case_cond_1.pb", "dl4j_ragged_reduce_mean_2d_a1.pb",
-        "dl4j_partition_stitch_misc.pb", "dl4j_simplewhile_nested.pb", "dl4j_train_iris_text.pb", "t2o_gru.pb",
-        "half_plus_two_tf2_frozen_lib.pb", "mediapipe_frozen_graph_def.pb", "kws_lstm_s.pb", "mtcnn.pb",
-        "serving_half_plus_two_sm",
-    ],
-)  # fmt: skip
-def test_published_graphs_equal_themselves(bench: Bench, name: str) -> None:
-    proof = bench.verdict(model(name), model(name))["proof"]
-    assert proof["compared"] and proof["largest_difference"] == 0

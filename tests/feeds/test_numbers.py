@@ -21,16 +21,8 @@ from support.graphs import (
     placeholder,
     typed,
 )
-from support.paths import MODELS
 
-import gdsurgeon as gds
-from gdsurgeon.feeds.input_spec import input_seed, make_feed
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.subject import Subject
-
-MTCNN = MODELS / "mtcnn.pb"
-
 
 # -- pixels ------------------------------------------------------------------------------------------------
 
@@ -348,26 +340,3 @@ def test_a_condition_takes_one_side_and_then_the_other() -> None:
     assert made(m) == "false and true alternating"
     training = named("train_phase", "bool")
     assert [bool(values(training, sample, "train_phase")) for sample in SAMPLES] == [False, False]
-
-
-@pytest.mark.models
-@pytest.mark.tensorflow
-@pytest.mark.skipif(not MTCNN.is_file(), reason=f"the published graph is not there: {MTCNN}")
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_detector_finds_something_in_what_is_made_for_it(seed: int, executor: Executor) -> None:
-    """Three cascaded networks, each with a threshold: where one lets nothing through, all outputs are empty."""
-    graph = gds.load(str(MTCNN))
-    executor.load_graph("mtcnn", graph)
-    executor.loaded("mtcnn")
-    specs = Subject(executor, "mtcnn", graph, plan_with(executor.settings, graph)).specs
-    found: list[int] = []
-    for sample in SAMPLES:
-        feeds: dict[str, Any] = {}
-        for spec in specs:
-            number = input_seed(seed + sample, spec.name)
-            feeds[spec.name] = make_feed(spec, spec.shapes[0], number, wide=sample == 1, sample=sample)
-        executor.run("mtcnn", "found", feeds, ["prob", "landmarks", "box"])
-        (count,) = {executor.tensor("found", i).shape[0] for i in range(3)}
-        found.append(count)
-    executor.unload("mtcnn")
-    assert 0 < max(found) < 100

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support.desk import check_error
 from support.failing import renaming as renamed
-from support.graphs import Builder, call, const, define, library, node, placeholder, tensor, typed
+from support.graphs import Builder, const, node, placeholder, typed
 from support.operating import operated, refused
 from support.patience import LONG_ENOUGH
-from support.proving import model, other_op, postprocessing, preprocessing, renaming
+from support.proving import model, other_op, postprocessing, renaming
 from support.spoiling import Edit, exchanged, reads, spoilt, value
 
 import gdsurgeon as gds
@@ -25,13 +25,6 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
 
 # -- what is done wrong ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("edit", [renaming, preprocessing, postprocessing])
-def test_all_outputs_are_compared(edit: Edit, tmp_path: Path) -> None:
-    proof = operated(tmp_path, model(), edit).proof
-    assert len(proof.compared) == len(proof.outputs) >= 2
-    assert (tmp_path / "out.pb").is_file()
 
 
 @pytest.mark.parametrize(("name", "code"), [("total", "differs"), ("nowhere", "does-not-run")])
@@ -70,16 +63,6 @@ def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
     assert (error.exit_code, error.details[0]) == (5, "y: dtypes string and float32")
 
 
-def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_passed(tmp_path: Path) -> None:
-    m = Builder(placeholder("x", "float32", (2,)), const("offset", [1.0, 1.0]), typed("AddV2", "y", "x", "offset"))
-    wrong = spoilt(renamed, value("offset", [1.0, 1.5]))
-    error = refused(tmp_path, m, wrong, overrides=Overrides({"x": "[1, 1]"}))
-    check_error(error, "differs", {"sample": 1, "wrong": 1, "compared": 1, "tensors": ["z"]})
-    (output,) = error.proof.outputs
-    assert output.comparison.differing == 1 and output.comparison.max_abs == 0.5
-    assert output.comparison.needed == pytest.approx(1 / 7, abs=1e-3)
-
-
 def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
     m = model()
     m.typed("Neg", "fine", "halves:1")
@@ -92,35 +75,6 @@ def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
 
 def integers() -> Builder:
     return Builder(placeholder("x", "int32", (12,)), typed("Neg", "y", "x", kind="int32"))
-
-
-def baked(value: str) -> Edit:
-    """An edit that replaces the output by VALUE: right for one feed."""
-
-    def edit(graph: Graph) -> EditResult:
-        result = gds.rename(graph, [("y", "z")])
-        numbers = [int(part) for part in value.strip("[]").split(",")]
-        constant = graph.add("baked", "Const", attrs={"dtype": b"\x30\x03", "value": tensor(numbers, "int32")})
-        graph.set_op(graph["z"], "Identity")
-        graph.set_inputs(graph["z"], [constant.output])
-        result.intent.added.append("baked")
-        result.intent.changed.append("z")
-        result.asked = None
-        return result
-
-    return edit
-
-
-def test_an_edit_that_is_right_for_one_feed_is_caught_by_the_second(tmp_path: Path) -> None:
-    from gdsurgeon.feeds.input_spec import input_seed, numbers
-
-    first = memoryview(numbers(3, 12, 0, input_seed(0, "x"))).cast("i")
-    value = ",".join(str(-n) for n in first)
-    once = operated(tmp_path, integers(), baked(value), samples=1)
-    assert once.proof.samples == 1 and once.proof.compared
-    (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, integers(), baked(value), samples=2)
-    check_error(error, "differs", {"sample": 2})
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -140,21 +94,6 @@ def test_equal_seeds_give_equal_feeds_and_others_others(tmp_path: Path) -> None:
         operated(tmp_path, integers(), renamed, seed=seed, samples=1).proof.outputs[0].value for seed in (0, 0, 1)
     )
     assert first == same != other
-
-
-# -- NaN ---------------------------------------------------------------------------------------------------
-
-
-def test_nan_equals_nan_and_no_number(tmp_path: Path) -> None:
-    m = Builder(
-        placeholder("x", "float32", (2,)), const("two", 2.0), typed("Sub", "negative", "x", "two"),
-        typed("Log", "y", "negative"),
-    )  # fmt: skip
-    outcome = operated(tmp_path, m, renamed)
-    assert [(o.after, o.value.replace("-", "")) for o in outcome.proof.compared] == [("z", "[nan, nan]")]
-    (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, m, spoilt(renamed, other_op("z", "Neg")))
-    assert (error.exit_code, error.details) == (5, ("z: 2 of 2 elements differ, by up to inf",))
 
 
 # -- repairs -----------------------------------------------------------------------------------------------
@@ -230,28 +169,6 @@ def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
     assert any("z has no elements" in warning for warning in outcome.warnings)
 
 
-def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
-    m = Builder(
-        placeholder("x", "float32", (2,)), const("nan", [float("nan"), float("nan")]),
-        const("half", [float("nan"), 1.0]), typed("Add", "y", "x", "nan"), typed("Add", "v", "x", "half"),
-    )  # fmt: skip
-    outcome = operated(tmp_path, m, renamed)
-    assert [w for w in outcome.warnings if "NaN" in w] == [
-        "on these feeds z is all NaN, so there is nothing in it to compare; use feeds to give other inputs"
-    ]
-
-
-def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path) -> None:
-    """Another output is compared, and it does not depend on the input: that shows nothing of the edit."""
-    m = Builder(
-        placeholder("path", "string", ()), node("content", "ReadFile", ["path"]),
-        node("y", "StringLength", ["content"]), const("one", 1.0), typed("Neg", "other", "one"),
-    )  # fmt: skip
-    p = Builder(placeholder("path", "string", ()), node("path_preprocessed", "StringLower", ["path"]))
-    error = refused(tmp_path, m, lambda g: gds.add_preprocessing(g, p.graph("lower.pb")))
-    assert error.exit_code == 7
-
-
 def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(tmp_path: Path) -> None:
     """Its readers are not fetched; it is, since it is asked for by name."""
     m = Builder(
@@ -264,20 +181,6 @@ def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(t
 
 
 # -- chance ------------------------------------------------------------------------------------------------
-
-
-def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path) -> None:
-    noise = define(
-        "noise", {"shape": "int32"}, {"out": ("float32", "draw:output:0")},
-        typed("RandomUniform", "draw", "shape", kind="int32", dtype="float32"), stateful=True,
-    )  # fmt: skip
-    m = Builder(
-        const("shape", [3], "int32"), call("y", "noise", ["shape"], ["int32"], ["float32"], stateful=True),
-        library(noise), const("one", 1.0), typed("Neg", "fixed", "one"),
-    )  # fmt: skip
-    outcome = operated(tmp_path, m, renamed)
-    assert [(o.after, o.reason) for o in outcome.proof.outputs if o.comparison is None] == [("z", "random: y")]
-    assert [o.after for o in outcome.proof.compared] == ["fixed"]
 
 
 def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.failing import command, crashing, renaming, simple, telling
+from support.failing import crashing, renaming, simple, telling
 from support.graphs import Builder, attr
 from support.operating import operated, refused
 from support.spoiling import spoilt
@@ -141,12 +141,6 @@ def test_the_bytes_that_were_proven_are_published(
     written = capfdbinary.readouterr().out if out == "-" else Path(to or path).read_bytes()
     assert seen == [to_binary(written, to) if out == "out.pbtxt" else written] != [simple().bytes()]
     assert out is not None or Path(path + ".old").read_bytes() == simple().bytes()
-
-
-def test_tensorflow_says_nothing_on_the_way(tmp_path: Path) -> None:
-    model = simple().write(tmp_path / "model.pb")
-    done = command("rename", model, "y=z", "-o", str(tmp_path / "out.pb"), "-q")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_threads_of_this_process_are_not_needed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import graphs, workers
+from support import graphs
 from support.desk import check_raised
 from support.paths import ROOT, TESTS
 from support.patience import LONG_ENOUGH, begun, gone, until
@@ -75,22 +75,6 @@ def test_crash() -> None:
         failure(worker.load("edited", data=graphs.CRASHING), "crashed", doing=["loading edited"], signal="SIGSEGV")
         failure(worker.info(), "crashed")  # and so does whatever comes after
         failure(beside, "crashed")
-
-
-@pytest.mark.tensorflow
-def test_few_and_small_processes_wait_for_a_next_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_workers", {})
-    monkeypatch.setattr(workers, "MOST_IDLE", 1)
-    lent = []
-    for number in "12":
-        monkeypatch.setenv("TF_OF_A_TEST", number)
-        with workers.lent_worker(runtime="capi") as worker:
-            lent.append(worker)
-    assert [worker._pid is None for worker in lent] == [True, False]
-    monkeypatch.setattr(workers, "MOST_MEMORY", 0)
-    with workers.lent_worker(runtime="capi") as worker:
-        assert worker is lent[1]
-    assert worker._pid is None
 
 
 @pytest.mark.tensorflow

@@ -13,15 +13,11 @@ import pytest
 from support.desk import Desk, Ran
 from support.graphs import Builder, add, const, define, func, identity, library, neg, node, placeholder, typed
 from support.paths import ROOT
-from support.published import ABSENT, FOLDER
 from support.v1_control_flow import while_loop
 
 EARLIER = b"an earlier output"
 FIXTURES = ROOT / "fixtures"
 CLASSIFIER, DECODE, LOOKUP = (str(FIXTURES / n) for n in ("classifier.pb", "decode_jpeg.pb", "label_lookup.pb"))
-
-
-published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
 
 
 X4 = placeholder("x", "float32", (-1, 4))
