@@ -12,7 +12,6 @@ from support.graphs import FLOAT, INT32, node, placeholder
 from support.published import FOLDER, needs_models
 from support.renaming import QUICK
 
-import gdsurgeon as gds
 from gdsurgeon.container.load import open_model
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
@@ -66,15 +65,6 @@ def test_a_published_model_is_frozen(desk: Desk, name: str, key: str) -> None:
     assert "bit-identical" in ran.err
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", SAVED)
-def test_a_published_model_is_slimmed(desk: Desk, name: str) -> None:
-    ran = desk.done("slim", str(FOLDER / name), "-o", "out")
-    assert "bit-identical" in ran.err
-    desk.done("validate", "out")
-    assert "trouble" not in desk.run("inspect", "out").out.decode()
-
-
 def test_what_trains_variables_is_run_apart_from_what_reads_them() -> None:
     plan = plan_with(Settings(), open_model(str(FOLDER / "rust_regression_sm")).graph)
     by_key = {"b": "StatefulPartitionedCall", "train": "StatefulPartitionedCall_1", "w": "StatefulPartitionedCall_2"}
@@ -95,12 +85,3 @@ def test_what_is_put_in_front_of_a_published_model_is_seen_by_all(desk: Desk, tf
 @pytest.mark.parametrize("name", META)
 def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) -> None:
     desk.refused(4, "no-such-signature", "freeze", str(FOLDER / name), *QUICK, "-o", "frozen.pb", signatures=[])
-
-
-@pytest.mark.tensorflow
-def test_the_library_proves_an_edit_of_a_model_that_has_to_be_restored() -> None:
-    graph = gds.load(str(FOLDER / "serving_half_plus_two_sm"))
-    proof = gds.prove(graph.pristine(), graph, gds.rename(graph, [("x", "image")]))
-    assert proof.samples == 2
-    assert all(output.comparison is not None and output.comparison.max_abs == 0 for output in proof.outputs)
-    assert len(proof.outputs) == 3

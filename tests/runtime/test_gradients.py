@@ -356,38 +356,3 @@ def test_every_op_is_differentiated_once(tf: Any, monkeypatch: pytest.MonkeyPatc
             h = h + h
         gradients.reverse_walk(gradients.path([h], [x]), [h], [tf.ones_like(h)], [x])
     assert len(walked) == len(set(walked)) == 20
-
-
-def random_graph(tf: Any, seed: int) -> tuple[Any, list[str], list[str]]:
-    """A random graph, its targets and its sources."""
-    random = np.random.RandomState(seed)
-    unary = [tf.sin, tf.tanh, tf.identity, tf.stop_gradient, tf.round, tf.nn.relu, lambda t: t * t]
-    with tf.Graph().as_default() as graph:
-        tensors = [placeholder(tf, "x"), placeholder(tf, "z")]
-        for _ in range(random.randint(4, 16)):
-            kind = random.randint(4)
-            a, b = (tensors[-1 - random.randint(min(len(tensors), 6))] for _ in range(2))
-            if kind == 0:
-                tensors.append(unary[random.randint(len(unary))](a))
-            elif kind == 1:
-                tensors.extend(t * 0.5 for t in tf.split(tf.concat([a, b], 0), 2))
-            elif kind == 2:
-                tensors.append(tf.tanh(a * b))
-            else:
-                terms = [tensors[random.randint(len(tensors))] for _ in range(random.randint(2, 5))]
-                tensors.append(tf.add_n(terms))
-        names = [tensor.name.removesuffix(":0") for tensor in tensors]
-    ys = sorted({names[-1], names[random.randint(len(names))]})
-    xs = sorted({"x", *(names[random.randint(len(names))] for _ in range(2))})
-    return graph.as_graph_def(), ys, xs
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_random_graphs(tf: Any, seed: int) -> None:
-    graph_def, ys, xs = random_graph(tf, seed)
-    feeds = X | {"z": numbers(4, 6, seed=1)}
-
-    def build(tf: Any) -> None:
-        tf.compat.v1.import_graph_def(graph_def, name="")
-
-    same(tf, build, ys, xs, feeds)
