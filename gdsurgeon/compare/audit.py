@@ -87,7 +87,8 @@ def _compared(
 def _added_and_removed(facts: Facts, intent: Intent, replaced: set[str], unsaid: str) -> Iterator[str]:
     added, new = {*facts.added}, {*intent.added} - replaced
     yield from _compared("added", added, new, new - added, unsaid)
-    if replaced or facts.removed != intent.removed:  # sets of a million names need much memory
+    # Sets of a million names need much memory.
+    if facts.removed != intent.removed or not replaced.isdisjoint(intent.removed):
         removed, lost = {*facts.removed}, {*intent.removed} - replaced
         yield from _compared("removed", removed - added, lost, lost - removed, unsaid)
     for old, name in facts.renamed.items():

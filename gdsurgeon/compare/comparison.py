@@ -71,14 +71,16 @@ def compare_written(
     back = {new: old for old, new in renamed.items()}
     fresh = dict.fromkeys(back.get(name, name) for name in written.fresh)
     names = dict.fromkeys([*filter({*fresh, *renamed}.__contains__, lost), *fresh])
-    removed = dict.fromkeys(filterfalse(names.__contains__, lost))
+    removed = [*filterfalse(names.__contains__, lost)]
     # In unchanged records, an input can have a name that a different node has now.
     flags = before.store.user_flags(renamed)
     for part in written.kept:
         if part.bounds is not None:  # these were compared with the new names
             flags[part.first : part.last] = bytes(part.last - part.first)
-    users = chain(compress(before.store.names, flags), *map(before.store.colocated, renamed))
-    names.update((user, None) for user in users if user not in removed)
+    users = dict.fromkeys(chain(compress(before.store.names, flags), *map(before.store.colocated, renamed)))
+    for user in {*users}.intersection(removed):
+        del users[user]
+    names |= users
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
     out.facts.renamed |= written.renamed
     out.facts.removed += removed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
+from operator import not_
 
 from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
@@ -97,7 +99,9 @@ def cut_down(
     initialisers = needed_initialisers(topology, kept, listed=listed)
     for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
-    going = {topology.name(number): None for number in topology.numbers() if not kept[number]}
+    for number in topology.gone:
+        kept[number] = 1
+    going = dict.fromkeys(compress(topology.names(), map(not_, kept)))
     order = sorted_numbers(topology) if sort else []
     if not going and not cut and order == sorted(order):
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")

@@ -159,10 +159,10 @@ def remove_unused(
 
 def drop_nodes(graph: Graph, names: Iterable[str], *, still_used: bool = False) -> list[str]:
     """Removes nodes, and the colocations of other nodes with them; see `Graph.remove`. Returns their names."""
-    names = list(names)
+    names = names if isinstance(names, dict) else dict.fromkeys(names)
     drop_colocations(graph, map(graph.__getitem__, names if graph.has_colocations else ()))
     graph.remove(names, still_used=still_used)
-    return names
+    return list(names)
 
 
 def add_constant(graph: Graph, name: str, value: AttrValue, after: Node, controls: Iterable[Node] = ()) -> Node:

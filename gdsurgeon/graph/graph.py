@@ -536,17 +536,18 @@ class Graph:
             EditError: a remaining node has one of them as a data input, control input or colocation; or one of them
                 does not exist in the graph.
         """
-        overlay, bases, known = self._overlay, dict[str, None](), dict[Node, None]()
-        for item in nodes:
+        overlay, known = self._overlay, dict[Node, None]()
+        items: dict[Node | str, None] = dict(nodes) if isinstance(nodes, dict) else dict.fromkeys(nodes)
+        a, b, c, d = self._nodes, overlay.current, overlay.removed, overlay.respelt
+        others = [item for item in items if isinstance(item, Node) or item in a or item in b or item in c or item in d]
+        for item in others:
+            del items[item]
+        bases: dict[str, None] = items  # type: ignore[assignment]  # all others are names in the file
+        for item in others:
             if isinstance(item, Node):
-                node: Node | None = item
-            elif item in overlay.current or overlay.has_left(item):
-                node = self[item]
+                node = item
             else:
-                node = self._nodes.get(item)
-            if node is None:
-                bases[str(item)] = None
-                continue
+                node = self[item] if item in overlay.current or overlay.has_left(item) else self._nodes[item]
             known[node] = None
             if node.base_name is not None:
                 bases[node.base_name] = None

@@ -190,7 +190,7 @@ class Overlay:
         """Yields the replacements for unchanged nodes that have a renamed node as an input or colocation."""
         renamed = [name for name, now in self.respelt.items() if name != now]
         may_be_colocated = any(map(store.colocated, renamed))
-        others = [*self.removed, *(str(node.base_name) for node in self.touched)]
+        others = {*self.removed, *(str(node.base_name) for node in self.touched)}
         for begin, end in store.stretches_of_users(renamed, others) if renamed else ():
             for item in scan(SourceSlice(store.source, begin, end), cut=True):
                 if isinstance(item, Run):

@@ -116,6 +116,7 @@ class Call:
         shapes: the shapes of its data inputs.
         values: the values of its data inputs.
         results: the shapes of its outputs, after its shape rule has returned them.
+        found: the node, if it was requested.
     """
 
     op: str
@@ -123,15 +124,15 @@ class Call:
     shapes: list[Shape]
     values: list[Value]
     results: Sequence[Shape] = ()
-    _node: Node | None = None
+    found: Node | None = None
     _constant: tuple[int, Shape, Value] | None = None
 
     @property
     def node(self) -> Node:
         """The node itself."""
-        if self._node is None:
-            self._node = self.find()
-        return self._node
+        if self.found is None:
+            self.found = self.find()
+        return self.found
 
     def attr(self, key: str) -> object:
         """Returns the plain value of an attr, or its default; None if neither exists."""

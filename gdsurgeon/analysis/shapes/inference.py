@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import calling_nodes
@@ -51,6 +52,11 @@ result is used instead.
 """
 
 
+_Known = tuple[Sequence[Shape], Sequence[Value], "int | None"]
+"""The shapes and values of inputs or outputs, and the dtype of the first one if it is known."""
+_NOTHING: _Known = (), (), None
+
+
 class Shapes:
     """The known shapes and values of the tensors of a graph, inferred when they are requested.
 
@@ -82,9 +88,8 @@ class Shapes:
         self.conflicts: list[Conflict] = []
         self._use_stated, self._settle, self._base = use_stated, settle, base
         self._is_known = bytearray(topology.size)
-        self._shapes: dict[int, Sequence[Shape]] = {}
-        self._values: dict[int, Sequence[Value]] = {}
-        self._dtypes: dict[int, int] = {}  # of outputs 0, by node
+        self._outputs: dict[int, _Known] = {}  # by node
+        self._results: dict[tuple[str, _Known], _Known] = {}  # by op and inputs, if no attr was read
         self._given: dict[int, dict[int, Shape]] = {}
         for output, shape in (given or {}).items():
             self._given.setdefault(topology.id_of(output.node), {})[output.index] = shape
@@ -92,38 +97,35 @@ class Shapes:
 
     def shape(self, output: Output) -> Shape:
         """Returns the shape of a tensor: -1 for an unknown dim, None for an unknown rank."""
-        found = self._shapes.get(self._ask(output), ())
+        found = self._outputs.get(self._ask(output), _NOTHING)[0]
         return found[output.index] if output.index < len(found) else None
 
     def value(self, output: Output) -> Value:
         """Returns the elements of a small int32 or int64 tensor, row by row, None for unknown ones; or None."""
-        found = self._values.get(self._ask(output), ())
+        found = self._outputs.get(self._ask(output), _NOTHING)[1]
         return found[output.index] if output.index < len(found) else None
 
     def _ask(self, output: Output) -> int:
         number = self.topology.id_of(output.node) if output.node.exists else -1
-        if number >= 0 and self._lacks(number):
+        if number >= 0:
             self._infer_upstream(number)
         return number
 
-    def _lacks(self, number: int) -> bool:
-        """Returns whether a node can be inferred and is not yet inferred."""
-        return not self._is_known[number] and self.places[number] >= 0
-
     def _infer_upstream(self, number: int) -> None:
         """Infers a node and, before it, its producers."""
-        pending = [number]
+        pending, topology, known, places = [number], self.topology, self._is_known, self.places
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         while pending:
             number = pending.pop()
             if number < 0:  # its producers have been inferred
                 self.infer(~number)
-            elif self._lacks(number):
+            elif not known[number] and places[number] >= 0:
                 pending.append(~number)
-                op = self.topology.op(number)
-                above = self.topology.data_producers(number) if op in RULES else ()
-                if op in MERGE:  # without the edges that close a loop
-                    above = [producer for producer in above if not self.topology.is_loop_back(producer, number)]
-                pending += filter(self._lacks, above)
+                op = topology.op(number)
+                for code in topology.inputs(number) if op in RULES else ():
+                    is_open = code >= 0 and code & control != control and not known[code >> bits]
+                    if is_open and not (op in MERGE and topology.is_loop_back(code >> bits, number)):
+                        pending.append(code >> bits)
 
     def update(
         self, topology: Topology, order: Sequence[int], places: Sequence[int], edited: Iterable[int]
@@ -141,11 +143,10 @@ class Shapes:
         worklist.add(number for number in edited if self._is_known[number])
         found: list[int] = []
         for number in worklist:
-            before = self._shapes.pop(number, ()), self._values.pop(number, ())
-            self._dtypes.pop(number, None)
+            before = self._outputs.pop(number, _NOTHING)
             self._is_known[number] = 0
             self._infer_upstream(number)
-            if (self._shapes.get(number, ()), self._values.get(number, ())) != before:
+            if self._outputs.get(number, _NOTHING)[:2] != before[:2]:
                 found.append(number)
                 worklist.add(user for user in topology.users(number) if self._is_known[user])
         return found
@@ -155,43 +156,35 @@ class Shapes:
         self._is_known[number] = 1
         base, op = self._base, self.topology.op(number)
         if base is not None and not self._depends[number]:
-            if number in base._shapes:
-                self._shapes[number] = base._shapes[number]
-            if number in base._values:
-                self._values[number] = base._values[number]
+            if number in base._outputs:
+                self._outputs[number] = base._outputs[number]
         elif op in RULES:
             self._apply_rules(number, op)
         elif self._use_stated and not self._depends[number]:
             with suppress(InputError):
                 value = self.topology.node(number).attr(STATED_SHAPES)
-                self._set(number, [shape_of(proto) for proto in value.list.shape] if value is not None else ())
+                protos = value.list.shape if value is not None else ()
+                self._outputs[number] = _clean(map(shape_of, protos)), (), None
         if number in self._given:
-            given = self._given[number]
-            shapes = list(self._shapes.get(number, ()))
-            shapes += [None] * (max(given) + 1 - len(shapes))
+            given, (known, _, dtype) = self._given[number], self._outputs.get(number, _NOTHING)
+            shapes = [*known, *[None] * (max(given) + 1 - len(known))]
             for index, shape in given.items():
                 shapes[index] = shape
-            self._set(number, shapes)
-            self._values.pop(number, None)
+            self._outputs[number] = _clean(shapes) or known, (), dtype
 
     def _apply_rules(self, number: int, op: str) -> None:
-        call = self._call(number, op)
-        text: str | None = None
-        shapes: Sequence[Shape] = ()
-        try:
-            shapes = RULES[op](call)
-        except Misfit as misfit:
-            shapes, text = misfit.shapes, str(misfit)
-        except _NOT_STATED:
-            pass
-        if self._settle is not None:
-            shapes, text = self._settle(call, shapes, text)
-        if text is not None:
-            self.conflicts.append(Conflict(call.node, text))
-        self._set(number, shapes)
-        self._infer_values(number, call)
+        given = self._inputs(number, op)
+        found = self._results.get((op, given))
+        if found is None:
+            call = Call(op, partial(self.topology.node, number), [*given[0]], [*given[1]])
+            found = self._result(call, given[2])
+            if self._settle is None and call.found is None:
+                self._results[op, given] = found
+        if found[0]:  # a node without known shapes has no known values either
+            self._outputs[number] = found
 
-    def _call(self, number: int, op: str) -> Call:
+    def _inputs(self, number: int, op: str) -> _Known:
+        """Returns the shapes and values of the data inputs of a node, and the dtype of its first input if known."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         inputs = self.topology.inputs(number)
         if op in MERGE:  # the input that closes a loop is unknown
@@ -201,50 +194,53 @@ class Shapes:
         for code in inputs:
             port = code & control
             if code < 0 or port != control:
-                producer = code >> bits
-                known, elements = self._shapes.get(producer, ()), self._values.get(producer, ())
+                known, elements, _ = self._outputs.get(code >> bits, _NOTHING)
                 shapes.append(known[port] if port < len(known) else None)
                 values.append(elements[port] if port < len(elements) else None)
-        return Call(op, partial(self.topology.node, number), shapes, values)
+        is_first = inputs and not inputs[0] & control
+        return tuple(shapes), tuple(values), self._outputs.get(inputs[0] >> bits, _NOTHING)[2] if is_first else None
 
-    def _infer_values(self, number: int, call: Call) -> None:
-        rule = VALUE_RULES.get(call.op)
-        if rule is None:
-            return
-        shapes = self._shapes.get(number, ())
-        if {None}.issuperset(map(small_count, shapes)):
-            return
-        call.results = shapes
+    def _result(self, call: Call, dtype: int | None) -> _Known:
+        """Returns the shapes and values of the outputs of a node, and the dtype of output 0 if values need it.
+
+        `dtype` is that of the first input.
+        """
+        text: str | None = None
+        shapes: Sequence[Shape] = ()
         try:
-            dtypes = [self._dtype(number, call)] if len(shapes) == 1 else list(map(call.dtype, range(len(shapes))))
+            shapes = RULES[call.op](call)
+        except Misfit as misfit:
+            shapes, text = misfit.shapes, str(misfit)
         except _NOT_STATED:
-            return
-        if LIMITS.keys().isdisjoint(dtypes):
-            return
-        values: Sequence[Value] = ()
+            pass
+        if self._settle is not None:
+            shapes, text = self._settle(call, shapes, text)
+        if text is not None:
+            self.conflicts.append(Conflict(call.node, text))
+        shapes, rule = _clean(shapes), VALUE_RULES.get(call.op)
+        if rule is None or {None}.issuperset(map(small_count, shapes)):
+            return shapes, (), None
+        call.results = shapes
+        known = dtype if call.op in KEEPS_DTYPE and len(shapes) == 1 else None
         with suppress(*_NOT_STATED):
-            values = rule(call)
-        with suppress(*_NOT_STATED):
-            padded = [*values, *[None] * len(shapes)]
-            self._values[number] = list(map(fitting, padded[: len(shapes)], shapes, dtypes))
+            dtypes = list(map(call.dtype, range(len(shapes)))) if known is None else [known]  # the first reads attrs
+            values: Sequence[Value] = ()
+            if not LIMITS.keys().isdisjoint(dtypes):
+                with suppress(*_NOT_STATED):
+                    values = rule(call)
+                values = tuple(map(fitting, chain(values, repeat(None)), shapes, dtypes))
+            return shapes, values, dtypes[0]
+        return shapes, (), None
 
-    def _dtype(self, number: int, call: Call) -> int:
-        """Returns the dtype of output 0; does not read an attr if the dtype equals that of an inferred input."""
-        inputs = self.topology.inputs(number) if call.op in KEEPS_DTYPE else ()
-        found = None
-        if inputs and not inputs[0] & Table.CONTROL_PORT:
-            found = self._dtypes.get(inputs[0] >> Table.PORT_BITS)
-        self._dtypes[number] = call.dtype() if found is None else found
-        return self._dtypes[number]
 
-    def _set(self, number: int, shapes: Iterable[Shape]) -> None:
-        clean = tuple(map(_clean, shapes))
-        if clean.count(None) < len(clean):
-            self._shapes[number] = clean
+def _clean(shapes: Iterable[Shape]) -> Sequence[Shape]:
+    """Returns `shapes`, with impossible dims as unknown; () if all of them are unknown."""
+    clean = tuple(map(_possible, shapes))
+    return clean if clean.count(None) < len(clean) else ()
 
 
 @lru_cache(MOST_REMEMBERED)
-def _clean(shape: Shape) -> Shape:
+def _possible(shape: Shape) -> Shape:
     """Returns `shape`, with impossible dims as unknown."""
     if shape is None or all(0 <= dim <= _LARGEST for dim in shape):
         return shape

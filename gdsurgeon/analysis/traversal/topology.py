@@ -76,6 +76,10 @@ class Topology:
             return self._added[number - self.rows].name
         return self.graph.spell_base_name(self.table.names[number])
 
+    def names(self) -> list[str]:
+        """Returns the current name of each node, including removed nodes."""
+        return [*map(self.graph.spell_base_name, self.table.names), *(node.name for node in self._added)]
+
     def op(self, number: int) -> str:
         """Returns the op of a node."""
         if number >= self.rows:
