@@ -32,6 +32,7 @@ from support.graphs import (
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.view.content import Content, content_of, flops
 from gdsurgeon.view.scopes import Scope
 from gdsurgeon.view.tree import Item, fitting, whole, within
@@ -106,6 +107,13 @@ def test_parameters_are_numbers_that_training_sets() -> None:
         node("step", "VarHandleOp", dtype=graphs.dtype(9), shape=(9,)),
     )
     assert found.main.content.parameters == [6, 0, 25, 7, 1, 0]
+
+
+def test_of_a_model_with_signatures_the_weights_count_that_these_need() -> None:
+    found = graphs.graph(const("w", [1.0, 2.0]), const("slot", [1.0, 2.0]), identity("y", "w"))
+    assert content_of(found, "").parameters == [2, 2, 0]
+    found.serving = Serving(signatures={"s": Served({}, {"y": "y:0"})})
+    assert content_of(found, "").parameters == [2, 0, 0]
 
 
 # -- groups and blocks --------------------------------------------------------------------------------------
