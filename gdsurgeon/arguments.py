@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, signature, unwrap
 from operator import is_
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args
 
@@ -62,15 +62,8 @@ def public(function: F) -> F:
             bound = bind(*args, **kwargs)
         except TypeError as error:
             raise ArgumentError(name, "", str(error)) from None
-        arguments = bound.arguments
-        for key, fit in fits.items():
-            if key in arguments:
-                value = arguments[key]
-                try:
-                    arguments[key] = fit(value)
-                except _Unfit as unfit:
-                    raise ArgumentError(name, key, str(unfit), found=value) from None
-        graph = next((value for value in arguments.values() if getattr(value, "keeps_journal", False)), None)
+        _fit_all(name, fits, bound.arguments)
+        graph = next((value for value in bound.arguments.values() if getattr(value, "keeps_journal", False)), None)
         try:
             if graph is None:
                 return function(*bound.args, **bound.kwargs)
@@ -90,49 +83,41 @@ def public(function: F) -> F:
     return checked  # type: ignore[return-value]
 
 
-class _Names(dict[str, object]):
-    """The names in annotations that only type checkers import: nothing is checked for them."""
+def _fit_all(called: str, fits: Mapping[str, _Fit], values: dict[str, object]) -> None:
+    """Brings `values`, the arguments of the function `called`, into the form of their annotations."""
+    for key, value in values.items():
+        if key in fits:
+            try:
+                values[key] = fits[key](value)
+            except _Unfit as unfit:
+                raise ArgumentError(called, key, str(unfit), found=value) from None
 
-    def __init__(self, known: Mapping[str, object]) -> None:
-        super().__init__()
-        self._known = known
+
+class _Names(dict[str, object]):
+    """The names in annotations. Names that only type checkers import mean any value."""
 
     def __missing__(self, name: str) -> object:
-        if name in self._known or hasattr(builtins, name):
-            raise KeyError(name)
         return object
 
 
 @cache
 def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable[..., Hint]]:
     """Returns the check of each annotated parameter of `function`, and the function that binds the arguments."""
-    inner = function
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
+    inner = unwrap(function)
     wanted = signature(inner)
-    names = inner.__globals__
-    out: dict[str, _Fit] = {}
-    for parameter in wanted.parameters.values():
-        if (
-            parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-            or parameter.annotation is Parameter.empty
-        ):
-            continue
-        hint = eval(parameter.annotation, names, _Names(names))
-        out[parameter.name] = _or_default(_fit(hint), parameter.default)
-    return out, wanted.bind
-
-
-def _or_default(fit: _Fit, default: object) -> _Fit:
-    return lambda value: value if value is default else fit(value)
+    names = _Names(vars(builtins) | vars(sys.modules[inner.__module__]))
+    fits = {
+        parameter.name: _fit(eval(parameter.annotation, {}, names))
+        for parameter in wanted.parameters.values()
+        if parameter.kind not in _VARIABLE and parameter.annotation is not Parameter.empty
+    }
+    return fits, wanted.bind
 
 
 def _fit(hint: Hint) -> _Fit:
     """Returns a function that checks a value against the annotation `hint`, and converts the value to its form."""
     origin, arms = _origin(hint), get_args(hint)
     kind, expected = origin or hint, described(hint)
-    if hint is None or hint is type(None):
-        return _only(lambda value: value is None, expected)
     if origin in (Union, types.UnionType):
         return _fit_union(hint, arms)
     if origin is Literal:
@@ -310,18 +295,7 @@ def fit_fields(instance: Hint) -> None:
         ArgumentError: a field has the wrong type.
     """
     kind: Hint = type(instance)
-    for key, fit in _fits_of_fields(kind).items():
-        value = getattr(instance, key)
-        try:
-            object.__setattr__(instance, key, fit(value))
-        except _Unfit as unfit:
-            raise ArgumentError(kind.__name__, key, str(unfit), found=value) from None
-
-
-@cache
-def _fits_of_fields(kind: Hint) -> dict[str, _Fit]:
-    names = vars(sys.modules[kind.__module__])
-    return {key: _fit(eval(hint, names, _Names(names))) for key, hint in kind.__annotations__.items()}
+    _fit_all(kind.__name__, _fits_of(kind)[0], instance.__dict__)
 
 
 def described(hint: Hint) -> str:
