@@ -47,8 +47,7 @@ def cast(build: Builder, value: Value, *, type: NumericType, saturate: Flag = Tr
     if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
         if value.is_fraction:
             raise Unfit(f"cuts fractions off, but the values are {value.bounds}: add rescale(255) or round before it")
-        low, high = (float(trunc(end)) if isfinite(end) else end for end in (value.low, value.high))
-        value = value.replace(low=low, high=high)
+        value = _with_whole_bounds(value, trunc)
     if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
         if not low <= value.low <= value.high <= high:
@@ -59,6 +58,12 @@ def cast(build: Builder, value: Value, *, type: NumericType, saturate: Flag = Tr
     elif type.is_integer and type.size == 1:
         made = made.replace(low=max(made.low, type.bounds[0]), high=min(made.high, type.bounds[1]))
     return made.with_kind(CLASSES) if value.kind == CLASSES and type.is_integer else made
+
+
+def _with_whole_bounds(value: Value, rounded: Callable[[float], int]) -> Value:
+    """Returns `value` with rounded bounds."""
+    low, high = (float(rounded(end)) if isfinite(end) else end for end in (value.low, value.high))
+    return value.replace(low=low, high=high)
 
 
 def limits(given: DType, wanted: DType) -> tuple[float, float]:
@@ -73,8 +78,7 @@ def limits(given: DType, wanted: DType) -> tuple[float, float]:
 
 
 def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
-    numbers = [build.constant(value.dtype, n if value.dtype.is_float else int(n)) for n in (low, high)]
-    tensor = build.add("ClipByValue", value.tensor, *numbers)
+    tensor = build.add("ClipByValue", value.tensor, build.number(value, low), build.number(value, high))
     is_whole = value.is_whole and all(isfinite(end) and end == trunc(end) for end in (low, high))
     least, most = min(max(value.low, low), high), max(min(value.high, high), low)
     return value.replace(tensor=tensor, low=least, high=most, is_whole=is_whole)
@@ -227,10 +231,8 @@ def clip(build: Builder, value: Value, *, low: Number, high: Number) -> Value:
     value.require_numbers()
     if low > high:
         raise Unfit(f"{low:g} is greater than {high:g}")
-    if value.dtype.is_integer:
-        least, most = value.dtype.bounds
-        if low != int(low) or high != int(high) or not (least <= low and high <= most):
-            raise Unfit(f"{low:g}..{high:g} is outside the range of {value.dtype.name}: add a cast before it")
+    value.require_in_range(low)
+    value.require_in_range(high)
     return _clipped(build, value, low, high)
 
 
@@ -243,11 +245,10 @@ def round_values(build: Builder, value: Value) -> Value:
     value.require_numbers()
     if value.dtype.is_integer:
         raise Unfit(f"the values are whole numbers already: {value.description}")
-    low, high = (float(round(end)) if isfinite(end) else end for end in (value.low, value.high))
-    return value.replace(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)
+    return _with_whole_bounds(value, round).replace(tensor=build.add("Round", value.tensor), is_whole=True)
 
 
-@step("denormalize", family="restoring", sides=(AFTER,), example="denormalize(like=keras-tf) | round | cast(uint8)")
+@step("denormalize", family="restoring", side=AFTER, example="denormalize(like=keras-tf) | round | cast(uint8)")
 def denormalize(
     build: Builder,
     value: Value,
@@ -299,10 +300,8 @@ def dequantize(build: Builder, value: Value, *, scale: Deviations, zero_point: C
         value = value.replace(tensor=tensor, dtype=plain, low=float(low), high=float(high))
     if not value.dtype.is_integer:
         raise Unfit(f"requires integers, got {value.description}")
-    low, high = value.dtype.bounds
     for zero in zero_point:
-        if zero != int(zero) or not low <= zero <= high:
-            raise Unfit(f"zero-point {zero:g} is outside the range of {value.dtype.name}")
+        value.require_in_range(zero, "zero-point ")
     value = build.cast(value, FLOAT32)
     value = _computed(build, value, "Sub", zero_point if any(zero_point) else None, "zero-point")
     return _computed(build, value, "Mul", scale, "scale")

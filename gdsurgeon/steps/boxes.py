@@ -21,7 +21,7 @@ BOXES = "boxes"
 Fraction: TypeAlias = Annotated[float, number_that("a number from 0 to 1", lambda found: 0 <= found <= 1)]
 
 
-@step("nms", sides=(AFTER,), example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)")
+@step("nms", side=AFTER, example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)")
 def nms(
     build: Builder,
     value: Value,
@@ -92,19 +92,24 @@ def nms(
 def _check_shapes(scores: Value, boxes: Value) -> bool:
     """Returns whether there are several classes. Raises Unfit if the values cannot be scores and boxes."""
     message = f"{boxes.tensor.name} is {boxes.description}"
-    if scores.dtype != FLOAT32 or boxes.dtype != FLOAT32:
-        raise Unfit(f"requires float32, but the scores are {scores.description}; {message}")
-    if boxes.shape is None or len(boxes.shape) not in (2, 3) or boxes.shape[-1] not in (4, -1):
-        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], but {message}")
-    if scores.shape is None or len(scores.shape) not in (len(boxes.shape) - 1, len(boxes.shape)):
+    _require_boxes(boxes, scores)
+    if scores.shape is None or len(scores.shape) not in (len(boxes.dims) - 1, len(boxes.dims)):
         raise Unfit(
             "scores must be one for each box, or one for each box and class, "
             f"but they are {scores.description}; {message}"
         )
-    both = list(zip(scores.shape, boxes.shape[:-1], strict=False))
-    if any(a != b and min(a, b) >= 0 for a, b in both):
+    if not compatible(scores.shape[: len(boxes.dims) - 1], boxes.dims[:-1]):
         raise Unfit(f"the scores and the boxes have different counts: the scores are {scores.description}; {message}")
-    return len(scores.shape) == len(boxes.shape)
+    return len(scores.shape) == len(boxes.dims)
+
+
+def _require_boxes(boxes: Value, other: Value) -> None:
+    """Raises Unfit if `boxes` are not boxes, or if they or the `other` numbers for them are not float32."""
+    for each in (boxes, other):
+        if each.dtype != FLOAT32:
+            raise Unfit(f"requires float32, got {each.description}")
+    if boxes.rank not in (2, 3) or boxes.dims[-1] not in (4, -1):
+        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], got {boxes.description}")
 
 
 Limits: TypeAlias = tuple[int, float, float]
@@ -135,7 +140,7 @@ def _all_classes(build: Builder, boxes: Value, scores: Value, limits: Limits, is
     if is_batch:
         inner = Builder(empty_graph(), "")
         items = [
-            inner.node("Placeholder", (), {"dtype": tensor.dtype, "shape": shape}, f"item{place}").output
+            inner.placeholder(f"item{place}", DTYPES[tensor.dtype], shape)
             for place, (tensor, shape) in enumerate(zip(given, ((-1, 4), (-1,), (-1,)), strict=False))
         ]
         shapes: list[Shape] = [(limits[0], 4), (limits[0],), (limits[0],)]
@@ -169,7 +174,7 @@ _FACTORS = {"yxyx": (2, 3, 2, 3), "xyxy": (3, 2, 3, 2), "cxcywh": (3, 2, 3, 2)}
 """For each number of a box, the number of the placement: top, left, factors of height and width, or 0."""
 
 
-@step("from-letterbox", sides=(AFTER,), example="from-letterbox(placed, layout=yxyx)")
+@step("from-letterbox", side=AFTER, example="from-letterbox(placed, layout=yxyx)")
 def from_letterbox(
     build: Builder, value: Value, *, placement: Text, layout: Annotated[str, choice(*_OFFSETS)]
 ) -> Value:
@@ -187,13 +192,10 @@ def from_letterbox(
         raise Unfit("requires two outputs of a model, so it must be added after a model")
     placed = build.other(placement)
     message = f"{printable(placement)} is {placed.description}"
-    if value.dtype != FLOAT32 or placed.dtype != FLOAT32:
-        raise Unfit(f"requires float32, but the boxes are {value.description}; {message}")
-    if value.shape is None or len(value.shape) not in (2, 3) or value.shape[-1] not in (4, -1):
-        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], got {value.description}")
+    _require_boxes(value, placed)
     if placed.shape is None or len(placed.shape) not in (1, 2) or placed.shape[-1] not in (4, -1):
         raise Unfit(f"a placement must be [4] or [images,4], but {message}")
-    if len(placed.shape) == 2 and (len(value.shape) == 2 or not compatible(placed.shape[:1], value.shape[:1])):
+    if len(placed.shape) == 2 and (value.rank == 2 or not compatible(placed.shape[:1], value.dims[:1])):
         raise Unfit(
             f"the boxes and the placement are not of the same images: the boxes are {value.description}; {message}"
         )

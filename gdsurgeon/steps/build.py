@@ -130,8 +130,8 @@ def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Gra
             if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
                 raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}, which no step can process")
             spec = InputSpec(dtype, shape_of_tensor(model, tensor))
-            placeholder = build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
-            processed[name] = with_known_facts(model, tensor, value_of(placeholder.output, spec))
+            value = value_of(build.placeholder(name, *spec), spec)
+            processed[name] = with_known_facts(model, tensor, value)
         return processed[name]
 
     build.other = other
@@ -298,7 +298,7 @@ class Chain:
             EditError: a step is not valid, or the shape of the results is not known.
         """
         inner = Builder(empty_graph(), "")
-        item = inner.node("Placeholder", (), {"dtype": value.dtype, "shape": ()}, "item").output
+        item = inner.placeholder("item", value.dtype, ())
         made = self.apply(inner, value.replace(tensor=item, shape=()))
         if not made.is_static:
             last = self.name(len(self.steps) - 1)
@@ -340,8 +340,7 @@ def _is_item(value: Value, wanted: InputSpec, *, is_open: bool = False) -> bool:
 def begin(name: str, suffix: str, spec: InputSpec, *, is_declared: bool = False) -> tuple[Builder, Value]:
     """Returns a graph with a placeholder, and the value of the placeholder."""
     build = Builder(empty_graph(), name + suffix)
-    placeholder = build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
-    return build, value_of(placeholder.output, spec, is_declared=is_declared)
+    return build, value_of(build.placeholder(name, *spec), spec, is_declared=is_declared)
 
 
 def finish(build: Builder, value: Value, name: str) -> Graph:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gdsurgeon.edits.functions import make_function
 from gdsurgeon.graph.attrs import (
+    Shape,
     bool_value,
     float_value,
     func_value,
@@ -112,6 +113,10 @@ class Builder:
         flat = [number for row in rows for number in row]
         return self.constant(FLOAT32 if flat and isinstance(flat[0], float) else INT32, flat, shape)
 
+    def placeholder(self, name: str, dtype: DType, shape: Shape) -> Output:
+        """Adds a placeholder."""
+        return self.node("Placeholder", (), {"dtype": dtype, "shape": shape}, name).output
+
     def add(self, op: str, *inputs: Input, **attrs: object) -> Output:
         """Adds a node, and returns its first output; see `node`."""
         return self.node(op, inputs, attrs).output
@@ -151,15 +156,13 @@ class Builder:
 
     def with_batch(self, value: Value) -> Value:
         """Returns the value as a batch of one, with a first dimension of 1."""
-        assert value.shape is not None
         tensor = self.add("ExpandDims", value.tensor, 0)
-        return value.replace(tensor=tensor, shape=(1, *value.shape), layout=in_batch(value.layout))
+        return value.replace(tensor=tensor, shape=(1, *value.dims), layout=in_batch(value.layout))
 
     def without_batch(self, value: Value) -> Value:
         """Returns the only item of a batch."""
-        assert value.shape is not None
         tensor = self.add("Squeeze", value.tensor, squeeze_dims=[0])
-        return value.replace(tensor=tensor, shape=value.shape[1:], layout=value.layout.removeprefix("N"))
+        return value.replace(tensor=tensor, shape=value.dims[1:], layout=value.layout.removeprefix("N"))
 
     def mapped(
         self, inner: Builder, items: Sequence[Output], results: Sequence[Value], batch: Sequence[Output]

@@ -31,8 +31,7 @@ FAMILIES = {
 REQUIRED = Argument.empty
 """The default of a required parameter."""
 BEFORE, AFTER = "before", "after"
-EITHER = (BEFORE, AFTER)
-"""Where a step can be used: before a model, after a model, or both."""
+"""Where a step can be used: before a model, or after a model."""
 
 Arguments: TypeAlias = Mapping[str, object]
 """The arguments of a step, by the names of its function's parameters."""
@@ -77,7 +76,7 @@ class Step:
         apply: the function.
         example: a call, or several steps.
         family: one of `FAMILIES`; by default, the module of the function.
-        sides: where it can be used: see `EITHER`.
+        side: where it can be used: `BEFORE`, `AFTER`, or '' for both.
         more: is appended to the explanation in the docstring.
         takes: returns the input dtype and shape for an output dtype and shape; used if the step is before a model.
         one_by_one: whether it works on a single item of a batch, and not on a batch.
@@ -86,6 +85,7 @@ class Step:
         summary: one line with the purpose.
         explanation: further details.
         parameters: in the order of positional arguments.
+        sides: where it can be used.
         groups: by the name of a parameter of the function, the parameters that it stands for.
     """
 
@@ -96,14 +96,15 @@ class Step:
         *,
         example: str,
         family: str = "",
-        sides: tuple[str, ...] = EITHER,
+        side: str = "",
         more: str = "",
         takes: Callable[[InputSpec, Arguments], InputSpec] = lambda output, _: output,
         one_by_one: bool = False,
     ) -> None:
         self.name, self.apply, self.example = name, apply, example
         self.family = family or apply.__module__.rpartition(".")[2]
-        self.sides, self.takes, self.one_by_one = sides, takes, one_by_one
+        self.sides = (side,) if side else (BEFORE, AFTER)
+        self.takes, self.one_by_one = takes, one_by_one
         text, _, described = cleandoc(apply.__doc__ or "").partition("\n\nArgs:\n")
         self.summary, _, explanation = text.partition("\n\n")
         self.explanation = " ".join([*explanation.split(), *more.split()])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Annotated
 
 from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.catalog import AFTER, step
-from gdsurgeon.steps.language import Count, File, Text, Texts, whole
+from gdsurgeon.steps.language import Count, File, NotNegative, Text, Texts
 from gdsurgeon.steps.layout import Axis, axis_from_front
 from gdsurgeon.steps.scores import check_scores
 from gdsurgeon.steps.texts import lines_of
@@ -17,7 +16,7 @@ from gdsurgeon.steps.value import CLASSES, Unfit, Value
 from gdsurgeon.text import counted, listed
 
 
-@step("argmax", sides=(AFTER,), example="argmax | cast(int32)")
+@step("argmax", side=AFTER, example="argmax | cast(int32)")
 def argmax(build: Builder, value: Value, *, axis: Axis = -1) -> Value:
     """Return the index of the largest value: the class.
 
@@ -43,7 +42,7 @@ def _classes(value: Value, count: int) -> Value:
     return value.replace(low=0.0, high=float(count - 1) if count >= 0 else inf).with_kind(CLASSES)
 
 
-@step("top-k", sides=(AFTER,), example="softmax | top-k(5)")
+@step("top-k", side=AFTER, example="softmax | top-k(5)")
 def top_k(build: Builder, value: Value, *, k: Count) -> Value:
     """Return the classes with the largest scores, and their scores.
 
@@ -68,14 +67,14 @@ def top_k(build: Builder, value: Value, *, k: Count) -> Value:
     return _classes(of_classes, count)
 
 
-@step("labels", sides=(AFTER,), example="argmax | labels(names=[cat, dog], other=unknown)")
+@step("labels", side=AFTER, example="argmax | labels(names=[cat, dog], other=unknown)")
 def labels(
     build: Builder,
     value: Value,
     *,
     file: File | None = None,
     names: Texts | None = None,
-    first: Annotated[int, whole(0)] = 0,
+    first: NotNegative = 0,
     other: Text | None = None,
 ) -> Value:
     """Replace class numbers by names.
@@ -107,8 +106,7 @@ def labels(
         return named
     count = value.results.get("count")
     if count is not None:  # empty strings follow the first `count` names
-        assert named.shape is not None
-        ranks = build.add("Range", 0, named.shape[-1], 1)
+        ranks = build.add("Range", 0, named.dims[-1], 1)
         end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, -1)
         empty = build.add("ZerosLike", named.tensor)
         named = named.replace(tensor=build.add("Select", build.add("Less", ranks, end), named.tensor, empty))
@@ -120,13 +118,9 @@ def _check_count(value: Value, names: int, first: int, where: str) -> None:
     count = int(value.high) + 1 if value.kind == CLASSES and value.high < inf else -1
     if count < 0 or (names == count and not first):
         return
-    verb = "is" if names == 1 else "are"
-    there = f"there {verb} {counted(names, 'name')}{where}{f' from class {first} on' if first else ''}"
-    message = f"{there}, but {count:,} class{'es' * (count != 1)}"
-    if names > count and not first:
-        raise Unfit(f"{message}: {counted(names - count, 'name')} too many")
-    hint = ", or first=1 if class 0 has no name" if not first and names == count - 1 else ""
-    raise Unfit(f"{message}: give the rest a name with other=...{hint}")
+    from_class = f" from class {first} on" if first else ""
+    hint = "use other=... to name the rest, or first=1 if class 0 has no name"
+    raise Unfit(f"the number of names{where}{from_class} is {names:,}, but the number of classes is {count:,}: {hint}")
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:
@@ -148,7 +142,7 @@ NONE = "none"
 """Given as a name: the result does not become an output."""
 
 
-@step("rename", family="results", sides=(AFTER,), example="softmax | top-k(5) | rename(classes, scores=probabilities)")
+@step("rename", family="results", side=AFTER, example="softmax | top-k(5) | rename(classes, scores=probabilities)")
 def rename(
     build: Builder,
     value: Value,

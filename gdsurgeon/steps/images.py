@@ -34,7 +34,7 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 
 @step(
     "decode-image",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="decode-image(channels=3) | resize(224, 224, like=pillow) | rescale(1/255)",
     takes=bytes_in,
     one_by_one=True,
@@ -84,7 +84,7 @@ def decode_image(
     return image.replace(extras={**value.extras, ENCODED: value}).with_kind(DECODED)
 
 
-@step("exif", sides=(BEFORE,), example="decode-image | exif | resize(224, 224, like=pillow)", one_by_one=True)
+@step("exif", side=BEFORE, example="decode-image | exif | resize(224, 224, like=pillow)", one_by_one=True)
 def exif(build: Builder, value: Value) -> Value:
     """Turn a JPEG upright, according to its EXIF header.
 

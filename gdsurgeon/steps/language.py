@@ -300,6 +300,7 @@ Texts: TypeAlias = Annotated[
     Kind("a list of texts", lambda literal: TEXTS.read(literal if isinstance(literal, list) else [])),
 ]
 Count: TypeAlias = Annotated[int, whole(1)]
+NotNegative: TypeAlias = Annotated[int, whole(0)]
 Wholes: TypeAlias = Annotated[
     tuple[int, ...], Kind("a list of whole numbers", lambda literal: tuple(map(whole().read, items_of(literal))))
 ]

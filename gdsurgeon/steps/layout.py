@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import EITHER, Arguments, step
+from gdsurgeon.steps.catalog import Arguments, step
 from gdsurgeon.steps.language import Number, Wholes, choice, whole
 from gdsurgeon.steps.value import COLOURS, LAYOUTS, SOUNDS, InputSpec, Unfit, Value, in_batch
 
@@ -164,8 +164,7 @@ def reshape(build: Builder, value: Value, *, shape: Wholes) -> Value:
         raise Unfit(f"{format_shape(shape)} is not a shape: one dimension may be -1, all others must be numbers")
     result = shape
     if value.is_static:
-        assert value.shape is not None
-        count, known = prod(value.shape), prod(dim for dim in shape if dim >= 0)
+        count, known = prod(value.dims), prod(dim for dim in shape if dim >= 0)
         if -1 in shape and known and count % known == 0:
             result = tuple(count // known if dim < 0 else dim for dim in shape)
         if prod(result) != count or (-1 in result and known):
@@ -189,7 +188,7 @@ def transpose(build: Builder, value: Value, *, order: Wholes) -> Value:
     return _transposed(build, value, order, layout if layout in LAYOUTS else "")
 
 
-@step("assume", example="assume(layout=NHWC, colour=BGR, low=0, high=1)", sides=EITHER)
+@step("assume", example="assume(layout=NHWC, colour=BGR, low=0, high=1)")
 def assume(
     build: Builder,
     value: Value,

@@ -68,7 +68,7 @@ def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tup
 
 @step(
     "decode-csv",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="decode-csv(4) | normalize(mean=[5.8, 3.1, 3.8, 1.2], std=[0.8, 0.4, 1.8, 0.8])",
     takes=lambda output, _: InputSpec(STRING, output.shape[:-1] if output.shape else (-1,)),
 )
@@ -131,7 +131,7 @@ def _examples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
 
 @step(
     "parse-example",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="parse-example([sepal_length, sepal_width, petal_length, petal_width])",
     takes=_examples_in,
 )
@@ -165,15 +165,14 @@ def parse_example(
     is_open = bool(shape) and shape[0] < 0
     missing = _missing(build, type, shape, default)
     parts = _parser(build, value, features, missing, shape)[: len(features)]
-    assert value.shape is not None
     if len(parts) == 1:
-        return value.fresh(parts[0], type, (*value.shape, *shape))
+        return value.fresh(parts[0], type, (*value.dims, *shape))
     if not shape:
-        return value.fresh(build.add("Pack", *parts, axis=-1), type, (*value.shape, len(parts)))
+        return value.fresh(build.add("Pack", *parts, axis=-1), type, (*value.dims, len(parts)))
     if is_open and len(shape) > 1:
         raise Unfit("can join several features only if their sizes are known")
     tensor = build.add("ConcatV2", *parts, -1)
-    joined: Shape = (*value.shape, *shape[:-1], -1 if is_open else shape[-1] * len(parts))
+    joined: Shape = (*value.dims, *shape[:-1], -1 if is_open else shape[-1] * len(parts))
     return value.fresh(tensor, type, joined)
 
 

@@ -8,8 +8,8 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, UINT8
 from gdsurgeon.steps.builder import Builder, Input
-from gdsurgeon.steps.catalog import EITHER, Arguments, Group, Parameter, step
-from gdsurgeon.steps.language import FLAG, Count, Flag, Number, Text, choice, whole
+from gdsurgeon.steps.catalog import Arguments, Group, Parameter, step
+from gdsurgeon.steps.language import FLAG, Count, Flag, NotNegative, Number, Text, choice
 from gdsurgeon.steps.value import InputSpec, Unfit, Value, layout_of
 
 
@@ -137,7 +137,6 @@ def resized(build: Builder, value: Value, size: Output | tuple[int, int], kernel
 
 def _one_pass(build: Builder, batch: Value, target: Input, size: tuple[int, int], kernel: Kernel) -> Value:
     """Returns the batch resized by one op to `target`; `size` is its known part, -1 if unknown."""
-    assert batch.shape is not None
     dtype = FLOAT32
     if kernel.antialias or kernel.method not in _OPS:
         wanted = build.add("Cast", target, DstT=FLOAT32)
@@ -152,7 +151,7 @@ def _one_pass(build: Builder, batch: Value, target: Input, size: tuple[int, int]
     low, high = batch.low, batch.high
     if kernel.method in _SWINGING:
         low, high = low - (high - low), high + (high - low)
-    shape = (batch.shape[0], *size, batch.shape[3])
+    shape = (batch.dims[0], *size, batch.dims[3])
     return batch.replace(tensor=tensor, dtype=dtype, shape=shape, low=low, high=high)
 
 
@@ -169,11 +168,10 @@ def _as_bytes(build: Builder, value: Value, kernel: Kernel) -> Value:
 
 def height_and_width(build: Builder, image: Value) -> Input:
     """Returns height and width of an image or a batch: numbers if they are known, otherwise a tensor."""
-    assert image.shape is not None
     if min(image.size) >= 0:
         return image.size
     shape = build.add("Shape", image.tensor, out_type=INT32)
-    return build.add("Slice", shape, (len(image.shape) - 3,), (2,))
+    return build.add("Slice", shape, (len(image.dims) - 3,), (2,))
 
 
 def any_size(output: InputSpec, arguments: Arguments) -> InputSpec:
@@ -286,7 +284,6 @@ def letterbox(
 
 def _placement(build: Builder, image: Value, before: Output, inner: Output) -> Value:
     """Returns the placement of an image with the size `inner` at `before`: [4], or [images,4] of a batch."""
-    assert image.shape is not None
     sides = build.add("Cast", height_and_width(build, image), DstT=FLOAT32)
     factors = build.add("RealDiv", build.add("Cast", inner, DstT=FLOAT32), sides)
     numbers = build.add("ConcatV2", build.add("Cast", before, DstT=FLOAT32), factors, 0)
@@ -296,7 +293,7 @@ def _placement(build: Builder, image: Value, before: Output, inner: Output) -> V
     count = build.add("Slice", build.add("Shape", image.tensor), (0,), (1,))
     shape = build.add("ConcatV2", count, (1,), 0)
     repeated = build.add("Tile", build.add("ExpandDims", numbers, 0), shape)
-    return placed.replace(tensor=repeated, shape=(image.shape[0], 4))
+    return placed.replace(tensor=repeated, shape=(image.dims[0], 4))
 
 
 @step("pad", example="pad(top=2, bottom=2, value=0)", takes=any_size)
@@ -304,10 +301,10 @@ def pad(
     build: Builder,
     image: Value,
     *,
-    top: Annotated[int, whole(0)] = 0,
-    bottom: Annotated[int, whole(0)] = 0,
-    left: Annotated[int, whole(0)] = 0,
-    right: Annotated[int, whole(0)] = 0,
+    top: NotNegative = 0,
+    bottom: NotNegative = 0,
+    left: NotNegative = 0,
+    right: NotNegative = 0,
     value: Number = 0.0,
 ) -> Value:
     """Add a border to an image.
@@ -328,19 +325,15 @@ def pad(
 
 def _padded(build: Builder, value: Value, amounts: Input, number: float, size: tuple[int, int]) -> Value:
     """Returns the value with borders; `amounts` has two numbers for height and two for width."""
-    assert value.shape is not None
-    if value.dtype.is_integer:
-        least, most = value.dtype.bounds
-        if number != int(number) or not least <= number <= most:
-            raise Unfit(f"{number:g} is outside the range of {value.dtype.name}: add a cast before it")
-    around = [(len(value.shape) - 3, 1), (0, 0)]  # the rows of batch and channels
+    value.require_in_range(number)
+    around = [(len(value.dims) - 3, 1), (0, 0)]  # the rows of batch and channels
     tensor = build.add("PadV2", value.tensor, build.add("Pad", amounts, around), build.number(value, number))
-    shape: Shape = (*value.shape[:-3], *size, value.shape[-1])
+    shape: Shape = (*value.dims[:-3], *size, value.dims[-1])
     tensor = build.add("EnsureShape", tensor, shape=shape)
     return value.replace(tensor=tensor, shape=shape, low=min(value.low, number), high=max(value.high, number))
 
 
-@step("center-crop", example="center-crop(224, 224)", sides=EITHER, takes=any_size)
+@step("center-crop", example="center-crop(224, 224)", takes=any_size)
 def center_crop(build: Builder, value: Value, *, height: Count, width: Count, half: Flag = False) -> Value:
     """Keep only the center of an image.
 
@@ -354,7 +347,6 @@ def center_crop(build: Builder, value: Value, *, height: Count, width: Count, ha
         half: whether half a pixel is rounded to the even number, as in torchvision, instead of down
     """
     value.require_image()
-    assert value.shape is not None
     for what, side, wanted in zip(("height", "width"), value.size, (height, width), strict=True):
         if 0 <= side < wanted:
             raise Unfit(f"crops {wanted} pixels from a {what} of {side}")
@@ -370,4 +362,4 @@ def center_crop(build: Builder, value: Value, *, height: Count, width: Count, ha
     begin = build.add("Pad", before, [(outer, 1)])
     sizes = (-1,) * outer + (height, width, -1)
     tensor = build.add("Slice", value.tensor, begin, sizes)
-    return value.replace(tensor=tensor, shape=(*value.shape[:-3], height, width, value.shape[-1]))
+    return value.replace(tensor=tensor, shape=(*value.dims[:-3], height, width, value.dims[-1]))

@@ -11,7 +11,7 @@ from gdsurgeon.steps.language import Flag, Number
 from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unfit, Value
 
 
-@step("softmax", sides=(AFTER,), example="softmax | top-k(5)")
+@step("softmax", side=AFTER, example="softmax | top-k(5)")
 def softmax(build: Builder, value: Value) -> Value:
     """Convert scores to probabilities that sum to one along the last dimension.
 
@@ -23,7 +23,7 @@ def softmax(build: Builder, value: Value) -> Value:
     return value.replace(tensor=tensor, low=0.0, high=1.0, is_whole=False).with_kind(PROBABILITIES)
 
 
-@step("log-softmax", sides=(AFTER,), example="log-softmax")
+@step("log-softmax", side=AFTER, example="log-softmax")
 def log_softmax(build: Builder, value: Value) -> Value:
     """Convert scores to logarithms of probabilities.
 
@@ -47,29 +47,32 @@ def _scores(build: Builder, value: Value) -> Value:
 
 def check_scores(value: Value) -> None:
     """Raises Unfit if the value does not consist of scores, one for each class along the last dimension."""
-    value.require_numbers()
-    if value.kind == CLASSES:
-        raise Unfit("requires scores, got classes")
+    require_no_classes(value)
     if value.rank == 0:
         raise Unfit(f"requires scores along a dimension, got {value.description}")
 
 
-@step("sigmoid", sides=(AFTER,), example="sigmoid | threshold(0.5)")
+def require_no_classes(value: Value) -> None:
+    """Raises Unfit if the value does not consist of numbers, or if it consists of classes."""
+    value.require_numbers()
+    if value.kind == CLASSES:
+        raise Unfit("requires scores, got classes: move it before the step that makes classes")
+
+
+@step("sigmoid", side=AFTER, example="sigmoid | threshold(0.5)")
 def sigmoid(build: Builder, value: Value) -> Value:
     """Convert each score to a probability (logistic function).
 
     In float32, within 1e-6 of the logistic function in float64. Values known to be 0..1 are refused.
     """
-    value.require_numbers()
-    if value.kind == CLASSES:
-        raise Unfit("requires scores, got classes")
+    require_no_classes(value)
     if value.low >= 0 and value.high <= 1:
         raise Unfit(f"the values are already {value.bounds}")
     value = build.floating(value)
     return value.replace(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
 
 
-@step("threshold", sides=(AFTER,), example="sigmoid | threshold(0.5) | cast(uint8)")
+@step("threshold", side=AFTER, example="sigmoid | threshold(0.5) | cast(uint8)")
 def threshold(build: Builder, value: Value, *, at: Number, keep: Flag = False) -> Value:
     """Compare values with a threshold, or set values below it to 0.
 
@@ -80,11 +83,8 @@ def threshold(build: Builder, value: Value, *, at: Number, keep: Flag = False) -
         at: the threshold
         keep: whether values at or above the threshold are kept, and the others become 0
     """
-    value.require_numbers()
-    if value.kind == CLASSES:
-        raise Unfit("requires scores, got classes: move it before the step that makes classes")
-    if value.dtype.is_integer and (at != int(at) or not value.dtype.bounds[0] <= at <= value.dtype.bounds[1]):
-        raise Unfit(f"{at:g} is outside the range of {value.dtype.name}")
+    require_no_classes(value)
+    value.require_in_range(at)
     if not value.low < at <= value.high:
         raise Unfit(f"{'none' if at > value.high else 'all'} of the values can reach {at:g}: they are {value.bounds}")
     counts = build.add("GreaterEqual", value.tensor, build.number(value, at))

@@ -10,7 +10,7 @@ from gdsurgeon.ops.dtypes import FLOAT32, INT32
 from gdsurgeon.steps.builder import Builder, Input
 from gdsurgeon.steps.catalog import BEFORE, Arguments, step
 from gdsurgeon.steps.images import bytes_in, require_bytes
-from gdsurgeon.steps.language import Count, Flag, Number, Positive, one_of, whole
+from gdsurgeon.steps.language import Count, Flag, NotNegative, Number, Positive, one_of, whole
 from gdsurgeon.steps.value import LAYOUTS, SOUNDS, InputSpec, Unfit, Value
 
 LONGEST_FRAME = 1 << 16
@@ -25,7 +25,7 @@ STATED_RATE = "sample rate"
 
 @step(
     "decode-wav",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="decode-wav(samples=16000, rate=16000) | mfcc(640, 320, coefficients=10)",
     takes=bytes_in,
     one_by_one=True,
@@ -34,7 +34,7 @@ def decode_wav(
     build: Builder,
     value: Value,
     *,
-    channels: Annotated[int, whole(0)] = 1,
+    channels: NotNegative = 1,
     samples: Count | None = None,
     rate: Count | None = None,
     batch: Flag | None = None,
@@ -81,7 +81,7 @@ def _samples_in(output: InputSpec, arguments: Arguments) -> InputSpec:
 
 @step(
     "log-mel",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="decode-wav(rate=16000) | log-mel(400, 160, mels=64, lower=125, upper=7500) | expand-dims(-1)",
     takes=_samples_in,
 )
@@ -134,21 +134,20 @@ def log_mel(
     period = frame - frame % 2  # tf.signal.hann_window is periodic for even lengths, symmetric for odd lengths
     window = [0.5 - 0.5 * cos(2 * pi * place / period) for place in range(frame)]
     frames = build.add("Mul", _framed(build, samples, frame, step), window)
-    assert samples.shape is not None
     if length > frame:
-        frames = build.add("Pad", frames, [*[(0, 0)] * len(samples.shape), (0, length - frame)])
+        frames = build.add("Pad", frames, [*[(0, 0)] * len(samples.dims), (0, length - frame)])
     spectrum = build.add("ComplexAbs", build.add("RFFT", frames, (length,)))
     spectrum = build.add("Square", spectrum) if power == 2 else spectrum
     weights = build.constant(FLOAT32, _mel_weights(mels, bins, known, lower, upper), (bins, mels))
     bands = build.add("BatchMatMulV2", spectrum, weights)
     tensor = build.add("Log", build.add("AddV2", bands, offset))
-    features = value.fresh(tensor, FLOAT32, (*samples.shape[:-1], count, mels))
+    features = value.fresh(tensor, FLOAT32, (*samples.dims[:-1], count, mels))
     return features.replace(low=log(offset) - 1e-3)
 
 
 @step(
     "mfcc",
-    sides=(BEFORE,),
+    side=BEFORE,
     example="decode-wav(samples=16000) | mfcc(640, 320, coefficients=10) | reshape([-1, 490])",
     takes=_samples_in,
 )
@@ -188,8 +187,7 @@ def mfcc(
         raise Unfit("the sample rate is unknown: use decode-wav(rate=16000), or rate=16000 here")
     at_rate = known if known or stated is None else stated.tensor
     samples, is_one = _channels_last(build, sound)
-    assert samples.shape is not None
-    count = _frames(samples.replace(shape=samples.shape[:1]), window, stride)
+    count = _frames(samples.replace(shape=samples.dims[:1]), window, stride)
     spectrogram = build.add(
         "AudioSpectrogram", samples.tensor, window_size=window, stride=stride, magnitude_squared=True
     )
@@ -198,7 +196,7 @@ def mfcc(
         upper_frequency_limit=upper, lower_frequency_limit=lower,
         filterbank_channel_count=mels, dct_coefficient_count=coefficients,
     )  # fmt: skip
-    outer = () if is_one else (samples.shape[1],)
+    outer = () if is_one else (samples.dims[1],)
     tensor = build.add("Squeeze", tensor, squeeze_dims=[0]) if is_one else tensor
     return value.fresh(tensor, FLOAT32, (*outer, count, coefficients))
 
@@ -230,37 +228,33 @@ def _with_rate(build: Builder, value: Value, rate: int | None) -> tuple[Value, i
 
 def _samples_last(build: Builder, sound: Value) -> Value:
     """Returns the sound with its samples along the last dimension; a single channel has no dimension."""
-    assert sound.shape is not None
     if sound.layout not in SOUNDS:
         return sound
     if sound.channels == 1:
         tensor = build.add("Squeeze", sound.tensor, squeeze_dims=[-1])
-        return sound.replace(tensor=tensor, shape=sound.shape[:-1], layout="")
+        return sound.replace(tensor=tensor, shape=sound.dims[:-1], layout="")
     order = (1, 0) if sound.layout == "WC" else (0, 2, 1)
     tensor = build.add("Transpose", sound.tensor, order)
-    return sound.replace(tensor=tensor, shape=tuple(sound.shape[axis] for axis in order), layout="")
+    return sound.replace(tensor=tensor, shape=tuple(sound.dims[axis] for axis in order), layout="")
 
 
 def _channels_last(build: Builder, sound: Value) -> tuple[Value, bool]:
     """Returns the sound as [samples, channels], and whether it is one channel. Sounds of a batch become channels."""
-    assert sound.shape is not None
     if sound.layout == "WC":
         return sound, sound.channels == 1
     sound = _samples_last(build, sound)
-    assert sound.shape is not None
-    if len(sound.shape) == 1:
+    if len(sound.dims) == 1:
         tensor = build.add("ExpandDims", sound.tensor, -1)
-        return sound.replace(tensor=tensor, shape=(*sound.shape, 1)), True
-    if len(sound.shape) > 2:
+        return sound.replace(tensor=tensor, shape=(*sound.dims, 1)), True
+    if len(sound.dims) > 2:
         raise Unfit(f"requires one channel for each sound of a batch, got {sound.description}")
     tensor = build.add("Transpose", sound.tensor, (1, 0))
-    return sound.replace(tensor=tensor, shape=sound.shape[::-1]), False
+    return sound.replace(tensor=tensor, shape=sound.dims[::-1]), False
 
 
 def _frames(samples: Value, frame: int, step: int) -> int:
     """Returns the number of whole frames in the last dimension of `samples`; -1 if open. Raises Unfit: no frame."""
-    assert samples.shape is not None
-    length = samples.shape[-1]
+    length = samples.dims[-1]
     if 0 <= length < frame:
         raise Unfit(f"{length:,} samples are fewer than a frame of {frame:,}")
     return -1 if length < 0 else 1 + (length - frame) // step

@@ -9,8 +9,8 @@ from typing import Annotated
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.ops.dtypes import INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.catalog import BEFORE, EITHER, step
-from gdsurgeon.steps.language import File, FileRead, Texts, whole
+from gdsurgeon.steps.catalog import BEFORE, step
+from gdsurgeon.steps.language import File, FileRead, NotNegative, Texts, whole
 from gdsurgeon.steps.value import Unfit, Value
 
 
@@ -39,7 +39,7 @@ def lines_of(file: FileRead | None, texts: Sequence[str] | None, what: str) -> l
     return [line.encode() for line in found]
 
 
-@step("decode-base64", sides=(BEFORE,), example="decode-base64 | decode-image | resize(224, 224, like=keras)")
+@step("decode-base64", side=BEFORE, example="decode-base64 | decode-image | resize(224, 224, like=keras)")
 def decode_base64(build: Builder, value: Value) -> Value:
     """Decode base64 to bytes.
 
@@ -58,7 +58,6 @@ def decode_base64(build: Builder, value: Value) -> Value:
 @step(
     "lookup",
     example="lookup(words=[cat, dog], first=1, default=0)",
-    sides=EITHER,
     takes=lambda output, _: output._replace(dtype=STRING),
 )
 def lookup(
@@ -67,7 +66,7 @@ def lookup(
     *,
     file: File | None = None,
     words: Texts | None = None,
-    first: Annotated[int, whole(0)] = 0,
+    first: NotNegative = 0,
     default: Annotated[int, whole()] = -1,
 ) -> Value:
     """Replace words by numbers from a table.

@@ -114,6 +114,12 @@ class Value:
         return None if self.shape is None else len(self.shape)
 
     @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape of a value of known rank."""
+        assert self.shape is not None
+        return self.shape
+
+    @property
     def is_static(self) -> bool:
         """Whether all dimensions are known."""
         return self.shape is not None and all(dim >= 0 for dim in self.shape)
@@ -140,6 +146,13 @@ class Value:
         if self.dtype in (STRING, BOOL) or not self.dtype.code:
             what = "decode-image" if self.dtype == STRING else "cast"
             raise Unfit(f"requires numbers, got {self.description}: add {what} before it")
+
+    def require_in_range(self, number: float, what: str = "") -> None:
+        """Raises Unfit if the dtype is an integer dtype that cannot represent `number`; `what` names the number."""
+        if self.dtype.is_integer and not (
+            number == int(number) and self.dtype.bounds[0] <= number <= self.dtype.bounds[1]
+        ):
+            raise Unfit(f"{what}{number:g} is outside the range of {self.dtype.name}: add a cast before it")
 
     def require_channels(self, count: int, what: str) -> None:
         """Raises Unfit if it is known not to have `count` channels; the message begins with `what`."""

@@ -296,7 +296,7 @@ SCORES: dict[str, str] = {
     "nms(boxes, xywh)":
         "nms: layout is 'xywh', but must be one of yxyx, xyxy, cxcywh. Use cxcywh if x and y are the center",
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, but must be a number from 0 to 1",
-    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but the boxes are int32",
+    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, got int32",
 }  # fmt: skip
 NMS = "nms(boxes, yxyx)"
 PER_BOX = "nms: scores must be one for each box, or one for each box and class, but they are"
@@ -316,9 +316,9 @@ OTHERS: list[tuple[str, str, Shape, Shape, str]] = [
     (NMS, "float32", (10, 3, 2), (10, 4), PER_BOX),
     (NMS, "float32", (2,), (2, 10, 4), PER_BOX),
     (NMS, "float32", None, (10, 4), PER_BOX),
-    (NMS, "float32", (10,), (10, 5), f"nms: {OF_IMAGES} but boxes is float32 [10,5]"),
-    (NMS, "float32", (10,), (4,), f"nms: {OF_IMAGES} but boxes is float32 [4]"),
-    (NMS, "float64", (9,), (9, 4), "nms: requires float32, but the scores are"),
+    (NMS, "float32", (10,), (10, 5), f"nms: {OF_IMAGES} got float32 [10,5]"),
+    (NMS, "float32", (10,), (4,), f"nms: {OF_IMAGES} got float32 [4]"),
+    (NMS, "float64", (9,), (9, 4), "nms: requires float32, got float64"),
     (f"{NMS} | {NMS}", "float32", (9,), (9, 4), "nms (step 2): the boxes are already selected"),
     *(("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4),
        "nms: background=true leaves out the only class: float32 [9") for shape in ((9,), (9, 1))),

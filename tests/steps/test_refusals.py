@@ -44,7 +44,7 @@ FLOATS = {
     "transpose([0, 2])": "transpose: [0, 2] is not an order of dimensions: each must occur once, starting at",
     "transpose([0, 2, 1])": "transpose: orders 3 dimensions, got float32 [?,8,6,3]",
     "clip(2, 1)": "clip: 2 is greater than 1",
-    "cast(uint8) | clip(0, 0.5)": "clip: 0..0.5 is outside the range of uint8: add a cast before it",
+    "cast(uint8) | clip(0, 0.5)": "clip: 0.5 is outside the range of uint8: add a cast before it",
     "cast(uint8) | pad(top=1, value=-1)": "pad: -1 is outside the range of uint8: add a cast before it",
     "center-crop(8, 6) | center-crop(9, 1)": "center-crop (step 2): crops 9 pixels from a height of 8",
     "assume(layout=HWC)": "assume: HWC has 3 dimensions, but the value is float32 [?,8,6,3]",
