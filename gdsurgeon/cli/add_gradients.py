@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import BadValue, ConflictingOptions, MissingOption, option, tolerance_options
+from gdsurgeon.cli.options import BadValue, MissingOption, option, tolerance_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @option("--names")
 @option("--unconnected", default="error", show_default=True)
 @option("--checkpoints")
-@option("--budget")
+@option("--budget", excludes="--checkpoints")
 @option("--threads")
 @tolerance_options
 def command(request: Request, checkpoints: list[str], **arguments: Any) -> Edit:
@@ -82,9 +82,6 @@ def _check(
         raise MissingOption(line, option="--xs")
     if scope is not None and not scope.strip("/"):
         raise BadValue("--prefix is empty", option="--prefix")
-    if budget is not None and checkpoints:
-        line = "--budget chooses the checkpoints: give --budget or --checkpoints, not both"
-        raise ConflictingOptions(line, option="--budget")
     if threads is not None and budget is None and checkpoints in ([], ["none"]):
         raise MissingOption("--threads needs --checkpoints or --budget", option="--threads")
     if len(checkpoints) > 1 and set(checkpoints) & set(MODES):

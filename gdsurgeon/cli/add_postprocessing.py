@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @edit_command("add-postprocessing")
 @click.argument("post", required=False, shell_complete=files)
 @part_options
-@option("--at", "name", help="With --steps: the output to postprocess, if MODEL has several.")
+@option("--at", "name", needs="--steps", help="With --steps: the output to postprocess, if MODEL has several.")
 @option(
     "--map",
     "mapped",
@@ -51,7 +51,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     def build(steps: str, model: Graph) -> Graph:
         return postprocessing(steps, model, output=name or "")
 
-    part = part_of(request, "POST", post, own, build, mapped, at=name)
+    part = part_of(request, "POST", post, own, build, mapped)
 
     def edit(graph: Graph) -> EditResult:
         tensor = output_meant(graph, name or "") if own.steps is not None else None

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @click.argument("pre", required=False, shell_complete=files)
 @part_options
 @option(
-    "--at", "name", shell_complete=placeholders, help="With --steps: the input to preprocess, if MODEL has several."
-)
-@option("--raw")
+    "--at", "name", needs="--steps", shell_complete=placeholders,
+    help="With --steps: the input to preprocess, if MODEL has several.",
+)  # fmt: skip
+@option("--raw", needs="--steps")
 @option(
     "--map",
     "mapped",
@@ -55,5 +56,5 @@ def command(
     def build(steps: str, model: Graph) -> Graph:
         return preprocessing(steps, model, input=name or "", raw=raw or "")
 
-    part = part_of(request, "PRE", pre, own, build, mapped, at=name, raw=raw)
+    part = part_of(request, "PRE", pre, own, build, mapped)
     return lambda graph: own.checked(add_preprocessing(graph, part(graph), mapped=mapped))

@@ -79,7 +79,7 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
         progress=terminal.tell,
     )
     error = _verdict(checked, model)
-    helps = {lacking.op: HINTS[found[0]].format_map(found[1]) for lacking, found in checked.helps() if found}
+    helps = {op: HINTS[code].format_map(facts) for op, (code, facts) in checked.helps().items()}
     if as_json:
         wrong = error_json(error, "check-ops") if error is not None else None
         terminal.answer_json(view.as_json(checked, helps, wrong))

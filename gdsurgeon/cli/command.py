@@ -17,6 +17,7 @@ from gdsurgeon.cli.options import (
     HEADINGS,
     BadValue,
     ConflictingOptions,
+    MissingOption,
     Option,
     lines_of,
     names_in,
@@ -108,8 +109,10 @@ class Command(click.Command):
         if "model" in values and not edits:
             terminal.note_pipe(values["model"], is_data=True)
         try:
-            for each in self.params:
-                if isinstance(each, Option) and each.parse is not None and each.name is not None:
+            options = [each for each in self.params if isinstance(each, Option) and each.name in values]
+            _check_combined(ctx, options)
+            for each in options:
+                if each.parse is not None:
                     values[each.name] = each.parse(values[each.name], each.long_name)
             return super().invoke(ctx)
         except GdsurgeonError as error:
@@ -138,6 +141,21 @@ class Command(click.Command):
             named = [name for name in COMMON if name in common]
             formatter.write_paragraph()
             formatter.write(f"Common options (--help-all): {', '.join(named or ['-h'])}\n")
+
+
+def _check_combined(ctx: click.Context, options: Iterable[Option]) -> None:
+    """Raises UsageError if a given option lacks an option that it needs, or excludes another given option."""
+    given = {each.long_name: each for each in options if is_given(ctx, each)}
+    for name, each in given.items():
+        if each.needs and given.keys().isdisjoint(each.needs):
+            raise MissingOption(f"{name} needs {' or '.join(each.needs)}", option=each.needs[0])
+        for excluded in given.keys() & {*each.excludes}:
+            raise ConflictingOptions(f"{name} and {excluded} exclude each other: give only one", option=name)
+
+
+def is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
+    """Returns whether `parameter` is on the command line."""
+    return ctx.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
 
 
 def write_options(options: Iterable[click.Option], ctx: click.Context, formatter: click.HelpFormatter) -> None:

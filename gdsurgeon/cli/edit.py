@@ -11,7 +11,7 @@ import click
 import gdsurgeon
 from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
 from gdsurgeon.cli.hints import error_json, word_proof, worded
-from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, MissingOption, option
+from gdsurgeon.cli.options import ListedTensor, option
 from gdsurgeon.cli.terminal import terminal, whole
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
 from gdsurgeon.registry import COMMANDS
@@ -228,19 +228,20 @@ def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) ->
 # -- --check -----------------------------------------------------------------------------------------------------
 
 
-def check_option(command: F) -> F:
-    """Adds the options --check and --json of an edit; they arrive as `only_check` and `as_json`."""
+OUTPUTS = "--output --in-place"
+"""The options that an option excludes with which nothing is written."""
+
+
+def check_option(command: F, others: str = "") -> F:
+    """Adds the options --check and --json of an edit; they arrive as `only_check` and `as_json`.
+
+    `others` are the other options with which the command prints its answer.
+    """
     return added(
-        command, option("--check", "only_check"), option("--json", "as_json", help="With --check: print JSON.")
+        command,
+        option("--check", "only_check", excludes=f"{OUTPUTS} {others}"),
+        option("--json", "as_json", needs=f"--check {others}", help="With --check: print JSON."),
     )
-
-
-def refuse_options(request: Request, *, only_check: bool, as_json: bool, option: str = "--check") -> None:
-    """Raises UsageError if `option`, which writes nothing, is given with an output, or --json without it."""
-    if as_json and not only_check:
-        raise MissingOption(f"--json needs {option}; --report FILE writes the report of an edit", option=option)
-    if only_check and (request.out is not None or request.in_place):
-        raise ConflictingOptions(f"{option} writes nothing: leave out -o and -i", option=option)
 
 
 def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, as_json: bool) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command, named_edit
-from gdsurgeon.cli.options import ListedTensor, MissingOption, option
+from gdsurgeon.cli.options import ListedTensor, option
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @edit_command("extract")
 @option("--inputs", help="Cut at these tensors; they become placeholders.")
-@option("--outputs", help="Keep the nodes that compute these tensors.")
+@option("--outputs", required=True, help="Keep the nodes that compute these tensors.")
 @option("--sort")
 def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTensor], sort: bool) -> list[Instruction]:
     """Keep the part of a model between inputs and outputs.
@@ -30,7 +30,5 @@ def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTe
     """
     from gdsurgeon.edits.extract import extract
 
-    if not outputs:
-        raise MissingOption("--outputs is missing: give the tensors that the result must compute", option="--outputs")
     starts, ends = ([each.tensor for each in listed] for listed in (inputs, outputs))
     return named_edit(request, lambda graph: extract(graph, starts, ends, sort=sort), [*inputs, *outputs])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.command import selecting
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import MissingOption, option, tolerance_options
+from gdsurgeon.cli.options import option, tolerance_options
 from gdsurgeon.cli.parts import load_part
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @option("--inline")
 @option("--xla")
 @option("--with", "body")
-@option("--map", "mapped", help="Pair a tensor at the boundary of the selection with a node of BODY.")
+@option("--map", "mapped", needs="--with", help="Pair a tensor at the boundary of the selection with a node of BODY.")
 @option("--expose", "keep")
 def command(request: Request, body: str | None, **arguments: object) -> dict[str, object]:
     """Replace the selected nodes by one call of a function.
@@ -34,6 +34,4 @@ def command(request: Request, body: str | None, **arguments: object) -> dict[str
     Example:
       gdsurgeon fuse-ops model.pb --between conv1/Conv2D=conv1/Relu --with-consts --name conv1_block
     """
-    if arguments["mapped"] and body is None:
-        raise MissingOption("--map needs --with BODY", option="--with")
     return {"body": load_part(body, request) if body is not None else None, **arguments}

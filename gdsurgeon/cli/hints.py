@@ -126,7 +126,7 @@ HINTS: Mapping[str, str] = {
     "which-models": "MODEL is a GraphDef, the folder of a SavedModel, a .meta file, or the prefix of its checkpoint; "
     "freeze converts other models to a GraphDef",
     "whole-model": "MODEL is {whole}",
-    "write-elsewhere": "use -o FILE, or a pipe",
+    "write-elsewhere": "write to a FILE, or use a pipe",
     "zeros": "--unconnected zero returns zeros for them",
     "not-loaded": "--no-v2-check skips tf.saved_model.load",
     "without-objects": "--as-v1 writes a SavedModel without objects, which all loaders run as a graph",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import io
 import os
 import signal
 import sys
@@ -192,16 +190,6 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     raise Terminated(number)
 
 
-class ClosedOutput(io.TextIOBase):
-    """Replaces a standard output that was closed before the program started. Writing to it raises OSError."""
-
-    def write(self, _text: str) -> int:
-        raise OSError(errno.EBADF, "the file is closed")
-
-    def fileno(self) -> int:
-        raise OSError(errno.EBADF, "the file is closed")
-
-
 def run() -> NoReturn:
     """Runs the command line and ends the process."""
     # Few reference cycles are created, and searching a million nodes for them takes longer than the edit.
@@ -251,7 +239,7 @@ def _open_standard_descriptors() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDONLY)  # gets the lowest free number; cannot be written to
     if sys.stdout is None:
-        sys.stdout = ClosedOutput()
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # until the process ends
 
 
 def exit_code(arguments: list[str]) -> int:

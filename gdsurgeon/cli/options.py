@@ -461,7 +461,8 @@ HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messag
 class Option(click.Option):
     """An option under the heading `heading` of `HEADINGS`, whose value `parse` converts.
 
-    `--help` only names an option that `is_common`.
+    `--help` only names an option that `is_common`. The option requires one of the options `needs`, and cannot be
+    combined with the options `excludes`; both are long names.
     """
 
     def __init__(
@@ -471,9 +472,13 @@ class Option(click.Option):
         heading: str = "Options",
         is_common: bool = False,
         parse: Parser | None = None,
+        needs: str = "",
+        excludes: str = "",
         **attributes: Any,
     ) -> None:
         super().__init__(declarations, **attributes)
+        self.needs = needs.split()
+        self.excludes = excludes.split()
         self.heading = heading
         self.is_common = is_common
         self.parse = parse
@@ -507,11 +512,13 @@ def option(*names: str, help: str = "", choices: Sequence[str] = (), **attribute
     return click.option(*names, cls=Option, help=help or meaning.text, **attributes)
 
 
-def tensor_tolerance(default: str) -> Callable[[F], F]:
+def tensor_tolerance(default: str, needs: str = "") -> Callable[[F], F]:
     """Returns the option --tolerance, which compares whole tensors, b being that of MODEL; `default` ends its help."""
-    return option("--tolerance", heading="Proof", help=f"Allow max |a-b| <= X * max |b| in each tensor{default}.")
+    text = f"Allow max |a-b| <= X * max |b| in each tensor{default}."
+    return option("--tolerance", heading="Proof", needs=needs, help=text)
 
 
-def tolerance_options(command: F) -> F:
+def tolerance_options(command: F, needs: str = "") -> F:
     """Adds --rtol and --atol, which compare element by element: |a - b| <= atol + rtol * max(|a|, |b|)."""
-    return option("--rtol", heading="Proof")(option("--atol", heading="Proof")(command))
+    tolerance = partial(option, heading="Proof", needs=needs)
+    return tolerance("--rtol")(tolerance("--atol")(command))

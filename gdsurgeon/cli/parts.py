@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.cli.command import collected, current_script
@@ -12,7 +13,6 @@ from gdsurgeon.cli.options import (
     BadValue,
     ConflictingOptions,
     MissingArgument,
-    MissingOption,
     option,
     tolerance_options,
 )
@@ -68,7 +68,12 @@ class PartOptions(NamedTuple):
 
 part_options = collected(
     "own",
-    [tolerance_options, option("--steps"), option("--emit"), option("--against")],
+    [
+        partial(tolerance_options, needs="--against"),
+        option("--steps"),
+        option("--emit", needs="--steps"),
+        option("--against"),
+    ],
     lambda options: PartOptions(**{name: options.pop(name) for name in PartOptions._fields}),
 )
 """Adds the options of a command that adds a graph, which may be built from steps; they arrive as `own`."""
@@ -81,7 +86,6 @@ def part_of(
     own: PartOptions,
     build: Callable[..., Graph],
     mapped: Sequence[object] = (),
-    **others: str | None,
 ) -> Callable[..., Graph]:
     """Returns a function of a model that returns the graph to add: the graph at `path`, or that of `build`.
 
@@ -92,7 +96,6 @@ def part_of(
         own: the options of the graph.
         build: called with the steps, the model and the other arguments of the returned function.
         mapped: the pairs of --map, which a graph built from steps does not have.
-        others: the values of options that only graphs built from steps have.
 
     Raises:
         UsageError: options conflict, or an option lacks the option that it needs; the steps have a syntax error.
@@ -100,7 +103,7 @@ def part_of(
     """
     from gdsurgeon.steps.catalog import catalog, files_read, read_steps
 
-    _check_agree(request, called, path, own, mapped, others)
+    _check_agree(request, called, path, own, mapped)
     if own.against is not None:
         request.others += (own.against,)
     if own.steps is None:
@@ -127,14 +130,7 @@ def part_of(
     return built
 
 
-def _check_agree(
-    request: Request,
-    called: str,
-    path: str | None,
-    own: PartOptions,
-    mapped: Sequence[object],
-    others: dict[str, str | None],
-) -> None:
+def _check_agree(request: Request, called: str, path: str | None, own: PartOptions, mapped: Sequence[object]) -> None:
     """Raises UsageError if options of the graph conflict."""
     if mapped and own.steps is not None:
         line = f"--map needs {called}: a graph built from --steps already has the right names"
@@ -143,12 +139,6 @@ def _check_agree(
         raise ConflictingOptions(f"give {printable(path)} or --steps, not both", option="--steps")
     if path is None and own.steps is None:
         raise MissingArgument(f"{called} is missing: give a graph, or --steps to build one", name=called)
-    for name, value in {"emit": own.emit, **others}.items():
-        if value is not None and own.steps is None:
-            raise MissingOption(f"--{name} needs --steps", option="--steps")
-    for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
-        if tolerance is not None and own.against is None:
-            raise MissingOption(f"--{name} needs --against", option="--against")
     if own.against is None:
         return
     if request.level != "run":

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gdsurgeon.cli.command import in_functions, selecting
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import ConflictingOptions, MissingOption, option
+from gdsurgeon.cli.options import option
 
 
 @edit_command("remove")
 @in_functions
 @selecting("nodes", is_required=True)
-@option("--bypass")
-@option("--bypass-input")
+@option("--bypass", excludes="--dangling")
+@option("--bypass-input", needs="--bypass")
 @option("--dangling")
 @option("--allow-outputs")
 @option("--orphans")
@@ -29,8 +29,4 @@ def command(**arguments: object) -> dict[str, object]:
       gdsurgeon remove model.pb --select '/dropout/' --bypass -o out.pb
       gdsurgeon remove model.pb --op Assert --orphans -o out.pb
     """
-    if arguments["bypass_input"] is not None and not arguments["bypass"]:
-        raise MissingOption("--bypass-input needs --bypass", option="--bypass")
-    if arguments["bypass"] and arguments["dangling"] is not None:
-        raise ConflictingOptions("give --bypass or --dangling, not both")
     return arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gdsurgeon.cli.edit import check_option, checked_model, edit_command, end_check, refuse_options
+from gdsurgeon.cli.edit import check_option, checked_model, edit_command, end_check
 from gdsurgeon.errors import EditError, printable
 from gdsurgeon.text import counted
 
@@ -31,7 +31,6 @@ def command(request: Request, only_check: bool, as_json: bool) -> dict[str, Any]
       gdsurgeon repair model.pb --check
       gdsurgeon repair model.pb -o repaired.pb
     """
-    refuse_options(request, only_check=only_check, as_json=as_json)
     custom_ops = bool(request.settings.op_libraries)
     if only_check:
         _check(request, custom_ops, as_json=as_json)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import in_functions
-from gdsurgeon.cli.edit import check_edit, check_option, edit_command, refuse_options
+from gdsurgeon.cli.edit import OUTPUTS, check_edit, check_option, edit_command
 from gdsurgeon.cli.hints import HINTS
 from gdsurgeon.cli.options import ConflictingOptions, MissingArgument, option, tensor_tolerance
 from gdsurgeon.cli.parts import load_part
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 @option("--rules", "sources")
 @option("--with", "body", help="Graph that replaces each match; its Placeholder x gets the tensor $x.")
 @option("--limit")
-@option("--list", "only_list", help="List the matches, and the reasons for skipped ones; write nothing.")
-@check_option
+@option("--list", "only_list", excludes=OUTPUTS, help="List the matches, and why others are skipped; write nothing.")
+@partial(check_option, others="--list")
 @tensor_tolerance(" (default 1e-4)")
 def command(
     request: Request,
@@ -69,10 +70,6 @@ def command(
         raise MissingArgument("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")
     if rule is not None and sources:
         raise ConflictingOptions("give a rule or --rules, not both: add the rule to the file")
-    if only_list and only_check:
-        raise ConflictingOptions("give --list or --check, not both", option="--check")
-    looks = only_list or only_check
-    refuse_options(request, only_check=looks, as_json=as_json, option="--list" if only_list else "--check")
     with _hinting(rule):
         only_patterns = only_list or body is not None
         rules = [each for source in sources for each in rules_in(source, only_patterns=only_patterns)]

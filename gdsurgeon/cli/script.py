@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gdsurgeon.cli.command import common_options, usage_error
+from gdsurgeon.cli.command import common_options, is_given, usage_error
 from gdsurgeon.cli.options import ConflictingOptions, Pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import meta_of
-from gdsurgeon.errors import GdsurgeonError, InputError, Line, UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, InputError, UsageError, printable, quoted
 from gdsurgeon.text import Entry, first_lines, near_miss, nearest, shortened, suggestion
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, open_source
@@ -79,32 +79,27 @@ class ScriptLine(NamedTuple):
         number: the number of the first line, from 1.
         text: the text of the line, without backslashes of continuation and comments.
         words: the words of the line, split as a shell does.
+        error: the error in a faulty line, which has no words, or None.
     """
 
     number: int
-    text: str
-    words: tuple[str, ...]
-
-
-class Fault(NamedTuple):
-    """The error in the line `number`."""
-
-    number: int
-    error: UsageError
+    text: str = ""
+    words: tuple[str, ...] = ()
+    error: UsageError | None = None
 
 
 # -- words -------------------------------------------------------------------------------------------------------
 
 
-def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fault]:
-    """Returns the non-empty lines of the script `text` with the values of `variables`, and the faults.
+def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine]:
+    """Returns the non-empty lines of the script `text` with the values of `variables`.
 
     The syntax is a subset of that of a POSIX shell: ``#`` starts a comment, a backslash at the end of a line joins the
     next line, quotes keep words together, and ``$NAME`` and ``${NAME}`` are replaced by the value of a variable, except
     within single quotes. A value is never split into words; among the arguments of a step it is one argument. Pipes,
-    redirections and other shell features are faults.
+    redirections and other shell features are errors.
     """
-    out: list[ScriptLine | Fault] = []
+    out: list[ScriptLine] = []
     number = 1
     for line in _LINE.finditer(text):
         pieces = [*_PIECE.finditer(line[0])]
@@ -132,7 +127,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
                     texts.append(steps_text(word) if is_steps else text)
                 out.append(ScriptLine(number, plain, tuple(texts)))
         except UsageError as wrong:
-            out.append(Fault(at, wrong))
+            out.append(ScriptLine(at, error=wrong))
         number += line[0].count("\n")
     return out
 
@@ -163,12 +158,10 @@ def _value(text: str, variables: Mapping[str, str], kind: str) -> Part:
     """Returns the value of the variable ``$NAME`` or ``${NAME}``; a single ``$`` is a part of `kind`."""
     if text == "$":
         return Part(text, kind)
-    if text == "$(":
-        line = "a command in $(...) is not run: use a variable $VAR, and set it with --var VAR=VALUE"
-        raise UsageError(line, code="bad-script", value="$(")
     found = re.fullmatch(rf"\$(?:({NAME})|\{{({NAME})\}})", text)
     if found is None:
-        raise UsageError("${...} is not the name of a variable", code="bad-script", value="${")
+        line = "neither a command $(...) nor an expression ${...} is run: use a variable $VAR, and --var VAR=VALUE"
+        raise UsageError(line, code="bad-script", value=text[:2])
     name = found[1] or found[2]
     if name not in variables:
         near = nearest(name, variables)
@@ -286,16 +279,15 @@ class Variables(dict[str, str]):
 
     def __init__(self, given: Pairs) -> None:
         super().__init__(os.environ)
+        self.unused: list[str] = []
         for name, value in given:
             if re.fullmatch(NAME, name) is None:
-                rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
-                line = f"--var {quoted(f'{name}={value}')}: {quoted(name)} is not the name of a variable ({rule})"
+                line = f"--var {quoted(name)}=... is not the name of a variable: letters, digits and _, no digit first"
                 raise UsageError(line, code="bad-name", option="--var", name=name)
-        self.update(given)
-        self.unused = [name for name, _ in given]
-        twice = next((name for name in self.unused if self.unused.count(name) > 1), None)
-        if twice is not None:
-            raise UsageError(f"--var sets {quoted(twice)} twice", code="given-twice", option="--var", name=twice)
+            if name in self.unused:
+                raise UsageError(f"--var sets {quoted(name)} twice", code="given-twice", option="--var", name=name)
+            self[name] = value
+            self.unused.append(name)
 
     def __getitem__(self, name: str) -> str:
         if name in self.unused:
@@ -358,9 +350,9 @@ def _other_than_text(data: bytes) -> str:
     return foreign.what.removesuffix(", not a GraphDef").removesuffix(", not a model") if foreign else "not UTF-8 text"
 
 
-def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: Collection[str], hint: str) -> None:
+def check_names_edits(name: str, lines: Sequence[ScriptLine], commands: Collection[str], hint: str) -> None:
     """Raises InputError if no line begins with one of `commands`, and less than half of the lines have a typo."""
-    words = [line.words[0] for line in lines if isinstance(line, ScriptLine)]
+    words = [line.words[0] for line in lines if line.words]
     if len(lines) < FEWEST or not words or not {*words}.isdisjoint(commands):
         return
     if 2 * sum(bool(near_miss(word, commands)) for word in words) < len(words):
@@ -432,8 +424,7 @@ class ScriptEdits:
                 out += self._instructions(line, called, out)
             except GdsurgeonError as error:
                 error.place_at(called)
-                words = line.words if isinstance(line, ScriptLine) else ()
-                if any(name in variables for word in words for name in _names_in(word)):
+                if any(name in variables for word in line.words for name in _names_in(word)):
                     hint = "single quotes keep $VAR as it is; double quotes replace $VAR by its value"
                     error.hint = error.hint or hint
                 faults.append(error)
@@ -467,9 +458,9 @@ class ScriptEdits:
         """Adds the edits of a line."""
         self._taken.append((request, edits))
 
-    def _instructions(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> list[Instruction]:
+    def _instructions(self, line: ScriptLine, called: str, earlier: Sequence[Instruction]) -> list[Instruction]:
         """Returns the instructions of `line`. Raises GdsurgeonError."""
-        if isinstance(line, Fault):
+        if line.error is not None:
             raise line.error
         if earlier and self._request.form in ENDS and not self._is_ended:
             self._is_ended = True  # reported once, for any number of lines
@@ -540,17 +531,11 @@ class ScriptEdits:
 
 def _check_own(command: click.Command, context: click.Context) -> None:
     """Raises UsageError if the line of `context` has an option of the whole script, or makes no edit."""
-    whole = {option.name for option in common_options()} - {*_OWN}
+    refused = {option.name for option in common_options()} - {*_OWN} | {*_LOOKING}
     for parameter in command.params:
-        if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        option = max(parameter.opts, key=len)
-        line = ""
-        if parameter.name in whole:
-            line = Line("{option} is an option of apply, not of a line", option=option)
-        elif parameter.name in _LOOKING:
-            line = f"{option} makes no edit: each line of a script is an edit"
-        if line:
+        if parameter.name in refused and is_given(context, parameter):
+            option = max(parameter.opts, key=len)
+            line = f"{option} cannot be an option of a line: it makes no edit, or is an option of apply"
             raise UsageError(line, code="not-in-a-script", option=option)
 
 

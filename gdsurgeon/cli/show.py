@@ -120,7 +120,7 @@ def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json
 def _save(query: Query, path: str, shown: list[Node]) -> None:
     """Writes the value of the only node in `shown` to `path`, completely or not at all."""
     from gdsurgeon.analysis.queries.constants import value_of
-    from gdsurgeon.operation.paths import check_replaces_nothing
+    from gdsurgeon.operation.paths import check_replaces_nothing, check_takes_binary
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if query.as_json and path in STANDARD_OUTPUT:
@@ -139,8 +139,7 @@ def _save(query: Query, path: str, shown: list[Node]) -> None:
             op=shown[0].op,
         )
     with OutputFile(path) as output:
-        if output.is_terminal():
-            raise UsageError("a binary .npy file cannot be written to a terminal", code="is-a-terminal")
+        check_takes_binary(output)
         terminal.is_settled = lambda: output.has_appeared
         output.stage(value.npy())
         output.publish()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.edit import check_edit, check_option, edit_command, named_edit, refuse_options
-from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, MissingOption, option, tensor_tolerance
+from gdsurgeon.cli.edit import check_edit, check_option, edit_command, named_edit
+from gdsurgeon.cli.options import ConflictingOptions, ListedTensor, option, tensor_tolerance
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @option("--max-growth", default=0, show_default=True)
 @option("--for", "engine", default="", help="Write constants in the form that this engine expects: opencv.")
 @option("--fold-bn")
-@tensor_tolerance(" (--fold-bn; default 1e-3)")
+@tensor_tolerance(" (--fold-bn; default 1e-3)", needs="--fold-bn")
 def command(
     request: Request,
     only_check: bool,
@@ -60,13 +60,10 @@ def command(
     from gdsurgeon.runtime.evaluator import Evaluator
 
     if tolerance is not None:
-        if not arguments["fold_bn"]:
-            raise MissingOption("--tolerance needs --fold-bn: other passes are bit-identical", option="--fold-bn")
         arguments["tolerance"] = tolerance
     if keep_checks and not arguments["fold_bn"] and {*arguments["passes"]} - {*skip} == {"checks"}:
         line = "nothing to do: --passes checks and --keep-checks exclude each other"
         raise ConflictingOptions(line, option="--keep-checks")
-    refuse_options(request, only_check=only_check, as_json=as_json)
     settings = request.settings
     evaluator = Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
     # The edits of a script run after all lines are read, so the process ends with the program.

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -160,13 +159,13 @@ PATIENCE = 1.0
 """Seconds before the line appears. Most commands end before."""
 INTERVAL = 0.25
 """Seconds between updates of the line."""
-_STYLES = {
-    "error": partial(click.style, fg="red", bold=True),
-    "hint": partial(click.style, fg="cyan"),
-    "warning": partial(click.style, fg="yellow"),
-    "head": partial(click.style, bold=True),
-    "proven": partial(click.style, fg="green"),
-    "label": partial(click.style, dim=True),
+_STYLES: dict[str, dict[str, Any]] = {
+    "error": {"fg": "red", "bold": True},
+    "hint": {"fg": "cyan"},
+    "warning": {"fg": "yellow"},
+    "head": {"bold": True},
+    "proven": {"fg": "green"},
+    "label": {"dim": True},
 }
 
 
@@ -237,7 +236,7 @@ class Terminal:
 
     def styled(self, text: str, style: str) -> str:
         """Returns `text` in the colour of `style`, if standard error has colours."""
-        return _STYLES[style](text) if self.colours(sys.stderr) else text
+        return click.style(text, **_STYLES[style]) if self.colours(sys.stderr) else text
 
     def colours(self, stream: TextIO | None) -> bool:
         """Returns whether output to `stream` has colours."""

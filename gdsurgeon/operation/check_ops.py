@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,9 +50,9 @@ class CheckedOps(Data):
     run: EngineRun | None = None
     refusal: EditError | None = None
 
-    def helps(self) -> Iterator[tuple[LackingOp, Help | None]]:
-        """Yields the unsupported ops, each with advice if there is any."""
-        return ((lacking, _help(self, lacking)) for lacking in self.found.lacking)
+    def helps(self) -> dict[str, Help]:
+        """Returns the advice for unsupported ops, by their names."""
+        return {each.op: found for each in self.found.lacking if (found := _help(self, each)) is not None}
 
 
 @public
@@ -135,7 +135,7 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
     lacking = [printable(each.op) for each in checked.found.lacking]
     if lacking:
         error.details = (*error.details, f"{checked.engine.called}, by its op list, lacks {listed(lacking, 6)}")
-    codes = {found[0] for _, found in checked.helps() if found}
+    codes = {code for code, _ in checked.helps().values()}
     error.facts["model"] = shlex.quote(printable(model))
     error.advice = ("freeze-first",) if "op-freeze" in codes else ()
     error.advice += ("inline-first",) if "op-inline" in codes else ()
@@ -145,6 +145,7 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
 
 
 def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
+    """Returns how to remove an unsupported op, such as by its older form, if the engine supports that."""
     op = lacking.op
     if op in CALLS:
         return ("op-inline", {})
@@ -154,17 +155,12 @@ def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
         return ("op-freeze", {})
     if lacking.is_select:
         return ("op-select", {})
-    return _older(checked.engine, op)
-
-
-def _older(listed_engine: Engine, op: str) -> Help | None:
-    """Returns the older form of `op` if the engine supports it, and a release that has it."""
     from gdsurgeon.edits.downgrade.forms import RULES
     from gdsurgeon.ops.releases import names_with, releases
 
     rule, known = RULES.get(op), names_with(op)
     older = rule.to.partition(",")[0] if rule is not None else ""
-    if not known or older not in listed_engine.ops:
+    if not known or older not in checked.engine.ops:
         return None
     names = [release.name for release in releases()]
     place = names.index(known[0])

@@ -228,6 +228,7 @@ class _Operation:
     form: Form
     carried: Carried
     output: Output
+    counts: Counts
 
     def __init__(self, request: Request, stack: ExitStack, progress: Progress) -> None:
         self.request, self.stack, self.progress = request, stack, progress
@@ -235,7 +236,7 @@ class _Operation:
         self.proving: Proving | None = None
         self.staging: Output | None = None
         self.warnings: Sequence[str] = ()
-        self.before: tuple[Signature | None, Counts | None] = None, None
+        self.before: Signature | None = None
 
     def load(self, out: str) -> None:
         """Opens the output `out` and the model, begins to load the model in TensorFlow, and checks the structure."""
@@ -264,13 +265,15 @@ class _Operation:
             self.proving.begin(model.graph)
             if request.evaluator is not None:
                 self.proving.lend(request.evaluator)
+        self.counts = Counts(model.graph.store.layout.node_count, None)
         self.progress(Event("checking"))
         if request.level == "none" or request.repairs:
             return
         from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 
         findings = require_sound(model.graph, request.tolerates)
-        self.warnings, self.before = findings.warnings, _seen(model.graph.pristine())
+        self.warnings = findings.warnings
+        self.before, self.counts = _seen(model.graph.pristine())
         if apply_repairs(model.graph, findings) and self.proving is not None:
             # TensorFlow refuses the file as it is: the result is compared with the repaired graph.
             self.proving.begin(model.graph, repaired=True)
@@ -288,20 +291,20 @@ class _Operation:
 
     def check(self) -> None:
         """Serializes the result in memory, which checks its records, and makes the outcome without a proof."""
-        request, carried, output, first = self.request, self.carried, self.output, self.model
+        request, carried, output = self.request, self.carried, self.output
         graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
         unchanged = EditResult(Intent(), (SameOutputs(even_alone=True),))
         self.steps = carried.steps or [Step(graph.pristine(), graph, unchanged)]
         is_same = bool(idle) and not graph.is_changed and not request.run_in
         if is_same:
             self.proving = None
-        after, counts = _seen(graph, always=self.before[0] is not None)
+        after, counts = _seen(graph, always=self.before is not None)
         self.form = form = form_of(
             carried.model, self.steps[-1].result, output, request.form, as_v1=request.as_v1, text=self.text
         )
         form.served = with_keys(carried.served, form.served)
         result = together(self.steps, carried.idle if carried.steps else ())
-        if request.form in ("model", "graph") and is_undone(carried, first, form):
+        if request.form in ("model", "graph") and is_undone(carried, self.model, form):
             if request.require_change:
                 raise NothingToDo("nothing would change: the edits cancel each other")
             result.notes.append("the edits cancel each other: the result equals MODEL")
@@ -311,9 +314,9 @@ class _Operation:
             size_of(form.chunks),
             result,
             Proof("unchanged" if is_same else request.level),
-            self.before[1] or Counts(first.graph.store.layout.node_count, None),
+            self.counts,
             counts,
-            self.before[0],
+            self.before,
             after,
             [*self.warnings, *result.warnings],
             0.0,

@@ -23,7 +23,8 @@ def output_path(model: str, out: str | None, *, dry_run: bool, becomes: str) -> 
         UsageError: the output is the input, or exists already and is not named.
     """
     if out is None:
-        if model in STANDARD_INPUT or not (_is_regular(model) or os.path.isdir(model)):
+        is_special = os.path.exists(model) and not os.path.isfile(model) and not os.path.isdir(model)
+        if model in STANDARD_INPUT or is_special:
             return "-"
         if os.path.basename(os.path.normpath(model)) in (".", ".."):
             model = os.path.abspath(model)
@@ -72,15 +73,14 @@ def check_outside(out: str, folder: str) -> None:
 
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str], **facts: str) -> None:
     """Raises UsageError, with `facts`, if a written file (argument, path) is also read, or is written twice."""
-    for i, (argument, path) in enumerate(written):
-        for another, other in [*(("", other) for other in read), *written[:i]]:
+    for place, (argument, path) in enumerate(written):
+        for other in (*read, *(earlier for _, earlier in written[:place])):
             if _collide(other, path):
-                names = {"argument": argument, "another": another, "file": printable(path), "other": printable(other)}
-                replaces = Line("{argument} {file} would replace {other}, which is an input or output", **names)
-                both = Line("{argument} and {another} would both write {file}", **names)
-                raise UsageError(
-                    both if another else replaces, code="would-replace", facts={"file": path, "other": other, **facts}
-                )
+                line = Line(
+                    "{argument} {file} would replace {other}, which is an input or output",
+                    argument=argument, file=printable(path), other=printable(other),
+                )  # fmt: skip
+                raise UsageError(line, code="would-replace", facts={"file": path, "other": other, **facts})
 
 
 def _collide(path: str, written: str) -> bool:
@@ -89,14 +89,6 @@ def _collide(path: str, written: str) -> bool:
         return True
     named = path not in STANDARD_INPUT and written not in STANDARD_OUTPUT
     return named and resolved(path) == resolved(written) and not path.startswith("/dev/")
-
-
-def _is_regular(path: str) -> bool:
-    """Returns whether `path` is a regular file, or does not exist (which is reported when it is opened)."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return True
 
 
 def _is_same(read: str, written: str) -> bool:
@@ -123,13 +115,15 @@ def back_up(model: str, suffix: str | None, staging: Output, stack: ExitStack) -
     Raises:
         OutputError: it cannot be kept.
     """
-    if suffix is not None and os.path.isdir(model):
+    if suffix is None:
+        return
+    if os.path.isdir(model):
         from gdsurgeon.container.output import FolderBackup
 
         stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging)).keep()
         return
-    for path in dict.fromkeys((model, *staging.replaced)) if suffix is not None else ():
-        backup = backup_path(path, suffix or "")
+    for path in dict.fromkeys((model, *staging.replaced)):
+        backup = backup_path(path, suffix)
         stack.enter_context(Earlier(backup, staging)).keep()
         if same_file(path, backup):
             continue  # a link to it already

@@ -12,7 +12,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import Step, with_restoring
 from gdsurgeon.proof.executor import EDITED, ORIGINAL, Executor
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.settings import Event, Progress, Settings, silent
+from gdsurgeon.proof.settings import Event, Progress, Settings
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import Chunk, read_chunks
 
@@ -37,7 +37,7 @@ class Proving(Closing):
         progress: called with every step.
     """
 
-    def __init__(self, settings: Settings, overrides: Overrides, level: str, progress: Progress = silent) -> None:
+    def __init__(self, settings: Settings, overrides: Overrides, level: str, progress: Progress) -> None:
         self._executor = Executor(settings, progress)
         self._overrides = overrides
         self._level = level

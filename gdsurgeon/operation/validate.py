@@ -41,7 +41,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
-from gdsurgeon.operation.paths import check_replaces_nothing
+from gdsurgeon.operation.paths import check_replaces_nothing, check_takes_binary
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.cost import Coverage, Profile, coverage_of, profiles
 from gdsurgeon.proof.differences import GraphDifference, listed_differences, run_apart, summed_up
@@ -283,9 +283,8 @@ class _Validation(ValidateRequest):
         self.recording = Recording(self.save_feeds, self.save_outputs)
         # A path that cannot be written is refused now rather than after the work.
         for path in (self.save_feeds, self.save_outputs, self.reduce):
-            if path is not None and OutputFile(path).is_terminal():
-                text = "the binary result cannot be written to a terminal"
-                raise UsageError(text, hint="give FILE, or use a pipe", code="is-a-terminal")
+            if path is not None:
+                check_takes_binary(OutputFile(path))
 
     def _check_options(self) -> None:
         """Raises UsageError if options contradict each other."""
@@ -305,13 +304,12 @@ class _Validation(ValidateRequest):
                 value = getattr(self, name)
                 if (value or isinstance(value, float)) and not is_there:
                     line = Line("{argument} needs {needed}", argument=named_argument(name), needed=needed)
-                    raise UsageError(line, code="missing-option", option=named_argument(name), expected=needed)
+                    raise UsageError(line, code="missing-option", option=name, expected=needed)
         for name in ("rtol", "atol"):
             tolerance = getattr(self, name)
             if tolerance is not None and not math.isfinite(tolerance):
-                argument = named_argument(name)
-                line = Line("{argument} {value}: a tolerance is a number", argument=argument, value=str(tolerance))
-                raise UsageError(line, code="bad-value", option=argument)
+                line = Line("{argument} must be a finite number", argument=named_argument(name))
+                raise UsageError(line, code="bad-value", option=name)
         if self.devices and is_other:
             text = "with two devices, a model is compared with itself: give only one MODEL, or only one device"
             raise UsageError(text, code="conflicting-options", option="devices")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.desk import check_error
 
-from gdsurgeon.cli.script import Fault, ScriptLine, read_script
+from gdsurgeon.cli.script import read_script
 from gdsurgeon.steps.language import parse
 
 VARIABLES = {
@@ -23,13 +23,13 @@ VARIABLES = {
 def words(text: str) -> list[tuple[str, ...]]:
     """The words of each line; no line may be wrong."""
     lines = read_script(text, VARIABLES)
-    assert not [line for line in lines if isinstance(line, Fault)]
-    return [line.words for line in lines if isinstance(line, ScriptLine)]
+    assert not [line for line in lines if line.error is not None]
+    return [line.words for line in lines if line.error is None]
 
 
 def check_fault(text: str, number: int, code: str, variables: Mapping[str, str] = VARIABLES, **facts: object) -> None:
     """The one fault in TEXT is in the line NUMBER, and has the code CODE and FACTS."""
-    (fault,) = (line for line in read_script(text, variables) if isinstance(line, Fault))
+    (fault,) = (line for line in read_script(text, variables) if line.error is not None)
     assert fault.number == number
     check_error(fault.error, code, facts)
 
@@ -102,18 +102,17 @@ def test_words(text: str, wanted: list[str]) -> None:
     ],
 )
 def test_lines(text: str, wanted: list[tuple[int, list[str]]]) -> None:
-    found = [(line.number, list(line.words)) for line in read_script(text, {}) if isinstance(line, ScriptLine)]
+    found = [(line.number, list(line.words)) for line in read_script(text, {}) if line.error is None]
     assert found == wanted
 
 
 def test_a_quote_that_a_line_leaves_open_is_not_closed_by_the_next_one() -> None:
     found = read_script("a 'b \\\nc' d", {})
-    assert [line.number for line in found if isinstance(line, Fault)] == [1, 2]
+    assert [line.number for line in found if line.error is not None] == [1, 2]
 
 
 def test_a_line_is_told_as_it_is_written_without_comments_and_the_values_of_variables() -> None:
     (line,) = read_script("  rename  $A=b \\\n   c='d' # why\n", VARIABLES)
-    assert isinstance(line, ScriptLine)
     assert (line.number, line.text, line.words) == (1, "rename $A=b c='d'", ("rename", "one=b", "c=d"))
 
 
@@ -158,7 +157,7 @@ def test_what_is_wrong_is_said_with_the_first_of_its_lines(text: str, code: str,
 
 def test_each_wrong_line_is_found_and_the_right_ones_are_read() -> None:
     lines = read_script("a\n'b\nc\n$NONE\nd", VARIABLES)
-    assert [(line.number, isinstance(line, Fault)) for line in lines] == [
+    assert [(line.number, line.error is not None) for line in lines] == [
         (1, False), (2, True), (3, False), (4, True), (5, False),
     ]  # fmt: skip
 
@@ -180,7 +179,7 @@ def test_a_number_sign_in_a_continued_word_starts_no_comment() -> None:
 @pytest.mark.parametrize("text", ["a \\ \nb=c\nd", "a \\\t\n  b\\\n c\nd", "a\\ \r\nb\nd", "a \\  \n  \nd"])
 def test_a_blank_behind_the_last_backslash(text: str) -> None:
     check_fault(text, 1, "bad-script", value="\\")
-    assert read_script(text, {})[1][2:] == (("d",),)
+    assert read_script(text, {})[1].words == ("d",)
 
 
 def test_a_blank_behind_a_backslash_that_continues_nothing() -> None:
@@ -223,7 +222,6 @@ STEPS = {
 def test_a_value_among_the_arguments_of_a_step_is_one_argument(text: str, wanted: str) -> None:
     for line in (f'insert --at a --steps "{text}"', f'insert --at a "--steps={text}"'):
         (found,) = read_script(line, STEPS)
-        assert isinstance(found, ScriptLine)
         assert found.words[-1].removeprefix("--steps=") == wanted
 
 
@@ -237,7 +235,6 @@ def test_a_value_that_no_text_of_steps_can_hold() -> None:
 )
 def test_any_value_is_one(value: str, text: str) -> None:
     (line,) = read_script(f'insert --at a --steps "{text}"', {"A": value})
-    assert isinstance(line, ScriptLine)
     (call,) = parse(line.words[-1])
     (argument,) = call.arguments
     if "'" in text:
@@ -256,9 +253,9 @@ def test_words_are_those_of_a_shell(text: str) -> None:
     try:
         wanted = shlex.split(text, comments=True)
     except ValueError:
-        assert text.endswith("\\") or isinstance(lines[0], Fault)
+        assert text.endswith("\\") or lines[0].error is not None
     else:
-        assert [line[2:] for line in lines] == [(tuple(wanted),)] * bool(wanted)
+        assert [line.words for line in lines] == [tuple(wanted)] * bool(wanted)
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n\r", exclude_categories=["Cs"])), min_size=1))
