@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.evaluator import Differentiator
 
 
+TensorPairs = tuple[tuple[str, str], ...]
+"""Pairs of names of tensors or nodes."""
+
+
 class Claim(Data):
     """A property of the graphs before and after an edit.
 
@@ -94,7 +98,7 @@ class SameGiven(Claim):
     """
 
     given: Mapping[str, str]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: TensorPairs
     statement: str
     copies: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
@@ -118,8 +122,8 @@ class OwnVariables(Claim):
         statement: for people.
     """
 
-    assigned: tuple[tuple[str, str], ...]
-    outputs: tuple[tuple[str, str], ...]
+    assigned: TensorPairs
+    outputs: TensorPairs
     statement: str
 
 
@@ -178,7 +182,7 @@ class Site(NamedTuple):
     """
 
     inputs: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: TensorPairs
     channels: int | None = None
     any_rows: bool = False
 
@@ -213,13 +217,13 @@ class SamePart(Claim):
 
     part: Graph
     inputs: Mapping[str, str]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: TensorPairs
     copies: Mapping[str, str]
     in_place: bool = False
     role: str = ""
 
     @property
-    def results(self) -> tuple[tuple[str, str], ...]:
+    def results(self) -> TensorPairs:
         """The pairs of `outputs` that belong to `inputs`."""
         return self.outputs[: len(self.inputs)]
 
@@ -236,7 +240,7 @@ class LikeReference(Claim):
     """
 
     part: Graph
-    pairs: tuple[tuple[str, str], ...]
+    pairs: TensorPairs
     archive: str
     tolerance: Tolerance = EXACT
 

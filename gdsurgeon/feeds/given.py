@@ -10,7 +10,7 @@ from gdsurgeon.errors import Line, UsageError, printable, quoted, reason
 from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
 from gdsurgeon.feeds.numbers import packed
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import FullShape, Shape
 from gdsurgeon.graph.constants import parse_literal
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
@@ -92,7 +92,7 @@ def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> t
     return tuple(found.get(sample, found[0]) for sample in range(max(found, default=-1) + 1))
 
 
-def _from_file(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
+def _from_file(name: str, dtype: int, ones: FullShape, text: str) -> Tensor:
     """Returns the value in a file, ``@FILE``: a .npy file, or the bytes of one string."""
     path = text[1:]
     what = f"the feed {printable(path)} for {quoted(name)}"
@@ -161,7 +161,7 @@ def of_array(what: str, dtype: int, value: object) -> Tensor:
         raise UsageError(f"{what} does not fit: {printable(first_line(error))}") from error
 
 
-def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
+def _from_text(name: str, dtype: int, ones: FullShape, text: str) -> Tensor:
     """Returns a value of the command line: a number, true, a text, or nested lists in brackets."""
     what = f"the feed {quoted(text)} for {quoted(name)}"
     try:

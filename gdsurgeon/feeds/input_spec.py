@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
-from zlib import crc32
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
@@ -18,13 +17,12 @@ from gdsurgeon.feeds.numbers import (
     Picture,
     generated,
     inputs_of,
-    numbers,
     role_shapes,
     setting_of,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.feeds.texts import content_of
-from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
+from gdsurgeon.graph.attrs import FullShape, Shape, format_shape, shape_of
 from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -54,7 +52,7 @@ class InputSpec(NamedTuple):
     name: str
     dtype: int
     stated: Shape
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[FullShape, ...]
     content: Content
     given: tuple[Tensor, ...] = ()
     has_default: bool = False
@@ -129,7 +127,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
     return spec._replace(shapes=(shape,))
 
 
-def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
+def description(spec: InputSpec, shape: FullShape | None = None) -> str:
     """Returns the feed of an input and its reason in a few words; `shape` is its shape if it is not the likeliest."""
     if spec.given:
         return "given"
@@ -137,7 +135,7 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     return f"{made}; also its default, on one more sample" if spec.has_default else made
 
 
-def _used_content(spec: InputSpec, shape: tuple[int, ...]) -> Content:
+def _used_content(spec: InputSpec, shape: FullShape) -> Content:
     """Returns the content of an input for a shape; a setting with a default differs from this default."""
     setting = setting_of(spec.name, spec.dtype, shape, spec.content)
     if setting is None or spec.default is None or shape or spec.default.shape:
@@ -150,14 +148,9 @@ def _used_content(spec: InputSpec, shape: tuple[int, ...]) -> Content:
     return Content(kind, "different from its default", choices=choices)
 
 
-def input_seed(seed: int, name: str) -> int:
-    """Returns the seed of an input: equal for one name in every graph, and usually different for other names."""
-    return 1000 * seed + crc32(name.encode()) % 1000
-
-
 def make_feed(
     spec: InputSpec,
-    shape: tuple[int, ...],
+    shape: FullShape,
     seed: int,
     picture: Picture = None,
     *,
@@ -191,12 +184,7 @@ def make_feed(
     return Tensor(spec.dtype, shape, data)
 
 
-def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:
-    """Returns a value for a variable without a value in the file."""
-    return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed))
-
-
-def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...]]:
+def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, FullShape]:
     """Returns the shapes of inputs that the user gave, directly or by values.
 
     Raises:
@@ -226,7 +214,7 @@ _KEEPING: dict[str, Container[int]] = dict.fromkeys(_SHAPE_KEEPING, ANY) | input
 """Ops between an input and the consumers that determine its shape, with the data inputs whose shape they keep."""
 
 
-def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
+def candidate_shapes(node: Node) -> list[FullShape]:
     """Returns full shapes to try for a placeholder, likeliest first; at least one.
 
     Unknown dimensions come from the filter of a convolution, the constant of a MatMul or Reshape, or an op that reads
@@ -235,7 +223,7 @@ def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
     stated, start = placeholder_shape(node), Consumer(node)
     if stated is not None and all(dim >= 0 for dim in stated):
         return [stated]
-    out: list[tuple[int, ...]] = []
+    out: list[FullShape] = []
     if stated is None and any(user.op in ("RealDiv", "Div") and user.slot == 1 for user in start.readers(None)):
         out.append(())  # a divisor, like the keep probability of dropout, is a scalar
     out += role_shapes(start, stated)
@@ -243,7 +231,7 @@ def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([*out, *_defaults(stated)]))
 
 
-def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
+def _defaults(stated: Shape) -> Iterator[FullShape]:
     """Yields shapes from the rank only: a batch of one; images if two dimensions are unknown."""
     if stated is None:
         yield from ((), (1,), (1, 1))
@@ -260,12 +248,12 @@ def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
     yield _filled(stated, (2,) * len(stated))
 
 
-def _filled(stated: Shape, dims: Sequence[int]) -> tuple[int, ...]:
+def _filled(stated: Shape, dims: Sequence[int]) -> FullShape:
     """Returns the stated shape, with `dims` for unknown dimensions."""
     return tuple(d if s < 0 else s for d, s in zip(dims, stated or (-1,) * len(dims), strict=True))
 
 
-def _from_consumers(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+def _from_consumers(start: Consumer, stated: Shape) -> Iterator[FullShape]:
     """Yields shapes from the first consumers that are not elementwise, nearest first."""
     for step in following(start, passing=_KEEPING):
         if step.op in _CONVOLUTIONS and step.slot == 0:
@@ -284,7 +272,7 @@ def _from_consumers(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]
                 yield tuple(1 if size < 0 else size for size in dims)
 
 
-def _from_convolution(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+def _from_convolution(step: Consumer, stated: Shape) -> Iterator[FullShape]:
     taps = step.weights(1)
     if len(taps) != 4:
         return
@@ -304,7 +292,7 @@ def _matmul_width(step: Consumer) -> int:
     return other[transposed == (step.slot == 0)] if len(other) == 2 else 0
 
 
-def _from_reshape(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+def _from_reshape(step: Consumer, stated: Shape) -> Iterator[FullShape]:
     """Yields shapes that a Reshape to a constant shape accepts: one row with the product of the known dimensions."""
     target, packed = step.ints(1), step.origin(1)
     if not target and packed is not None and packed[0].op == "Pack":

@@ -16,7 +16,7 @@ from zlib import crc32
 from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import quoted
 from gdsurgeon.feeds.consumers import Consumer, following
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import FullShape, Shape
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import COMMUTATIVE, FUSED_BATCH_NORMS, MERGE, PASSES_ON, RESHAPES
 
@@ -276,7 +276,7 @@ _VECTORS = inputs_of("Reshape BroadcastTo Tile Transpose ConjugateTranspose Pad 
 }  # fmt: skip
 
 
-def role_shapes(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+def role_shapes(start: Consumer, stated: Shape) -> Iterator[FullShape]:
     """Yields shapes for an input that is a shape, a permutation and the like, as its consumer requires."""
     for step in start.readers(0):
         if step.slot not in _VECTORS.get(step.op, ()):
@@ -375,7 +375,7 @@ is 0.
 """
 
 
-def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) -> Content | None:
+def setting_of(name: str, dtype: int, shape: FullShape, content: Content) -> Content | None:
     """Returns the content of an input that is a setting: a scalar usually is one, and its name suggests a value.
 
     None if the input is data, or if its consumers determine its values.
@@ -402,10 +402,16 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
 # -- generating ------------------------------------------------------------------------------------------
 
 
+def input_seed(seed: int, name: str) -> int:
+    """Returns the seed of an input, or of a part of a text: equal for one name in every graph, and usually different
+    for other names."""
+    return 1000 * seed + crc32(name.encode("utf-8", "replace")) % 1000
+
+
 def generated(
     content: Content,
     dtype: int,
-    shape: tuple[int, ...],
+    shape: FullShape,
     seed: int,
     *,
     picture: Picture = None,
@@ -461,7 +467,7 @@ def _repeated(choices: Sequence[float], count: int) -> list[float]:
     return [choices[min(i, len(choices) - 1)] for i in range(count)]
 
 
-def _coordinates(shape: tuple[int, ...], dims: Sequence[float]) -> list[int]:
+def _coordinates(shape: FullShape, dims: Sequence[float]) -> list[int]:
     """Returns rows of indices in ascending order, spread over a tensor whose dimensions are `dims`."""
     *outer, width = shape if len(shape) > 1 else (*shape, 1)
     sides = [int(side) for side in _repeated(dims, width)]

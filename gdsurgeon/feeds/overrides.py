@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of
+from gdsurgeon.text import spelt_value
 from gdsurgeon.values import Data
 
 Feeds = Pairs[str, object]
@@ -63,12 +63,11 @@ def overrides_of(feeds: Feeds | None, archive: StrPath | None, shapes: Shapes | 
 
 
 def _value(value: object) -> object:
-    if isinstance(value, str) or (hasattr(value, "dtype") and hasattr(value, "tobytes")):
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
-    as_list = getattr(value, "tolist", None)
     try:
-        return json.dumps(as_list() if as_list is not None else value)
+        return spelt_value(value)
     except TypeError:
         return value

@@ -31,12 +31,13 @@ from gdsurgeon.feeds.numbers import (
     Picture,
     for_step,
     generated,
+    input_seed,
     inputs_of,
     number_content,
     unpacked,
 )
 from gdsurgeon.graph.attrs import shape_of
-from gdsurgeon.graph.constants import raw_value
+from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import CHECKPOINT_WRITERS, RESTORES
 from gdsurgeon.ops.op_defs import Arg, arg_dtypes
@@ -117,17 +118,14 @@ def _table_keys(start: Consumer, port: int, dtype: int) -> Content | None:
         return None
     for step in following(start, port, _TO_TABLES):
         table = step.origin(0) if step.op.startswith("LookupTableFind") and step.slot == 1 else None
-        for user in table[0].readers(None) if table is not None else ():
+        if table is None:
+            continue
+        for user in table[0].readers(None):
             keys = user.constant(1) if user.op in _INITIALIZERS and user.slot == 0 else None
             if keys is not None and keys.values and (keys.dtype == dtype or {keys.dtype, dtype} <= INTEGERS):
-                made = f"keys of the table {quoted(table[0].name)}" if table is not None else ""
+                made = f"keys of the table {quoted(table[0].name)}"
                 return Content("choice", made, choices=tuple(keys.values[:MOST_KEYS]))
     return None
-
-
-def _seed_of(seed: int, key: str) -> int:
-    """Returns the seed of a part of a text: a different one for each `key`."""
-    return 1000 * seed + crc32(key.encode("utf-8", "replace")) % 1000
 
 
 def _text(content: Content, dtype: int, seed: int, picture: Picture = None) -> bytes:
@@ -321,7 +319,7 @@ def _values_of(features: Sequence[Feature], seed: int, step: int = 0) -> dict[st
     """Returns the values of features of a tf.Example by key; `step` is the number in a list of steps."""
     out: dict[str, Values] = {}
     for feature in features:
-        data = generated(feature.content, feature.dtype, (feature.length,), _seed_of(seed, feature.key) + step)
+        data = generated(feature.content, feature.dtype, (feature.length,), input_seed(seed, feature.key) + step)
         out[feature.key] = unpacked(feature.dtype, data) if isinstance(data, bytes) else data
     return out
 
@@ -370,9 +368,8 @@ def _tensor(step: Consumer, inside: Inside) -> Content:
 
     def make(seed: int, _: Picture) -> bytes:
         data = generated(inner, dtype, shape, seed)
-        proto = raw_value(dtype, shape, data if isinstance(data, bytes) else b"").tensor
-        proto.string_val.extend(data if isinstance(data, list) else [])
-        return proto.SerializeToString(deterministic=True)
+        value = tensor_value(dtype, shape, data) if isinstance(data, list) else raw_value(dtype, shape, data)
+        return value.tensor.SerializeToString(deterministic=True)
 
     return Content("tensor", for_step(f"serialised tensors of {dtypes.dtype_name(dtype)}", step), make=make)
 
@@ -444,7 +441,7 @@ def _csv(step: Consumer, inside: Inside) -> Content:
 
     def make(seed: int, _: Picture) -> bytes:
         line = io.StringIO(newline="")
-        texts = [_text(*field, _seed_of(seed, str(i))).decode("latin-1") for i, field in enumerate(fields)]
+        texts = [_text(*field, input_seed(seed, str(i))).decode("latin-1") for i, field in enumerate(fields)]
         csv.writer(line, delimiter=step.setting("field_delim", "") or ",").writerow(texts)
         return line.getvalue().removesuffix("\r\n").encode("latin-1")
 

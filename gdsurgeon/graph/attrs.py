@@ -16,6 +16,8 @@ MAX_FUNCTION_NESTING = 30
 
 Shape = tuple[int, ...] | None
 """Dims, -1 for an unknown one; None for an unknown rank."""
+FullShape = tuple[int, ...]
+"""Dims, all known."""
 
 Plain: TypeAlias = int | float | bytes | list[int] | list[float] | list[bytes]
 """The value of an attr of kind int, bool, float, string or type, or of a list of such values."""

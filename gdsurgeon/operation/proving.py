@@ -166,6 +166,6 @@ class Proving(Closing):
         graph, edited = self._edited
         executor.is_barred(EDITED, graph)
         if isinstance(edited, bytes):
-            executor.load_bytes(EDITED, with_restoring(graph, edited))
+            executor.load(EDITED, with_restoring(graph, edited))
         else:
-            executor.load_file(EDITED, edited)
+            executor.load(EDITED, edited)

@@ -11,7 +11,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from statistics import median
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import ORIGINAL, Trial
 from gdsurgeon.runtime.protocol import RunSummary
-from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.runtime.tensor import Array
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.protos import NodeExecStats, StepStats, decode_error
 
@@ -117,8 +117,7 @@ def node_times(metadata: bytes) -> list[NodeTime]:
     Raises:
         ValueError: `metadata` is not a RunMetadata.
     """
-    times: dict[tuple[str, str], int] = defaultdict(int)  # nanoseconds, which add up exactly
-    runs: dict[tuple[str, str], int] = defaultdict(int)
+    times: dict[tuple[str, str], list[int]] = defaultdict(list)  # nanoseconds, which add up exactly
     kernels: dict[tuple[str, str], int] = defaultdict(int)
     for device in _step_stats(metadata).dev_stats:
         listed = _KERNELS.search(device.device)
@@ -128,13 +127,12 @@ def node_times(metadata: bytes) -> list[NodeTime]:
         elif not _TRACER.search(device.device):
             for node in device.node_stats:
                 if not node.node_name.startswith("_"):
-                    times[node.node_name, device.device] += _nanoseconds(node)
-                    runs[node.node_name, device.device] += 1
+                    times[node.node_name, device.device].append(_nanoseconds(node))
     found = []
     for (name, where), launched in times.items():
         short = _DEVICE.search(where)
-        measured = kernels.get((name, short[0].upper()), launched) if short else launched
-        found.append(NodeTime(name, where, measured / 1e9, runs[name, where]))
+        measured = kernels.get((name, short[0].upper() if short else ""), sum(launched))
+        found.append(NodeTime(name, where, measured / 1e9, len(launched)))
     return sorted(found, key=lambda node: (-node.seconds, node.name, node.device))
 
 
@@ -159,13 +157,9 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
                 ]
     peaks = {}
     for place, changes in records.items():
-        live = peak = 0
-        for _, change in sorted(changes, key=lambda record: (record[0], -record[1])):
-            live += change
-            peak = max(peak, live)
-        if peak:
-            peaks[place] = peak
-    return peaks
+        ordered = sorted(changes, key=lambda record: (record[0], -record[1]))
+        peaks[place] = max(accumulate((change for _, change in ordered), initial=0))
+    return {place: peak for place, peak in peaks.items() if peak}
 
 
 def _step_stats(metadata: bytes) -> StepStats:
@@ -293,33 +287,32 @@ def coverage_of(executor: Executor, graph: Graph, fed: Feeds) -> Coverage:
     tensors = plan_with(executor.settings, graph, wanted).only(wanted).fetches
     if not tensors:
         return found
-    at = {tensor: index for index, tensor in enumerate(tensors)}
     executor.run(ORIGINAL, _RESULT, fed, tensors)
-    statistics = executor.statistics(_RESULT)
+    statistics = dict(zip(tensors, executor.statistics(_RESULT), strict=True))
+
+    def array(tensor: str) -> Array:
+        return executor.tensor(_RESULT, tensors.index(tensor)).numpy()
+
     for place in sides:
-        if place.tensor in at:
-            low, high = statistics[at[place.tensor]].minimum, statistics[at[place.tensor]].maximum
+        if place.tensor in statistics:
+            low, high = statistics[place.tensor].minimum, statistics[place.tensor].maximum
             found.sides[place] = low is not None and low < place.limit, high is not None and high > place.limit
     for lookup in lookups:
-        if lookup.tensor in at and (not lookup.keys or lookup.keys in at):
+        if {lookup.tensor, lookup.keys or lookup.tensor} <= statistics.keys():
             asked: set[object] = set()
-            if statistics[at[lookup.tensor]].count <= MOST_KEYS and lookup.rows <= MOST_KEYS:
-                known = _elements(executor.tensor(_RESULT, at[lookup.keys])) if lookup.keys else range(lookup.rows)
-                asked = set(known).intersection(_elements(executor.tensor(_RESULT, at[lookup.tensor])))
+            if statistics[lookup.tensor].count <= MOST_KEYS and lookup.rows <= MOST_KEYS:
+                known = array(lookup.keys).flat if lookup.keys else range(lookup.rows)
+                asked = set(known).intersection(array(lookup.tensor).flat)
             found.rows[lookup] = len(asked)
     for name, read in rectifiers.items():
-        if read.name in at:
-            values = executor.tensor(_RESULT, at[read.name]).numpy()
+        if read.name in statistics:
+            values = array(read.name)
             is_read = values.ndim > 1 and values.size and values.dtype.kind == "f"
             channels = 1 if read.node.plain_attr("data_format") == b"NCHW" else values.ndim - 1
             others = tuple(axis for axis in range(values.ndim) if axis != channels)
             found.alive[name] = (values > 0).any(axis=others).tobytes() if is_read else b""
     executor.drop(_RESULT)
     return found
-
-
-def _elements(tensor: Tensor) -> list[object]:
-    return list(tensor.data) if isinstance(tensor.data, list) else list(tensor.numpy().reshape(-1).tolist())
 
 
 def _with_ops(graph: Graph, ops: Iterable[str]) -> Iterator[Node]:

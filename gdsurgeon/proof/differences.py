@@ -12,7 +12,7 @@ from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.compare.comparison import Comparison, Spelling, difference_text, rewiring_text
 from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
-from gdsurgeon.graph.attrs import Shape, type_value
+from gdsurgeon.graph.attrs import FullShape, Shape, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
@@ -90,12 +90,14 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
             found.what.append(difference_text(what, was, now))
             found.is_rewired &= what == "inputs"
             found.has_value |= what in ("op", "inputs") or (what.startswith("attr ") and not what[5:].startswith("_"))
-    out = list(nodes.values())
-    out += [GraphDifference(where, name, ["is only in the first"], node=False) for name in facts.removed]
-    out += [GraphDifference(where, name, ["is only in the second"], node=False) for name in facts.added]
-    functions = facts.functions
-    out += [GraphDifference("", f, ["the function is only in the first"], node=False) for f in functions.removed]
-    out += [GraphDifference("", f, ["the function is only in the second"], node=False) for f in functions.added]
+    out, functions = list(nodes.values()), facts.functions
+    for place, names, text in (
+        (where, facts.removed, "is only in the first"),
+        (where, facts.added, "is only in the second"),
+        ("", functions.removed, "the function is only in the first"),
+        ("", functions.added, "the function is only in the second"),
+    ):
+        out += [GraphDifference(place, name, [text], node=False) for name in names]
     for name in functions.changed:
         body = comparison.inside.get(name)
         inner = listed_differences(body, name) if body is not None else []
@@ -270,7 +272,7 @@ class _Pair:
 def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: Tolerance) -> None:
     """Runs both nodes on several feeds, until they differ."""
     fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
-    executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
+    executor.load(_KEY, pair.graph.SerializeToString(deterministic=True))
     ran = 0
     try:
         executor.loaded(_KEY)
@@ -308,7 +310,7 @@ def _feeds(pair: _Pair) -> Iterator[dict[str, Tensor]]:
             yield fed
 
 
-def _tensor(dtype: int, shape: tuple[int, ...], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
+def _tensor(dtype: int, shape: FullShape, kind: str, seed: int, edges: Sequence[float]) -> Tensor:
     count = prod(shape)
     if dtype == dtypes.STRING:
         return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))

@@ -20,8 +20,8 @@ from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, free_scope, node_of, nodes_of, parse_tensor
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES, undefined_outputs
 from gdsurgeon.proof.differences import node_differences
 from gdsurgeon.proof.executor import Executor, Refused
@@ -122,8 +122,10 @@ class DivergenceSearch:
             pair
             for name in names
             if graph[name].op not in PLACEHOLDERS
-            for theirs in _defined(graph[name])
-            if theirs.name not in self.feeds and (pair := self._paired(theirs.name)) is not None
+            for theirs in graph[name].outputs
+            if theirs.index not in undefined_outputs(graph[name].op, graph[name].setting)
+            and theirs.name not in self.feeds
+            and (pair := self._paired(theirs.name)) is not None
         ]
         theirs = _fetches(self.executor, graph, [pair.after for pair in partners])
         mine = _fetches(self.executor, self.change.before, [pair.before for pair in partners])
@@ -313,12 +315,6 @@ def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], 
     return list(found), pending[1:]
 
 
-def _defined(node: Node) -> list[Output]:
-    """Returns the outputs of a node except undefined ones."""
-    undefined = undefined_outputs(node.op, node.setting)
-    return [output for output in node.outputs if output.index not in undefined]
-
-
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
     """Returns the fetchable tensors of the nodes of `tensors`, each with the number of its run."""
     plan = plan_with(executor.settings, graph, tensors)
@@ -338,7 +334,7 @@ class Reduced(NamedTuple):
         nodes: the number of nodes.
         mine: the tensor of the model.
         theirs: the tensor of the other model.
-        text: the difference.
+        text: the difference; '' if both versions agree.
     """
 
     data: bytes
@@ -367,9 +363,8 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         except EditError as error:
             text = f"the subgraph around {quoted(guilty.node)} cannot be cut out: {error.message}"
             raise NotValidatedError(text, code="not-reduced") from error
-        text = _difference(search, piece)
-        if text:
-            return piece._replace(text=text)
+        if piece.text:
+            return piece
         wider = {pair.after for pair in starts}
         if wider <= given or not wider:
             break
@@ -386,7 +381,7 @@ def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -
 
     Raises:
         EditError: the part cannot be cut out.
-        NotValidatedError: the values of the tensors cannot be computed in one run.
+        NotValidatedError: the values of the tensors cannot be computed in one run, or the part does not run.
     """
     executor, change = search.executor, search.change
     known = [pair for pair in search.pairs if pair.after not in without]
@@ -412,8 +407,8 @@ def _piece(search: DivergenceSearch, guilty: Guilty, without: Collection[str]) -
     graph = from_bytes(model, "model")
     scope, ref = free_scope(graph.names(), "other"), parse_tensor(guilty.tensor.after)
     import_graph(graph, from_bytes(other, "other"), scope=scope)
-    end = format_input(f"{scope}/{ref.node}", ref.port)
-    return Reduced(read_chunks(graph.chunks()), graph.node_count, guilty.tensor.before, end, ""), pairs
+    data, ends = read_chunks(graph.chunks()), (guilty.tensor.before, format_input(f"{scope}/{ref.node}", ref.port))
+    return Reduced(data, graph.node_count, *ends, _difference(search, data, ends)), pairs
 
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
@@ -437,22 +432,20 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
             continue
         value = values.get(names.get(node.name, ""), feeds.get(node.name))
         if value is not None:
-            if isinstance(value.data, list):
-                content = tensor_value(STRING, value.shape, value.data)
-            else:
-                content = raw_value(value.dtype, value.shape, value.tobytes())
+            texts, head = isinstance(value.data, list), (value.dtype, value.shape)
+            content = tensor_value(*head, value.data) if texts else raw_value(*head, value.tobytes())
             attrs = {"shape": None, STATED_SHAPES: None, "dtype": type_value(value.dtype), "value": content}
             graph.replace_op(node, "Const", [], attrs)
     return read_chunks(graph.chunks())
 
 
-def _difference(search: DivergenceSearch, piece: Reduced) -> str:
-    """Returns the difference of both versions of the part in a run; '' if they agree."""
+def _difference(search: DivergenceSearch, data: bytes, ends: Sequence[str]) -> str:
+    """Returns the difference of `ends`, both versions of the part in the graph `data`, in a run; '' if they agree."""
     executor = search.executor
-    executor.load_bytes(PIECE, piece.data)
+    executor.load(PIECE, data)
     try:
         executor.loaded(PIECE)
-        executor.run(PIECE, "both", {}, [piece.mine, piece.theirs])
+        executor.run(PIECE, "both", {}, ends)
     except Refused as refused:
         raise NotValidatedError(
             f"the subgraph does not run in isolation: {refused.text}", code="not-reduced"

@@ -21,6 +21,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import FullShape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.releases import TITLES
@@ -88,13 +89,13 @@ class EngineOutput:
 
     name: str
     dtype: int
-    shape: tuple[int, ...]
+    shape: FullShape
     max_abs: float | None = 0.0
     relative: float | None = None
     agrees: bool = True
     reason: str = ""
     form: str = ""
-    given_shape: tuple[int, ...] = ()
+    given_shape: FullShape = ()
     shows: bool = False
 
     def note(self, found: Likeness, agrees: bool) -> None:
@@ -196,7 +197,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, tensors or None)
         plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_sampled=[])
-        subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, name="TensorFlow", defaults=False)
+        subject = Subject(executor, ORIGINAL, graph, plan, overrides, name="TensorFlow", defaults=False)
         if not plan.fetches:
             raise nothing_to_run(subject, name)
         subject.initialize()
@@ -228,7 +229,7 @@ def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: 
     """Loads, runs and compares the graph, and records the results in `found`. Raises the errors of `run_in_engine`."""
     name = printable(here.graph.source_name)
     with _in_engine(found, name, "load"):
-        other.load_bytes(ORIGINAL, read_chunks(here.graph.chunks()))
+        other.load(ORIGINAL, read_chunks(here.graph.chunks()))
         other.loaded(ORIGINAL)
     for sample in range(here.needed_samples):
         here.executor.progress(Event("running", sample + 1, here.needed_samples))

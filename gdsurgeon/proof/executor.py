@@ -59,7 +59,6 @@ class Executor(Closing):
 
     def __init__(self, settings: Settings, progress: Progress = silent) -> None:
         self.settings = settings
-        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # shapes of the last feeds, by key
         self.progress = progress
         self.called: dict[str, str] = {}
         self._make_worker()
@@ -122,34 +121,18 @@ class Executor(Closing):
             return
         # Not its path, which may name a different file by now.
         opened = graph.source.fileno() if not graph.is_changed else None
-        data = with_restoring(graph) if opened is None else None
-        self._load(key, file=opened, data=data, device=device, optimize=optimize)
+        self.load(key, with_restoring(graph) if opened is None else opened, device=device, optimize=optimize)
 
-    def load_file(self, key: str, path: str) -> None:
-        """Begins to load the GraphDef in the file `path`."""
-        self._load(key, file=path)
-
-    def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
-        """Begins to load the GraphDef in `data`; `optimize`: see `load_graph`."""
-        self._load(key, data=data, optimize=optimize)
-
-    def _load(
-        self,
-        key: str,
-        *,
-        file: str | int | None = None,
-        data: bytes | None = None,
-        device: str | None = None,
-        optimize: bool = False,
-    ) -> None:
+    def load(self, key: str, source: str | int | bytes, *, device: str | None = None, optimize: bool = False) -> None:
+        """Begins to load the GraphDef in `source`, a file, its descriptor, or bytes; see `load_graph`."""
         if key in self._barred:
             return
         device = self.settings.device if device is None else device
         self._initialized.pop(key, None)
         self._loads[key] = self._worker.load(
             key,
-            path=file,
-            data=data or b"",
+            path=None if isinstance(source, bytes) else source,
+            data=source if isinstance(source, bytes) else b"",
             default_device=device if device.startswith("/") else "",
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device)),
         )
@@ -205,7 +188,6 @@ class Executor(Closing):
         fetches: Sequence[str],
     ) -> Pending[RunSummary]:
         """Begins a run; the fetched tensors stay in the process as `result`."""
-        self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
         return self._worker.run(key, result, feeds, fetches)
 
     run = _answer(Worker.run)

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.topology import members, topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.add_gradients import graft
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
@@ -19,6 +19,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import free_scope, node_of
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
 from gdsurgeon.proof.change import Change
@@ -89,30 +90,25 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
     """Raises ValidationError if other gradients were added than requested."""
     if asked is None or asked.edit != "add_gradients":
         return
-    wanted = {key: tuple(str(name).removesuffix(":0") for name in _names(asked.arguments.get(key)))
-              for key in ("ys", "xs", "grad_ys", "names")}  # fmt: skip
-    given = len(wanted["xs"])
-    made = {"ys": claim.ys, "xs": claim.xs, "grad_ys": claim.grad_ys, "names": claim.names}
-    made["xs"] = made["xs"][:given] if asked.arguments.get("weights") else made["xs"]
-    made["names"] = made["names"][: len(wanted["names"])]
-    wrong = [key for key in wanted if wanted[key] != made[key]]
-    faults = [f"{key} should be {named(wanted[key])}, but are {named(made[key])}" for key in wrong]
-    for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted["names"]) :]:
-        own = f"{claim.scope}/{source.replace(':', '_')}"
-        if name != own and not name.startswith(f"{own}_"):
-            wrong.append(source)
-            faults.append(f"the gradient for {quoted(source)} has the name {quoted(name)}")
+    faults: dict[str, str] = {}
+    for key in ("ys", "xs", "grad_ys", "names"):
+        value, made = asked.arguments.get(key), getattr(claim, key)
+        names = (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ()
+        wanted = tuple(str(name).removesuffix(":0") for name in names)
+        # Weights follow the requested sources, and the results of other sources the requested names.
+        made = made[: len(wanted)] if key == "names" or (key == "xs" and asked.arguments.get("weights")) else made
+        if wanted != made:
+            faults[key] = f"{key} should be {named(wanted)}, but are {named(made)}"
+    for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted) :]:
+        if not f"{name}_".startswith(f"{claim.scope}/{source.replace(':', '_')}_"):
+            faults[source] = f"the gradient for {quoted(source)} has the name {quoted(name)}"
     if faults:
         raise ValidationError(
             "the result is not what was requested:",
             code="unrequested-change",
-            names=wrong,
-            details=tuple(faults[:100]),
+            names=[*faults],
+            details=tuple(faults.values())[:100],
         )
-
-
-def _names(value: object) -> tuple[object, ...]:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
 def _on_refusal(refusal: RunRefused) -> GdsurgeonError:
@@ -160,7 +156,7 @@ def _check_memory(change: Change, claim: Gradients, budget: int, trial: Trial) -
     The peak is the largest number of allocated bytes on all devices; the first run does not count.
     """
     executor, peaks = trial.executor, list[int]()
-    executor.load_bytes(DEPLOYED, read_chunks(change.after.chunks()), optimize=True)
+    executor.load(DEPLOYED, read_chunks(change.after.chunks()), optimize=True)
     started = time.monotonic()
     try:
         while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
@@ -276,7 +272,7 @@ def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     """Returns the feeds of the original, and of the targets and incoming gradients."""
     executor, fed = trial.executor, trial.fed[ORIGINAL]
     plan = plan_with(executor.settings, graph, (*claim.ys, *claim.grad_ys))
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, name="differences", defaults=False)
+    subject = Subject(executor, ORIGINAL, graph, plan, name="differences", defaults=False)
     if {*subject.feedable} <= fed.keys():
         return fed
     feeds, _ = subject.run(0, {name: value for name, value in fed.items() if name in subject.feedable})
@@ -284,20 +280,23 @@ def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     return fed | feeds
 
 
+def _upstream(graph: Graph, claim: Gradients, *, control: bool = True) -> list[Node]:
+    """Returns the nodes that the targets depend on; without `control`, only by values."""
+    topology = topology_of(graph)
+    ends = [topology.id_of(graph.tensor(name).node) for name in claim.ys]
+    return list(map(topology.node, members(topology.upstream(ends, control=control))))
+
+
 def _left_out(graph: Graph, claim: Gradients) -> list[str]:
     """Returns the float constants with several elements that the targets depend on and that are not sources."""
-    topology = topology_of(graph)
-    above = topology.upstream([topology.id_of(graph.tensor(name).node) for name in claim.ys], control=False)
-    nodes = [topology.node(number) for number in topology.with_ops(["Const"]) if above[number]]
+    nodes = [node for node in _upstream(graph, claim, control=False) if node.op == "Const"]
     headers = {node.name: constant_header(node) for node in nodes if node.name not in claim.xs}
     return [name for name, found in headers.items() if found and found.dtype in _EPSILON and found.elements > 1]
 
 
 def _is_another(graph: Graph, claim: Gradients) -> bool:
     """Returns whether gradients may intentionally differ from derivatives, or the targets are random."""
-    topology = topology_of(graph)
-    above = topology.upstream([topology.id_of(graph.tensor(name).node) for name in claim.ys])
-    nodes = [topology.node(number) for number in topology.numbers() if above[number]]
+    nodes = _upstream(graph, claim)
     ops = {op for node in nodes for op in (node.op, *ops_in_functions(node))}
     marked = any(node.has_attr("_gradient_op_type") for node in nodes)
     return marked or any(op in _OWN_GRADIENT or op.startswith("FakeQuant") or is_random(op) for op in ops)

@@ -13,17 +13,16 @@ from math import prod
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import LikeReference, OwnVariables, SameSites, Site
-from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import load, of_dtype
-from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.feeds.numbers import numbers_of_all_sizes
+from gdsurgeon.feeds.numbers import input_seed, numbers_of_all_sizes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import node_of
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
 from gdsurgeon.proof.plan import Assigned, FetchPlan, plan_with
 from gdsurgeon.proof.same_outputs import something_compared
-from gdsurgeon.proof.subject import Subject, fetching, variable_spec
+from gdsurgeon.proof.subject import Subject, variable_spec
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
@@ -31,7 +30,6 @@ from gdsurgeon.proof.trial import (
     FeedSource,
     Fetch,
     ProofContext,
-    RunRefused,
     SameFeed,
     Trial,
     TrialRun,
@@ -113,10 +111,10 @@ def _add_runs(context: ProofContext, trial: Trial, source: Subject, sites: Sites
         fed[tensor] = made.setdefault(context.after(tensor), _any_numbers(tensor, least, bool(label)))
     fed |= {feed: made[now] for feed in source.feedable if (now := context.after(feed)) in made}
     old_tensors, new_tensors = [old for site, _ in sites for old, _ in site.outputs], [p.actual.tensor for p in pairs]
-    first = TrialRun(fetching(executor, ORIGINAL, change.before, old_tensors, mine), fed)
+    first = TrialRun(Subject(executor, ORIGINAL, change.before, FetchPlan([old_tensors]), name=mine), fed)
     first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
     second = TrialRun(
-        fetching(executor, EDITED, change.after, new_tensors, theirs),
+        Subject(executor, EDITED, change.after, FetchPlan([new_tensors]), name=theirs),
         {context.after(feed): SameFeed(mine, feed) for feed in fed},
         edited_name=change.called,
     )
@@ -174,13 +172,8 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
     graph, executor, restored_name = context.change.after, context.executor, "restored"
     tensors = [tensor for pair in claim.outputs for tensor in pair]
     plan = context.plan(EDITED, tensors).only(tensors)
-    restored = Subject(executor, EDITED, graph, plan=plan, overrides=context.overrides, name=restored_name)
+    restored = Subject(executor, EDITED, graph, plan, context.overrides, name=restored_name)
     fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
-
-    def after_assigning(refusal: RunRefused) -> GdsurgeonError:
-        text = f"the result does not run after its variables are assigned: {refusal.text}"
-        return ValidationError(text, code="does-not-run")
-
     runs = [TrialRun(restored, edited_name=context.change.called)]
     pairs: list[ComparedPair] = []
     reasons, places = random_reasons(plan), restored.places()
@@ -193,8 +186,8 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
         ]
         if not assigned:
             continue
-        subject = Subject(executor, key, graph, plan=FetchPlan(plan.groups, assigned=assigned), name=key)
-        runs.append(TrialRun(subject, fed, on_refusal=after_assigning, loads=True))
+        subject = Subject(executor, key, graph, FetchPlan(plan.groups, assigned=assigned), name=key)
+        runs.append(TrialRun(subject, fed, f"the result, with {key},", loads=True))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:
                 ends = Fetch(restored_name, kept), Fetch(key, kept)
@@ -246,7 +239,7 @@ def prove_like_reference(context: ProofContext, claim: LikeReference) -> Trial:
                 raise UsageError(line, code="no-such-tensor", name=name, file=file)
     results = [result for _, result in claim.pairs]
     plan = plan_with(context.executor.settings, claim.part, results).only(results)
-    part = Subject(context.executor, key, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
+    part = Subject(context.executor, key, claim.part, plan, Overrides(archive=claim.archive))
     called = printable(claim.part.source_name)
     trial = Trial(
         context.executor,

@@ -154,7 +154,7 @@ def model_trial(
     plan = plan.only(tensors) if tensors else plan
     inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_sampled}
     # Recorded outputs belong to the defaults.
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, defaults=False)
+    subject = Subject(executor, ORIGINAL, graph, plan, overrides, defaults=False)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
     reasons = random_outputs(graph, plan) if golden.samples else {}
@@ -313,11 +313,10 @@ def _tensors(context: ProofContext, wanted: Sequence[str], ignored: Collection[s
     intent = context.change.intent
     before = {node_of(new): old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model) if node.name not in ignored]
-    theirs = [node.name for node in output_nodes(other)]
-    partners = {name: before.get(name, name) for name in theirs}
-    names = (context.change.name, mine), (printable(other.source_name), theirs)
-    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not context.has_after(name)]
-    lonely += [f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model]
+    partners = {node.name: before.get(node.name, node.name) for node in output_nodes(other)}
+    called = printable(other.source_name)
+    lonely = [f"{context.change.name} returns {quoted(name)}" for name in mine if not context.has_after(name)]
+    lonely += [f"{called} returns {quoted(name)}" for name, old in partners.items() if old not in model]
     if lonely:
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
@@ -360,8 +359,7 @@ def _pair_inputs(context: ProofContext, trial: Trial) -> None:
     if lonely:
         raise _unpaired(change.called, lonely, change.name)
     alone = {name for name in fed if name not in plan.placeholders and name not in change.after}
-    given = {spec.name for spec in model.specs if spec.given}
-    unfed = [spec.name for name, spec in fed.items() if name in alone and spec.name not in given]
+    unfed = [spec.name for name, spec in fed.items() if name in alone and not spec.given]
     if unfed:
         raise _unpaired(change.name, unfed, change.called)
     other.subject.specs = extra

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, SamePart, SameTensors, equation
+from gdsurgeon.edits.claims import (
+    Claim,
+    EditResult,
+    SameGiven,
+    SameOutputs,
+    SamePart,
+    SameTensors,
+    TensorPairs,
+    equation,
+)
 from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
@@ -53,7 +63,7 @@ def prove_pieces(
     if not is_whole:
         graphs = steps[0].before, steps[-1].after
         check_names(overrides, dict.fromkeys(node.name for graph in graphs for node in input_nodes(graph)))
-    loaded, seconds, proofs = steps[0].before, 0.0, list[Piece]()
+    loaded, proofs = steps[0].before, list[Piece]()
     while pieces:
         piece, result = pieces.pop(0)
         before, after = piece[0].before, piece[-1].after
@@ -67,24 +77,20 @@ def prove_pieces(
         own = overrides if is_whole else _overrides_of(overrides, steps, piece)
         try:
             proof = prove(executor, Change(before, after, result), own, meanwhile)
-        except (EditError, NotValidatedError, ValidationError) as error:
-            if len(piece) == 1:
-                error.place_at(_called(piece) if len(steps) > 1 else "")
+        except GdsurgeonError as error:
+            if len(piece) == 1 or not isinstance(error, EditError | NotValidatedError | ValidationError):
+                error.place_at(piece[0].called if len(piece) < len(steps) else "")
                 raise
             # Each edit alone may be provable, and otherwise the error names the wrong edit. The process may have ended.
             pieces[:0] = [Joined([step], step.result) for step in piece]
             is_whole = False
             executor.restart()
             executor.load_graph(ORIGINAL, before)
-            continue
-        except GdsurgeonError as error:
-            error.place_at(piece[0].called if len(piece) < len(steps) else "")
-            raise
-        seconds += proof.seconds
-        proofs.append(Piece(_called(piece), proof))
+        else:
+            proofs.append(Piece(_called(piece), proof))
     out = merged([proof for _, proof in proofs], apart=True)
     out.pieces = proofs if len(proofs) > 1 else []
-    out.seconds = seconds
+    out.seconds = sum(proof.seconds for _, proof in proofs)
     return out
 
 
@@ -97,11 +103,8 @@ def _called(piece: Sequence[Step]) -> str:
 def _overrides_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:
     """Returns the overrides of the inputs of a piece, by their names in this piece."""
     start = next(number for number, step in enumerate(steps) if step is piece[0])
-    earlier, later = Intent(), Intent()
-    for step in steps[:start]:
-        earlier = earlier.then(step.result.intent)
-    for step in steps[start:]:
-        later = later.then(step.result.intent)
+    intents = [step.result.intent for step in steps]
+    earlier, later = (reduce(Intent.then, part, Intent()) for part in (intents[:start], intents[start:]))
     known = {node.name for node in input_nodes(piece[0].before)}
     names = {new: old for old, new in later.renamed.items() if old in known and new not in known}
     names |= {old: new for old, new in earlier.renamed.items() if new in known}
@@ -122,7 +125,7 @@ class Relation:
 
     same: SameOutputs | None = None
     given: dict[str, str] = field(default_factory=dict)
-    outputs: tuple[tuple[str, str], ...] = ()
+    outputs: TensorPairs = ()
     constants: dict[str, bytes] = field(default_factory=dict)
     parts: list[SamePart] = field(default_factory=list)
     sites: tuple[str, ...] = ()

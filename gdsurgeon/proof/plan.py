@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import starmap
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.effects import (
@@ -105,17 +107,17 @@ class FetchPlan:
     """
 
     groups: list[list[str]] = field(default_factory=list)
-    placeholders: list[str] = field(default_factory=list)
+    placeholders: Sequence[str] = ()
     defaults: list[str] = field(default_factory=list)
-    variables: list[str] = field(default_factory=list)
-    initializers: list[str] = field(default_factory=list)
-    assigned: list[Assigned] = field(default_factory=list)
-    sampled: list[str] = field(default_factory=list)
+    variables: Sequence[str] = ()
+    initializers: Sequence[str] = ()
+    assigned: Sequence[Assigned] = ()
+    sampled: Sequence[str] = ()
     random: set[str] = field(default_factory=set)
-    random_ops: list[str] = field(default_factory=list)
+    random_ops: Sequence[str] = ()
     skipped: list[Obstacle] = field(default_factory=list)
     barred: Obstacle | None = None
-    inputs_of_sampled: list[str] = field(default_factory=list)
+    inputs_of_sampled: Sequence[str] = ()
     random_nodes: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
     keeps_state: bool = False
@@ -146,8 +148,7 @@ class FetchPlan:
 
 def why_not_loaded(graph: Graph) -> Obstacle | None:
     """Returns why a graph must not even be loaded: TensorFlow may run a node then that accesses outside resources."""
-    found = next(external_effects_of(graph).evaluated_at_load(), None)
-    return None if found is None else _reaches(*found)
+    return next(starmap(_reaches, external_effects_of(graph).evaluated_at_load()), None)
 
 
 def _reaches(node: Node, op: str) -> Obstacle:
@@ -180,17 +181,15 @@ def plan_with(
         trust_seeds: whether a seeded op in a loop has the same values in each graph; not if one graph runs more often.
         idle: random nodes whose values do not matter; they do not count as random.
     """
-    planners, kind = graph.derived(_planners), (settings.allow_ops, bool(settings.op_libraries))
-    if kind not in planners:
-        planners[kind] = Planner(graph, *kind)
+    planner = graph.derived(_planner(settings.allow_ops, bool(settings.op_libraries)))
     nodes = [graph[name] for name in nodes_of(outputs)] if outputs is not None else output_nodes(graph)
-    return planners[kind].plan(nodes, frozenset(not_sampled), trust_seeds, frozenset(idle))
+    return planner.plan(nodes, frozenset(not_sampled), trust_seeds, frozenset(idle))
 
 
-def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
-    """Returns the planners of a graph in its current state, which all plans share."""
-    del graph
-    return {}
+@cache
+def _planner(allow_ops: bool, custom_ops: bool) -> Callable[[Graph], Planner]:
+    """Returns the function that makes the planner of a graph; all plans of the present graph share the planner."""
+    return lambda graph: Planner(graph, allow_ops, custom_ops)
 
 
 class Planner:
@@ -211,7 +210,7 @@ class Planner:
         self._random_nodes = frozenset(random_nodes(graph))
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
-        self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
+        self._loading = self.top.upstream(map(self.top.id_of, runs))  # runs first, and may read files then
         self._restored = serving.keys if serving is not None else {}
         served = map(self.top.id_of, output_nodes(graph)) if serving is not None and serving.called else ()
         # The outputs of signatures that are references: variables, or nodes that change restored variables.
@@ -274,7 +273,7 @@ class Planner:
             self.obstacles[number] = Obstacle(f"{where} is a variable without a value in the file")
             return
         reached = "" if self.allow_ops else self.outside.reached_by(node)
-        if reached and not (self._loads(number) and only_reads(node)):
+        if reached and not (self._loading[number] and only_reads(node)):
             self.obstacles[number] = _reaches(node, reached)
             return
         if (self._restored or self._assigned) and is_step(op):
@@ -305,21 +304,16 @@ class Planner:
         """Returns whether an op changes restored variables."""
         return bool(self._restored or self._assigned) and (is_step(op) or changes_variable(op))
 
-    def _loads(self, number: int) -> bool:
-        """Returns whether a loader runs the node first; it may read files then."""
-        return bool(self._loading and self._loading[number])
-
     def _has_value(self, number: int) -> bool:
         """Returns whether a variable has a value after the model is restored."""
-        return self.top.name(number) in self._restored or self._loads(number)
+        return self.top.name(number) in self._restored or bool(self._loading[number])
 
     def plan(
         self, nodes: list[Node], not_sampled: frozenset[str], trust_seeds: bool, idle: frozenset[str]
     ) -> FetchPlan:
         """Returns the plan that fetches `nodes`; see `plan_with`."""
         plan = FetchPlan()
-        loading = (n for n, flag in enumerate(self._loading) if flag)
-        plan.barred = next((self.obstacles[n] for n in loading if n in self.obstacles), None)
+        plan.barred = next((found for number, found in self.obstacles.items() if self._loading[number]), None)
         wanted: list[int] = []
         for node in nodes:
             number = self.top.id_of(node)
@@ -449,13 +443,12 @@ class Planner:
         plan.defaults = names(PLACEHOLDERS - UNSET_PLACEHOLDERS)
         taken = {self.top.id_of(node) for node in input_nodes(self.graph) if node.op in VARIABLES} - self._references
         plan.defaults += [self.top.name(n) for n in sorted(taken) if needed[n] and self._has_value(n)]
-        numbers = [n for n in self.top.with_ops(VARIABLES) if needed[n] and not self._has_value(n)]
+        variables = self.top.with_ops(VARIABLES)
+        plan.variables = [self.top.name(n) for n in variables if needed[n] and not self._has_value(n)]
         plan.assigned = [found for number, found in self._assigned.items() if needed[number]]
-        plan.variables = [self.top.name(number) for number in numbers]
         tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}
-        if tables:
-            plan.initializers = [
-                self.top.name(number)
-                for number in self.top.with_ops(TABLE_INITIALIZERS)
-                if tables & set(self.top.producers(number)) and not self._loads(number)
-            ]
+        plan.initializers = [
+            self.top.name(number)
+            for number in self.top.with_ops(TABLE_INITIALIZERS)
+            if not (self._loading[number] or tables.isdisjoint(self.top.producers(number)))
+        ]

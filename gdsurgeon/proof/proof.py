@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, middle_cut, printable
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
@@ -14,6 +13,7 @@ from gdsurgeon.text import and_more, counted
 from gdsurgeon.values import EXACT, Data, Tolerance, widest
 
 if TYPE_CHECKING:
+    from gdsurgeon.graph.attrs import FullShape
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -23,16 +23,8 @@ class DiffersError(ValidationError):
 
     code = "differs"
 
-    def __init__(
-        self,
-        message: str,
-        proof: Proof,
-        *,
-        facts: Mapping[str, Json] | None = None,
-        details: tuple[str, ...] = (),
-        advice: str = "",
-    ) -> None:
-        super().__init__(message, facts=facts, details=details, advice=advice or ())
+    def __init__(self, message: str, proof: Proof, **more: Any) -> None:
+        super().__init__(message, **more)
         self.proof = proof
 
 
@@ -78,18 +70,13 @@ class OutputProof(Data):
     before: str
     after: str
     dtype: int
-    shape: tuple[int, ...]
+    shape: FullShape
     value: str = ""
     comparison: Comparison | None = None
     reason: str = ""
     inside: bool = False
     site: bool = False
     moved: Comparison | None = None
-
-    @property
-    def elements(self) -> int:
-        """The number of elements of the value."""
-        return prod(self.shape)
 
     def as_json(self) -> dict[str, Json]:
         """Returns the output for the report."""
@@ -150,8 +137,11 @@ class MemoryUse(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Ran(Data):
-    """The graphs that ran, and their feeds.
+class Proof(Data):
+    """The results of the execution of an edited graph.
+
+    The first fields describe the graphs that ran and their feeds; the fields from `outputs` show how close the outputs
+    are.
 
     Attributes:
         level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` if the graph did not change.
@@ -178,6 +168,18 @@ class Ran(Data):
         pieces: the proofs of several edits that were proven separately; this proof is their sum.
         served: the result of tf.saved_model.load, if a model with objects changed.
         released: the result in a different release, if it was requested.
+        outputs: the outputs of the first different sample, otherwise of the first sample.
+        judged: whether a difference is an error; otherwise differences are only measured.
+        tolerance: by how much floats may differ.
+        is_exact: whether all compared tensors are bit-identical.
+        largest_difference: the largest absolute difference of all compared outputs and samples.
+        largest_part: the largest difference as a part of the largest element of its tensor.
+        needed: the least tolerance, as rtol and atol, with which all compared floats agree.
+        elements: the number of compared elements of each output, in all samples.
+        numbers: the same, without samples in which every element is NaN.
+        onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
+        deployed: how the graphs compare after TensorFlow optimizes them, if an edit claims this.
+        memory: the memory of the optimized gradients, if they have a budget.
     """
 
     level: str
@@ -202,27 +204,6 @@ class Ran(Data):
     pieces: list[Piece] = field(default_factory=list)
     served: str = ""
     released: str = ""
-
-
-@dataclass(eq=False, repr=False)
-class Closeness(Data):
-    """How close the outputs are.
-
-    Attributes:
-        outputs: the outputs of the first different sample, otherwise of the first sample.
-        judged: whether a difference is an error; otherwise differences are only measured.
-        tolerance: by how much floats may differ.
-        is_exact: whether all compared tensors are bit-identical.
-        largest_difference: the largest absolute difference of all compared outputs and samples.
-        largest_part: the largest difference as a part of the largest element of its tensor.
-        needed: the least tolerance, as rtol and atol, with which all compared floats agree.
-        elements: the number of compared elements of each output, in all samples.
-        numbers: the same, without samples in which every element is NaN.
-        onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
-        deployed: how the graphs compare after TensorFlow optimizes them, if an edit claims this.
-        memory: the memory of the optimized gradients, if they have a budget.
-    """
-
     outputs: list[OutputProof] = field(default_factory=list)
     judged: bool = True
     tolerance: Tolerance = EXACT
@@ -252,11 +233,6 @@ class Closeness(Data):
                 self.largest_part = max(self.largest_part, part_of_largest(found) or 0.0)
                 self.elements[output.after] = self.elements.get(output.after, 0) + found.count
                 self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if found.nan else found.count)
-
-
-@dataclass(eq=False, repr=False)
-class Proof(Closeness, Ran):
-    """The results of the execution of an edited graph, in two records."""
 
     def __repr__(self) -> str:
         told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
@@ -291,6 +267,15 @@ class Proof(Closeness, Ran):
     def as_json(self) -> dict[str, Json]:
         """Returns the proof for the report."""
         rtol, atol, of_largest = self.tolerance
+        if_any: dict[str, Json] = {
+            "onednn_difference": self.onednn_difference,
+            "grappler": self.deployed and self.deployed._asdict(),
+            "tolerance_of_largest": of_largest,
+            "by_comparison": {**self.as_graphs},
+            "loader": self.served,
+            "run_in": self.released,
+            "pieces": [piece.as_json() for piece in self.pieces],
+        }
         return {
             "level": self.level,
             "statement": self.statement or None,
@@ -307,16 +292,10 @@ class Proof(Closeness, Ran):
             "largest_difference": self.largest_difference if self.compared else None,
             "judged": self.judged,
             "tolerance": {"rtol": rtol, "atol": atol} if rtol or atol else None,
-            **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
-            **({"grappler": self.deployed._asdict()} if self.deployed is not None else {}),
-            **({"tolerance_of_largest": of_largest} if of_largest else {}),
-            "memory": self.memory._asdict() if self.memory is not None else None,
+            "memory": self.memory and self.memory._asdict(),
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
-            **({"by_comparison": {**self.as_graphs}} if self.as_graphs else {}),
-            **({"loader": self.served} if self.served else {}),
-            **({"run_in": self.released} if self.released else {}),
-            **({"pieces": [piece.as_json() for piece in self.pieces]} if self.pieces else {}),
+            **{key: value for key, value in if_any.items() if value},
         }
 
 
@@ -340,7 +319,7 @@ class Piece(NamedTuple):
 
 
 _LARGEST = ("samples", "largest_part", "onednn_difference")
-_JOINED = ("equations", "parts", "skipped", "warnings", "random_nodes", "drawn", "enclosed")
+_JOINED = ("skipped", "equations", "parts", "warnings", "random_nodes", "drawn", "enclosed")
 _BY_NAME = ("feeds", "made", "unproven", "as_graphs")
 """Fields of `Proof`: `merged` keeps the largest value, all items, or all entries."""
 
@@ -356,8 +335,7 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         setattr(out, name, max(getattr(proof, name) for proof in proofs))
     out.tolerance = widest(proof.tolerance for proof in proofs)
     for name in _JOINED:
-        items = [item for proof in proofs for item in getattr(proof, name)]
-        setattr(out, name, items if name in ("equations", "parts") else list(dict.fromkeys(items)))
+        setattr(out, name, list(dict.fromkeys(item for proof in proofs for item in getattr(proof, name))))
     for name in _BY_NAME:
         setattr(out, name, {key: value for proof in proofs for key, value in getattr(proof, name).items()})
     for proof in proofs[1:]:
@@ -399,17 +377,12 @@ def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
 
 def rounded_up(tolerance: float) -> str:
     """Returns a tolerance as text with three digits, rounded up, so that it is sufficient as an option."""
-    text = f"{tolerance:.3g}"
-    if float(text) >= tolerance:
-        return text
-    mantissa, exponent = f"{tolerance:.2e}".split("e")
-    above = float(f"{float(mantissa) + 0.01:.2f}e{exponent}")
-    return f"{above:.3g}"
+    from decimal import ROUND_CEILING, Context
+
+    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(tolerance)):.3g}"
 
 
 MOST_SHOWN_BYTES = 4096
-
-
 MOST_ELEMENTS = 6
 
 
@@ -422,15 +395,13 @@ def shown_value(tensor: Tensor) -> str:
         items = [
             s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:MOST_ELEMENTS]
         ]
-        more = len(data) > MOST_ELEMENTS
     else:
         code = DTYPES[tensor.dtype].code
         if not code:
             return ""
         count = min(tensor.count, MOST_ELEMENTS)
         items = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in unpack_from(f"<{count}{code}", data)]
-        more = tensor.count > MOST_ELEMENTS
-    text = ", ".join(items) + (", ..." if more else "")
+    text = ", ".join(items) + (", ..." if tensor.count > MOST_ELEMENTS else "")
     return text if tensor.shape == () else f"[{text}]"
 
 
@@ -447,7 +418,7 @@ def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[st
     if len(names) == 1:
         found.append(f"{names[0]} in place == {names[0]} in isolation")
     elif names:
-        shown = names if len(names) <= MOST_PARTS else names[:MOST_PARTS]
+        shown = names[:MOST_PARTS]
         more = and_more(len(names) - MOST_PARTS) or f" and {shown.pop()}"
         found.append(f"{', '.join(shown)}{more} in place == each in isolation")
     return list(dict.fromkeys(found))

@@ -8,6 +8,7 @@ from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import forward_walk, topology_of
 from gdsurgeon.edits.claims import RowByRow, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
+from gdsurgeon.graph.attrs import FullShape
 from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
@@ -61,11 +62,11 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]
     subjects = [
         # Inputs without a batch get the feeds of the first row.
-        Subject(executor, key, alone, plan=plan, overrides=overrides, name=name, seed_suffix=seed_suffix, batches=False)
+        Subject(executor, key, alone, plan, overrides, name=name, seed_suffix=seed_suffix, batches=False)
         for name, seed_suffix in zip(names, ["", *names[1:]], strict=True)
     ]
     first, rows = subjects[0], [names[number % len(names)] for number in range(claim.rows)]
-    batch = Subject(executor, EDITED, change.after, plan=FetchPlan(plan.groups), name=BATCH, batches=False)
+    batch = Subject(executor, EDITED, change.after, FetchPlan(plan.groups), name=BATCH, batches=False)
     shared: dict[str, FeedSource] = {
         name: SameFeed(first.name, name) for name in first.feedable if name not in claim.inputs
     }
@@ -112,7 +113,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     return trial
 
 
-def _stacked(executor: Executor, places: Mapping[str, Result], names: Sequence[str], shape: tuple[int, ...]) -> Tensor:
+def _stacked(executor: Executor, places: Mapping[str, Result], names: Sequence[str], shape: FullShape) -> Tensor:
     """Returns the expected value for a batch from the values of its rows.
 
     The rows are joined along the axis along which they have `shape`, the shape that the batch returned. A value that is

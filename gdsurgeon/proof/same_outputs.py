@@ -16,7 +16,7 @@ from gdsurgeon.analysis.queries.effects import DETERMINISTIC
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
 from gdsurgeon.analysis.queries.usage import calling, op_counts, op_usage
 from gdsurgeon.analysis.traversal.topology import depending_on, topology_of
-from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
+from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged, nodes_of_sites
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
@@ -26,7 +26,7 @@ from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.proof.executor import Refused, await_loaded
-from gdsurgeon.proof.plan import Assigned, FetchPlan, Obstacle, plan_with
+from gdsurgeon.proof.plan import Assigned, FetchPlan, Obstacle
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
@@ -77,7 +77,6 @@ def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
         return prove_alone(context, why)
     # Random ops in functions cannot be fed. Graphs that differ may have sampled in a different order.
     load_with(context, [*([AS_WRITTEN] if claim.as_written else []), *seeds])
-    plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), sampled=[], random_nodes=[], enclosed=[])
     again = side_by_side(context, plan, claim, inside)
@@ -154,15 +153,8 @@ def same_outputs_plan(context: ProofContext, claim: SameOutputs) -> tuple[FetchP
     inside = deciding(context, served)
     if claim.may_differ:  # folds are sites; tensors that outputs are chosen from, and that no fold changed, decide
         sites = [site for each in change.result.claims if isinstance(each, SameSites) for site in each.sites]
-        changed = nodes_of(old for site in sites for old, _ in site.outputs)
-        inside += {*chosen_from(change.before, picks=True)} & {*claim.also} - {*changed}
-    plan = plan_with(
-        context.executor.settings,
-        change.before,
-        [*served, *claim.also, *inside],
-        not_sampled=intent.removed,
-        idle=claim.idle,
-    )
+        inside += {*chosen_from(change.before, picks=True)} & {*claim.also} - {*nodes_of_sites(sites)}
+    plan = context.plan(ORIGINAL, [*served, *claim.also, *inside], not_sampled=intent.removed, idle=claim.idle)
     adds_dependencies = intent.added or intent.changed or intent.functions.added or intent.functions.changed
     barred = (context.barred(plan.fetches) if adds_dependencies else {}) | {
         name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
@@ -303,7 +295,7 @@ def _unchanged(context: ProofContext, *, is_measured: bool) -> Trial:
     names = [*map(context.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
     plan = context.plan(EDITED, (name for name in names if name in after))
     overrides = context.overrides_of(ORIGINAL)
-    edited = Subject(context.executor, EDITED, after, plan=plan, overrides=overrides, batches=False)
+    edited = Subject(context.executor, EDITED, after, plan, overrides, batches=False)
     changed, reached = {*intent.changed, *(slot.node for slot in intent.rewired)}, reached_after(context)
     decided = {context.after(name) for name in inside}
     reasons = random_reasons(plan) | random_reasons(original.plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -164,9 +164,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     served = serving.signatures[key]
     plan = plan_with(executor.settings, graph, served.outputs.values())
     plan = replace(plan, groups=[[*served.tensors]], inputs_of_sampled=[])
-    known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
-    overrides = replace(overrides, shapes={**known, **overrides.shapes})
-    subject = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, name=f"{LOADER} {key}")
+    subject = Subject(executor, EDITED, graph, plan, overrides, name=f"{LOADER} {key}")
     subject.keep_defaults(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot feed other inputs
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
@@ -189,10 +187,13 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
             code="differs",
             signature=key,
         )
-    if run.is_random:
+    if run.is_random or not found:
         return
-    executor.put(LOADER, [found[name] for name in sorted(found)])
-    wrong = _wrong(executor, run, {name: Result(LOADER, place) for place, name in enumerate(sorted(found))})
+    names = sorted(found)
+    executor.put(LOADER, [found[name] for name in names])
+    pairs = [(run.outputs[name].index, place) for place, name in enumerate(names)]
+    comparisons = executor.compare(run.outputs[names[0]].result_id, LOADER, pairs, _TOLERANCE)
+    wrong = [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
     if wrong:
         raise ValidationError(
             f"for the signature {key}, {LOADER} returns different values than the graph",
@@ -200,17 +201,6 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
             signature=key,
             details=tuple(wrong),
         )
-
-
-def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[str]:
-    """Returns the outputs of `run` that differ from `found`, each with the difference."""
-    names = sorted(found)
-    if not names:
-        return []
-    source, other = run.outputs[names[0]].result_id, found[names[0]].result_id
-    pairs = [(run.outputs[name].index, found[name].index) for name in names]
-    comparisons = executor.compare(source, other, pairs, _TOLERANCE)
-    return [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
 
 
 class RefusedBefore(NotValidatedError):

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
-from itertools import islice
+from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.errors import Line, NotValidatedError, printable, quoted
 from gdsurgeon.feeds.input_spec import (
     InputSpec,
     description,
-    input_seed,
     input_spec,
     make_feed,
     narrowed,
     overridden,
-    variable_value,
 )
+from gdsurgeon.feeds.numbers import input_seed, numbers
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import format_shape, shape_of
+from gdsurgeon.graph.attrs import FullShape, format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name, element_size
 from gdsurgeon.proof.change import restoring_runs
@@ -45,6 +43,8 @@ _OUT_OF_RANGE = re.compile(r" is not in \[0, (?P<most>\d+)\)")
 
 Feeds = dict[str, Tensor | Result]
 Started = tuple[Feeds, list[Pending[RunSummary]]]
+Finished = tuple[Feeds, list[RunSummary]]
+Shapes = Mapping[str, FullShape]
 
 
 class VariableSpec(NamedTuple):
@@ -52,13 +52,17 @@ class VariableSpec(NamedTuple):
 
     name: str
     dtype: int
-    shape: tuple[int, ...]
+    shape: FullShape
+
+    def value(self, seed: int) -> Tensor:
+        """Returns a generated value."""
+        return Tensor(self.dtype, self.shape, numbers(self.dtype, prod(self.shape), 0, seed))
 
 
 class _SampleFeeds(NamedTuple):
     """The feeds of a sample: the shapes, the inputs, whether floats are also negative, and the batch size."""
 
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Shapes
     specs: list[InputSpec]
     wide: bool
     batch: int
@@ -101,21 +105,25 @@ class Subject:
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
         }
+        fed_elsewhere = {*bound, *loaded}
         self.paths: Feeds = {name: value for name, value in loaded.items() if name in self.plan.placeholders}
         """The inputs that a loader feeds."""
         self.specs: list[InputSpec] = [
             overridden(input_spec(graph[name]), overrides)
             for name in self.plan.placeholders
-            if name not in bound and name not in self.paths
+            if name not in fed_elsewhere
         ]
         for name in self.plan.defaults:
-            spec = _with_default(graph[name], overrides) if name not in {*bound, *loaded} else None
-            if spec is not None and (defaults or spec.given or name in given):
-                self.specs.append(spec)
+            if name in fed_elsewhere:
+                continue
+            with suppress(NotValidatedError):  # no feed can be generated, so the input keeps its default
+                spec = overridden(input_spec(graph[name]), overrides)
+                if spec.given or (spec.content.kind != "none" and (defaults or name in given)):
+                    self.specs.append(spec)
         self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given
         """The inputs that keep their defaults in the last sample."""
         self.variables = [found for name in self.plan.variables if (found := variable_spec(graph, name)) is not None]
-        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.shapes: Shapes = {}
         self.problem = ""  # the message if TensorFlow refused all feeds
         self.failing_node = ""  # the node in this message
         self.batch = 1  # of the last sample
@@ -124,7 +132,7 @@ class Subject:
         self._most = 0  # the limit of numbers; 0: the limit of their content
         self._fed_as: dict[int, _SampleFeeds] = {}  # the feeds of earlier samples, for repetitions
         self._settled = False
-        self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
+        self._untried: list[Shapes] | None = None  # the likeliest first
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     def keep_defaults(self, names: Collection[str]) -> None:
@@ -189,8 +197,7 @@ class Subject:
         for found in self.plan.assigned:
             variable = variable_spec(self.graph, found.variable)
             if variable is not None:
-                seed = input_seed(self.executor.settings.seed, found.seed)
-                value = variable_value(variable.dtype, variable.shape, seed)
+                value = variable.value(input_seed(self.executor.settings.seed, found.seed))
                 self.executor.initialize(self.key, [found.node], {found.value: value})
 
     def begin(self, sample: int, bound: Feeds) -> Started:
@@ -198,9 +205,7 @@ class Subject:
         self.shapes = {spec.name: spec.shapes[0] for spec in self.specs}
         return self._begin(sample, self.shapes, bound)
 
-    def run(
-        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
-    ) -> tuple[Feeds, list[RunSummary]]:
+    def run(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None) -> Finished:
         """Does the runs of a sample, one for each group of fetches; the first sample finds shapes that fit.
 
         Args:
@@ -216,41 +221,35 @@ class Subject:
             NotValidatedError: the graph does not run on any generated feed.
             Refused: TensorFlow refuses a sample after the first.
         """
+
+        def attempt(shapes: Shapes, batch: int = 1) -> Finished:
+            """Does the runs in `shapes`. Raises Refused."""
+            feeds, runs = self._begin(sample, shapes, bound)
+            if alongside is not None:
+                alongside(feeds)
+            summaries = [self.executor.wait(run) for run in runs]
+            self.batch, self._fed_as[sample] = batch, _SampleFeeds(shapes, self.specs, self._wide, batch)
+            return feeds, summaries
+
         if sample in self._fed_as:
             shapes, self.specs, self._wide, batch = self._fed_as[sample]
-            return self._done(sample, shapes, bound, alongside, batch)
+            return attempt(shapes, batch)
         if not self._settled:
-            return self._find_shapes(sample, bound, alongside)
+            return self._find_shapes(sample, attempt)
         doubled = self._doubled(bound) if sample % 2 and self._varies_batch else None
         if doubled is not None:
             try:
-                return self._done(sample, doubled, bound, alongside, 2)
+                return attempt(doubled, 2)
             except Refused:
                 self._varies_batch = False
         while True:
             try:
-                return self._done(sample, self.shapes, bound, alongside)
+                return attempt(self.shapes)
             except Refused as refused:
                 if self._is_unfixable(refused) or not self._change_feeds(refused.text, sample):
                     raise
 
-    def _done(
-        self,
-        sample: int,
-        shapes: Mapping[str, tuple[int, ...]],
-        bound: Feeds,
-        alongside: Callable[[Feeds], None] | None,
-        batch: int = 1,
-    ) -> tuple[Feeds, list[RunSummary]]:
-        """Does the runs in `shapes`. Raises Refused."""
-        feeds, runs = self._begin(sample, shapes, bound)
-        if alongside is not None:
-            alongside(feeds)
-        summaries = [self.executor.wait(run) for run in runs]
-        self.batch, self._fed_as[sample] = batch, _SampleFeeds(shapes, self.specs, self._wide, batch)
-        return feeds, summaries
-
-    def _doubled(self, bound: Feeds) -> dict[str, tuple[int, ...]] | None:
+    def _doubled(self, bound: Feeds) -> Shapes | None:
         """Returns the shapes of a batch of two, if unbound inputs allow it; otherwise None."""
         free = {
             spec.name: (2 * shape[0], *shape[1:])
@@ -260,9 +259,9 @@ class Subject:
             and shape[0] == 1
             and (spec.stated is None or spec.stated[0] < 0)
         }
-        return self.shapes | free if free else None
+        return {**self.shapes, **free} if free else None
 
-    def _begin(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Started:
+    def _begin(self, sample: int, shapes: Shapes, bound: Feeds) -> Started:
         feeds = self._feeds(sample, shapes, bound) | bound
         sampled = [name for name in self.plan.sampled if name not in feeds]
         if sampled:  # random ops run once; their values are then fed to every compared graph
@@ -302,30 +301,30 @@ class Subject:
             if isinstance(value, Tensor) and name in self.shapes
         }
 
-    def _find_shapes(
-        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
-    ) -> tuple[Feeds, list[RunSummary]]:
-        """Does the runs of the first sample in the first shapes that TensorFlow accepts."""
+    def _find_shapes(self, sample: int, attempt: Callable[[Shapes], Finished]) -> Finished:
+        """Does the runs of the first sample in the first shapes that TensorFlow accepts; `attempt` does one of them."""
         problem, tried = "", 0
         if self._untried is None:
-            self._untried = deque(_combinations(self.specs))
+            self._untried = _combinations(self.specs)
         while self._untried and tried < MOST_TRIALS:
             tried += 1
-            shapes = self.shapes = self._untried.popleft()
+            self.shapes = self._untried.pop(0)
             try:
-                done = self._done(sample, shapes, bound, alongside)
+                done = attempt(self.shapes)
                 self._settled = True
                 return done
             except Refused as refused:
                 if self._is_unfixable(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
                     at = f" (at {quoted(refused.node)})" if refused.node else ""
-                    self.problem, facts = printable(refused.text), {"node": refused.node}
-                    raise NotValidatedError(what + at, code="does-not-run", facts=facts, advice=DO_WITHOUT) from refused
+                    self.problem = printable(refused.text)
+                    raise NotValidatedError(
+                        what + at, code="does-not-run", node=refused.node, advice=DO_WITHOUT
+                    ) from refused
                 problem, self.failing_node = problem or refused.text, self.failing_node or refused.node
                 is_last = not self._untried or tried == MOST_TRIALS
                 if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._change_feeds(refused.text, sample):
-                    self._untried = deque(islice(_combinations(self.specs), FEW_TRIALS))
+                    self._untried = _combinations(self.specs)[:FEW_TRIALS]
                     tried = min(tried, MOST_TRIALS - FEW_TRIALS)
         self._untried = None
         self.problem = printable(problem)
@@ -371,7 +370,7 @@ class Subject:
         is_elsewhere = "No OpKernel" in refused.text or "Cannot assign a device" in refused.text
         return bool(self.specs) and all(spec.given for spec in self.specs) and not is_elsewhere
 
-    def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
+    def _feeds(self, sample: int, shapes: Shapes, bound: Feeds) -> Feeds:
         """Returns values for unbound inputs and variables; equal names get equal values in every graph."""
         out: Feeds = {name: value for name, value in self.paths.items() if name not in bound}
         left = self.optional if self.optional and sample >= self._fed_samples else self.unfed
@@ -380,28 +379,10 @@ class Subject:
                 seed = self._seed(sample, spec.name)
                 wide = self._wide and sample % 2 == 1
                 out[spec.name] = make_feed(spec, shapes[spec.name], seed, self.picture, wide=wide, sample=sample)
-        for variable in self.variables:
-            if variable.name not in bound:
-                seed = self._seed(sample, variable.name)
-                out[variable.name] = variable_value(variable.dtype, variable.shape, seed)
-        return out
+        return out | {v.name: v.value(self._seed(sample, v.name)) for v in self.variables if v.name not in bound}
 
     def _seed(self, sample: int, name: str) -> int:
         return input_seed(self.executor.settings.seed + sample, name + self.seed_suffix)
-
-
-def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:
-    """Returns a subject that fetches `tensors`; other code feeds its inputs."""
-    return Subject(executor, key, graph, plan=FetchPlan([tensors]), name=name)
-
-
-def _with_default(node: Node, overrides: Overrides) -> InputSpec | None:
-    """Returns how an input with a default is fed; None if no feed can be generated."""
-    try:
-        spec = overridden(input_spec(node), overrides)
-    except NotValidatedError:
-        return None
-    return spec if spec.given or spec.content.kind != "none" else None
 
 
 def _paths(run: Restoring) -> dict[str, Tensor]:
@@ -421,16 +402,13 @@ def variable_spec(graph: Graph, name: str) -> VariableSpec | None:
     return VariableSpec(name, dtype, dims)
 
 
-def _combinations(specs: list[InputSpec]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Yields shapes for all inputs: the likeliest ones, shapes that agree, and then less likely ones."""
-    seen: set[tuple[tuple[int, ...], ...]] = set()
-    for chosen in _choices(specs):
-        if chosen not in seen:
-            seen.add(chosen)
-            yield {spec.name: shape for spec, shape in zip(specs, chosen, strict=True)}
+def _combinations(specs: list[InputSpec]) -> list[Shapes]:
+    """Returns shapes for all inputs: the likeliest ones, shapes that agree, and then less likely ones."""
+    names = [spec.name for spec in specs]
+    return [dict(zip(names, chosen, strict=True)) for chosen in dict.fromkeys(_choices(specs))]
 
 
-def _choices(specs: list[InputSpec]) -> Iterator[tuple[tuple[int, ...], ...]]:
+def _choices(specs: list[InputSpec]) -> Iterator[tuple[FullShape, ...]]:
     yield tuple(spec.shapes[0] for spec in specs)
     if len(specs) > 1:
         yield from (tuple(_agreeing(spec, specs, length) for spec in specs) for length in LENGTHS)
@@ -444,7 +422,7 @@ def _choices(specs: list[InputSpec]) -> Iterator[tuple[tuple[int, ...], ...]]:
             )
 
 
-def _agreeing(spec: InputSpec, specs: list[InputSpec], length: int) -> tuple[int, ...]:
+def _agreeing(spec: InputSpec, specs: list[InputSpec], length: int) -> FullShape:
     """Returns a shape in which unknown dimensions are those of other inputs, or `length`; a batch is 1."""
     if spec.stated is None or len(spec.shapes) == 1:
         return spec.shapes[0]

@@ -29,7 +29,7 @@ from gdsurgeon.edits.reroute import check_acyclic
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import FullShape, Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node, Output
@@ -216,12 +216,12 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     """
     executor = context.executor
     plan = plan_with(executor.settings, claim.part, (tensor for tensor, _ in claim.outputs))
-    part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(context, claim))
+    part = Subject(executor, PART, claim.part, plan, _shapes(context, claim))
     places, random = part.places(), random_reasons(plan)
     outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
     initializers = [claim.copies.get(name, name) for name in plan.initializers]
     placed_plan = FetchPlan([[after for _, after in outputs]], initializers=initializers)
-    placed = Subject(executor, EDITED, context.change.after, plan=placed_plan, name="the part in the result")
+    placed = Subject(executor, EDITED, context.change.after, placed_plan, name="the part in the result")
     copy = Intent(renamed={**claim.copies}).counterpart
     fed = {claim.inputs.get(node_of(name)) or copy(name): SameFeed(part.name, name) for name in part.feedable}
     return Trial(
@@ -336,13 +336,13 @@ def _edited(
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_sampled})
     given = references[0].given if references[0].part is None else {}
-    replaced = {context.after(name): (change.before.find(name), after) for name, after in given.items()}
     own = {
         name: (input_spec(node), after)
-        for name, (node, after) in replaced.items()
-        if name in plan.placeholders and node is not None and node.op in PLACEHOLDERS
+        for before, after in given.items()
+        if (name := context.after(before)) in plan.placeholders
+        and (node := change.before.find(before)) is not None
+        and node.op in PLACEHOLDERS
     }
-    sides = [side for spec, _ in own.values() if (side := _image_sides(spec.stated)) is not None]
     subject = Subject(
         context.executor,
         key,
@@ -350,7 +350,7 @@ def _edited(
         plan=plan,
         overrides=context.overrides_of(EDITED),
         name=EDITED,
-        picture=sides[0] if sides else None,
+        picture=next(filter(None, (_image_sides(spec.stated) for spec, _ in own.values())), None),
     )
     subject.specs = [
         _fitting(graph, spec, *own[spec.name]) if spec.name in own and not spec.given else spec
@@ -379,7 +379,7 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
         return spec
     raw, read = graph[spec.name].output, graph.tensor(result)
 
-    def misfits(shape: tuple[int, ...]) -> bool:
+    def misfits(shape: FullShape) -> bool:
         return not compatible(infer_shapes(graph, {raw: shape}, wanted=[read]).shape(read), own.stated)
 
     more = [shape for shape in own.shapes if compatible(shape, spec.stated)]
@@ -404,7 +404,7 @@ def _observe(
 
     def original(*wanted: str) -> Subject:
         plan = context.plan(ORIGINAL, wanted)
-        return Subject(context.executor, ORIGINAL, reference.graph, plan=plan, name=_OBSERVED, defaults=False)
+        return Subject(context.executor, ORIGINAL, reference.graph, plan, name=_OBSERVED, defaults=False)
 
     observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
@@ -463,11 +463,8 @@ def _rewired(
     change, original, places = context.change, references[0], edited.places()
 
     def is_fed(tensor: str, after: str) -> bool:
-        shapes = (
-            shape_of_tensor(change.before, change.before.tensor(tensor)),
-            shape_of_tensor(change.after, change.after.tensor(after)),
-        )
-        return after in places and compatible(*shapes)
+        ends = (change.before, tensor), (change.after, after)
+        return after in places and compatible(*(shape_of_tensor(graph, graph.tensor(name)) for graph, name in ends))
 
     missing = {tensor: after for tensor, after in original.given.items() if not is_fed(tensor, after)}
     nodes = {*nodes_of(missing)}
@@ -554,7 +551,7 @@ def _reference_run(
     plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in run_nodes])
     plan.assigned = [a._replace(seed=reference.copies.get(a.variable, a.variable)) for a in plan.assigned]
     bound = frozenset((*plan.placeholders, *plan.defaults)) - run_nodes
-    subject = Subject(context.executor, reference.key, graph, plan=plan, bound=bound, seed_suffix="reference")
+    subject = Subject(context.executor, reference.key, graph, plan, bound=bound, seed_suffix="reference")
     subject.variables = [variable for variable in subject.variables if variable.name in run_nodes]
     feeds = {*edited.subject.feedable, *edited.fed}
     fed: dict[str, FeedSource] = {
@@ -578,7 +575,7 @@ def _reference_run(
             before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
             if after in places and tensor in mine:
                 pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))
-                pair.reason, pair.inside, pair.site = random.get(after, ""), inside or is_site, is_site
+                pair.reason, pair.inside, pair.site = random.get(after, ""), inside, is_site
                 out.append(pair)
             elif not (inside or is_site):
                 reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.traversal.topology import depending_on
@@ -93,10 +94,10 @@ class ProofContext(NamedTuple):
         """Returns whether the edited graph has the counterpart of the node of `tensor`."""
         return node_of(self.after(tensor)) in self.change.after
 
-    def plan(self, key: str, tensors: Iterable[str] | None = None, *, not_sampled: Iterable[str] = ()) -> FetchPlan:
+    def plan(self, key: str, tensors: Iterable[str] | None = None, **options: Any) -> FetchPlan:
         """Returns the plan of ORIGINAL or EDITED; see `plan_with`."""
         graph = self.change.before if key == ORIGINAL else self.change.after
-        return plan_with(self.executor.settings, graph, tensors, not_sampled=not_sampled)
+        return plan_with(self.executor.settings, graph, tensors, **options)
 
     def overrides_of(self, key: str) -> Overrides:
         """Returns the overrides by the names in the graph `key`. ORIGINAL gets no overrides of inputs of only EDITED.
@@ -122,11 +123,11 @@ class ProofContext(NamedTuple):
     def original(self, plan: FetchPlan, *, batches: bool = True) -> Subject:
         """Returns the original, to be run according to `plan`; `batches` as in `Subject`."""
         overrides, graph, after = self.overrides_of(ORIGINAL), self.change.before, self.change.after
-        subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, batches=batches)
-        partners = {name: after.find(node_of(self.after(name))) for name in subject.optional}
-        given = PLACEHOLDERS | VARIABLES
-        subject.keep_defaults([name for name, node in partners.items() if node is None or node.op not in given])
-        subject.optional -= {n for n, node in partners.items() if node is not None and node.op in UNSET_PLACEHOLDERS}
+        subject = Subject(self.executor, ORIGINAL, graph, plan, overrides, batches=batches)
+        partners = ((name, after.find(node_of(self.after(name)))) for name in subject.optional)
+        ops = {name: node.op if node is not None else "" for name, node in partners}
+        subject.keep_defaults([name for name, op in ops.items() if op not in PLACEHOLDERS | VARIABLES])
+        subject.optional -= {name for name, op in ops.items() if op in UNSET_PLACEHOLDERS}
         return subject
 
     def original_runs(self) -> bool:
@@ -279,10 +280,9 @@ class ComparedPair:
 
 
 class Failure(NamedTuple):
-    """The first sample with different outputs: its number, all outputs, the different outputs, and the feeds."""
+    """The first sample with different outputs: its number, the different outputs, and the feeds."""
 
     sample: int
-    outputs: list[OutputProof]
     wrong: list[OutputProof]
     fed: Mapping[str, Feeds]
 
@@ -481,21 +481,20 @@ class Trial:
             self._repeat_or_accept(outputs, sample, self._runs[self.varying_run])
         proof = self.proof
         proof.note(outputs)
-        for output in outputs:
-            if output.moved is not None:
-                before = self._moved.setdefault(output.after, output.moved)
-                self._moved[output.after] = max(before, output.moved, key=_extent)
         if sample == 0:
             self._report_first(outputs)
         proof.samples = sample + 1
         proof.batches = sorted({*proof.batches, max(run.subject.batch for run in self.runs)})
         wrong = self._wrong(outputs) if self.judged else []
         if wrong and self.failure is None:
-            self.failure = Failure(sample, outputs, wrong, dict(self.fed))
-        for output in wrong:
-            found, known = output.comparison, self._worst.get(output.after)
-            if found is not None and (known is None or (found.needed or 0.0) > (known.needed or 0.0)):
-                self._worst[output.after] = found
+            self.failure, proof.outputs = Failure(sample, wrong, dict(self.fed)), outputs
+        for largest, differences in (
+            (self._moved, {output.after: output.moved for output in outputs}),
+            (self._worst, {output.after: output.comparison for output in wrong}),
+        ):
+            for name, found in differences.items():
+                if found is not None:
+                    largest[name] = max(largest.get(name, found), found, key=_extent)
         return bool(wrong)
 
     def _run_all(self, sample: int) -> None:
@@ -680,19 +679,16 @@ class Trial:
                 self.proof.feeds[names.get(name, name)] = text
                 self.proof.made[names.get(name, name)] = made[name]
         for pair, output in shown[:MOST_SHOWN] if self.shown else ():
-            if output.elements * 8 <= MOST_SHOWN_BYTES:
+            if prod(output.shape) * 8 <= MOST_SHOWN_BYTES:
                 output.value = shown_value(self.executor.fetched(self.result(pair.actual, 0)))
 
     def _raise_failure(self) -> None:
         """Raises DiffersError if a sample differed."""
         if self.failure is None:
             return
-        sample, outputs, wrong, _ = self.failure
-        self.proof.outputs = outputs
-        self.proof.samples = max(self.proof.samples, sample + 1)
-        compared = self.proof.compared
+        feed, wrong, compared = self.failure.sample + 1, self.failure.wrong, self.proof.compared
         what = "tensors" if any(output.inside for output in compared) else "outputs"
-        before = {output.after: output.before for output in outputs} if self.tolerance.of_largest else {}
+        before = {output.after: output.before for output in self.proof.outputs if self.tolerance.of_largest}
         lines = []
         for name, found in self._worst.items():
             old = before.get(name, name)
@@ -701,11 +697,11 @@ class Trial:
         edited_name = next((run.edited_name for run in self.runs if run.edited_name), "")
         message = self.message or f"{edited_name} differs: {stated([self.statement], self.parts)} does not hold for"
         raise DiffersError(
-            f"{message} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
+            f"{message} {len(wrong)} of {len(compared)} {what} (feed {feed})",
             self.proof,
-            facts={"sample": sample + 1, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
+            facts={"sample": feed, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
             details=first_lines(lines, MOST_LISTED, f"other {what}"),
-            advice=self.advice,
+            advice=self.advice or (),
         )
 
 

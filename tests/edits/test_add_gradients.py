@@ -212,7 +212,7 @@ def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
     executor.load_graph(ORIGINAL, graph)
     result = edit(graph)
     result.asked = asked or result.asked
-    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    executor.load(EDITED, read_chunks(graph.chunks()))
     return prove(executor, edited(graph, result), Overrides())
 
 

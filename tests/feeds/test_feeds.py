@@ -11,7 +11,8 @@ from support.graphs import INT32, STRING, Builder, const, node, placeholder, typ
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
-from gdsurgeon.feeds.input_spec import description, input_seed, make_feed
+from gdsurgeon.feeds.input_spec import description, make_feed
+from gdsurgeon.feeds.numbers import input_seed
 from gdsurgeon.feeds.texts import image
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor

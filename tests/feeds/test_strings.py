@@ -37,7 +37,8 @@ from support.paths import ROOT, TESTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.parts import add_preprocessing
 from gdsurgeon.errors import NotValidatedError
-from gdsurgeon.feeds.input_spec import input_seed, make_feed, overridden
+from gdsurgeon.feeds.input_spec import make_feed, overridden
+from gdsurgeon.feeds.numbers import input_seed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.feeds.texts import wrapped
 from gdsurgeon.ops.dtypes import NUMBERS

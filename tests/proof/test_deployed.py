@@ -56,7 +56,7 @@ def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda
     change = edited(found, simplify(found))
     with Executor(Settings()) as executor:
         executor.load_graph(ORIGINAL, change.before)
-        executor.load_bytes(EDITED, loaded)
+        executor.load(EDITED, loaded)
         return prove(executor, change, Overrides(), meanwhile)
 
 
@@ -69,7 +69,7 @@ def loading(monkeypatch: pytest.MonkeyPatch, instead: dict[str, bytes]) -> list[
         if key not in instead:
             return load(self, key, graph, optimize=optimize)
         found.append(key)
-        return self.load_bytes(key, instead[key], optimize=optimize)
+        return self.load(key, instead[key], optimize=optimize)
 
     monkeypatch.setattr(Executor, "load_graph", load_graph)
     return found
@@ -176,7 +176,7 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
     def proof() -> Proof:
         with Executor(Settings()) as executor:
             executor.load_graph(ORIGINAL, change.before)
-            executor.load_bytes(EDITED, written)
+            executor.load(EDITED, written)
             return prove(executor, change, Overrides())
 
     right = proof()

@@ -40,7 +40,7 @@ def proven(executor: Executor, edit: Edit) -> Proof:
     graph = original()
     result = edit(graph)
     account(graph, result)
-    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    executor.load(EDITED, read_chunks(graph.chunks()))
     return prove(executor, edited(graph, result), Overrides())
 
 
@@ -112,7 +112,7 @@ def test_a_wrong_edit_is_caught(name: str, both: Executor) -> None:
     for mutation in found:
         with pytest.raises(ValidationError):
             check_accounted(graph, result, [mutation.data])
-            both.load_bytes(EDITED, mutation.data)
+            both.load(EDITED, mutation.data)
             prove(both, edited(graph, result), Overrides())
             pytest.fail(f"nothing reports {mutation[:3]}", pytrace=False)
 
@@ -138,7 +138,7 @@ def test_a_wrong_value_is_found_by_running_only(name: str, both: Executor) -> No
     groups = [[m for m in shown if m.kind == kind and (kind, m.node) not in silent] for kind in VALUES]
     for found in filter(None, groups):
         mutation = found[list(EDITS).index(name) % len(found)]
-        both.load_bytes(EDITED, mutation.data)
+        both.load(EDITED, mutation.data)
         with pytest.raises(ValidationError) as error:
             prove(both, edited(graph, result), Overrides())
         assert error.value.code == "differs", mutation[:3]

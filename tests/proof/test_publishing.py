@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -116,16 +115,14 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Notes what TensorFlow is given as the edited graph."""
     seen: list[bytes] = []
 
-    def noting(load: Callable[..., None], content: Callable[[Any], bytes]) -> Callable[..., None]:
-        def noted(self: Executor, key: str, given: Any) -> None:
-            if key == EDITED:
-                seen.append(content(given))
-            load(self, key, given)
+    load = Executor.load
 
-        return noted
+    def noted(self: Executor, key: str, given: Any, **options: Any) -> None:
+        if key == EDITED:
+            seen.append(given if isinstance(given, bytes) else Path(given).read_bytes())
+        load(self, key, given, **options)
 
-    monkeypatch.setattr(Executor, "load_file", noting(Executor.load_file, lambda path: Path(path).read_bytes()))
-    monkeypatch.setattr(Executor, "load_bytes", noting(Executor.load_bytes, bytes))
+    monkeypatch.setattr(Executor, "load", noted)
     return seen
 
 

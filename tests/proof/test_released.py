@@ -54,7 +54,7 @@ def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (),
     """The result of the installed TensorFlow for RECORDS, acting as a different release, whose graph is THERE."""
 
     def load(which: Executor) -> None:
-        which.load_bytes(EDITED, graph_bytes(*(there if there and which is not executor else records)))
+        which.load(EDITED, graph_bytes(*(there if there and which is not executor else records)))
 
     return check_released(executor, graph(*records), Overrides(), installed(), load, **options)[1]
 

@@ -162,7 +162,7 @@ def test_a_result_must_load_also_if_a_rewired_graph_runs(executor: Executor) -> 
     result = insert(found, "w/double", from_bytes(EXP))
     result.claims = result.claims[-1:]
     executor.load_graph(ORIGINAL, found.pristine())
-    executor.load_bytes(EDITED, graph_bytes(*LOOP, neg("broken", "nowhere")))
+    executor.load(EDITED, graph_bytes(*LOOP, neg("broken", "nowhere")))
     with pytest.raises(ValidationError, match="TensorFlow does not load the result"):
         prove(executor, edited(found, result), Overrides())
 
@@ -174,7 +174,7 @@ def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: s
     result = insert(found, "w/double", from_bytes(EXP))
     found.set_op(found[name], op)
     executor.load_graph(ORIGINAL, found.pristine())
-    executor.load_bytes(EDITED, read_chunks(found.chunks()))
+    executor.load(EDITED, read_chunks(found.chunks()))
     with pytest.raises(ValidationError, match="does not hold for"):
         prove(executor, edited(found, result), Overrides())
 

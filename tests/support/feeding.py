@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gdsurgeon.feeds.input_spec import InputSpec, description, input_seed, input_spec, make_feed
+from gdsurgeon.feeds.input_spec import InputSpec, description, input_spec, make_feed
+from gdsurgeon.feeds.numbers import input_seed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
@@ -40,7 +41,7 @@ def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> T
 
 def subject_of(executor: Executor, m: Builder, overrides: Overrides | None = None) -> Subject:
     """The graph, loaded."""
-    executor.load_bytes("fed", m.bytes())
+    executor.load("fed", m.bytes())
     executor.loaded("fed")
     return Subject(executor, "fed", graph := m.graph(), plan_with(executor.settings, graph), overrides or Overrides())
 

@@ -56,7 +56,7 @@ class Runner:
         self._open += 1
         key = f"graph {self._count}"
         try:
-            executor.load_bytes(key, graphs.written(what))
+            executor.load(key, graphs.written(what))
             executor.loaded(key)
             yield executor, key
         except GdsurgeonError:

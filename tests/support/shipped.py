@@ -73,7 +73,7 @@ def computed(path: str, served: Served, inputs: dict[str, Any], initialising: Re
     reads = tuple(initialising.feeds.values()) if initialising is not None else ()
     with Executor(Settings(timeout=LONG_ENOUGH, reads=reads)) as executor:
         executor.start()
-        executor.load_file("frozen", path)
+        executor.load("frozen", path)
         executor.loaded("frozen")
         if initialising is not None:
             files = {tensor: Tensor(STRING, (), [path.encode()]) for tensor, path in initialising.feeds.items()}

@@ -32,7 +32,7 @@ def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     result = edit(graph)
     result.asked = None  # the test checks the claims and the intent only
     chunks = graph.chunks()
-    executor.load_bytes(EDITED, read_chunks(chunks))
+    executor.load(EDITED, read_chunks(chunks))
     proof = prove(executor, edited(graph, result), overrides or Overrides())
     check_accounted(graph, result, chunks)
     return proof

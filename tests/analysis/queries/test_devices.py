@@ -73,7 +73,7 @@ def test_a_device_string_is_one_if_tensorflow_says_so(executor: Executor) -> Non
     refused = set()
     texts = device_strings(400)
     for text in texts:
-        executor.load_bytes("placed", graph_bytes(const("x", [1.0]), identity("y", "x", device=text)))
+        executor.load("placed", graph_bytes(const("x", [1.0]), identity("y", "x", device=text)))
         executor.loaded("placed")
         try:
             executor.run("placed", "y", {}, ["y:0"])

@@ -104,7 +104,7 @@ def test_every_kind_of_mutation_is_caught(executor: Executor, differentiator: Di
     for mutation in found.values():
         with pytest.raises(ValidationError):
             check_accounted(graph, result, [mutation.data])
-            executor.load_bytes(EDITED, mutation.data)
+            executor.load(EDITED, mutation.data)
             prove(executor, edited(graph, result), Overrides())
             pytest.fail(f"nothing reports {mutation[:3]}", pytrace=False)
 

@@ -111,7 +111,7 @@ def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> 
     change = edited(found, simplify(found, passes=["unread"], fold_bn=True))
     data = graphs.written(found)
     executor.load_graph(ORIGINAL, change.before)
-    executor.load_bytes(EDITED, wrong_by_a_part(data, name, channel) if name else data)
+    executor.load(EDITED, wrong_by_a_part(data, name, channel) if name else data)
     return prove(executor, change, Overrides())
 
 
@@ -140,7 +140,7 @@ def test_a_choice_between_almost_equal_scores_is_compared_by_these(
     def proof(factor: float) -> Proof:
         bias.tensor_content = np.array([value, value * factor], np.float32).tobytes()
         executor.load_graph(ORIGINAL, change.before)
-        executor.load_bytes(EDITED, spoilt.SerializeToString())
+        executor.load(EDITED, spoilt.SerializeToString())
         return prove(executor, change, Overrides())
 
     reasons = {output.after: output.reason for output in proof(1.00001).outputs}
