@@ -9,7 +9,7 @@ import click
 
 from gdsurgeon.cli.command import Command, answer_options, output_option
 from gdsurgeon.cli.complete import checkpoint_keys, paired
-from gdsurgeon.cli.options import ConflictingOptions, MissingOption, Pairs, not_a_pair, once, option, pairs_of_file
+from gdsurgeon.cli.options import ConflictingOptions, MissingOption, not_a_pair, once, option, pairs_of_file
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.text import counted, first_lines, size
@@ -42,13 +42,8 @@ def command(
     as_json: bool,
     listing: bool,
     verify: bool,
-    renames: Pairs,
     map_file: str | None,
-    scopes: Pairs,
-    patterns: Pairs,
-    drops: tuple[str, ...],
-    values: Pairs,
-    **output: Any,
+    **options: Any,
 ) -> None:
     """List, verify or edit the tensors of a checkpoint.
 
@@ -64,21 +59,21 @@ def command(
       gdsurgeon checkpoint model.ckpt-100 --rename-scope old_net=net --drop /Adam -o net.ckpt
       gdsurgeon checkpoint saved/variables/variables --verify
     """
-    renames = once([*renames, *pairs_of_file(map_file)])
-    edits = bool(renames or scopes or patterns or drops or values)
+    options["renames"] = once([*options["renames"], *pairs_of_file(map_file)])
+    edits = any(options[name] for name in ("renames", "scopes", "patterns", "drops", "values"))
     if listing + verify + edits > 1:
         raise ConflictingOptions("give only one of --list, --verify and edits")
     if not edits:
-        if any(value not in (None, False) for value in output.values()):
+        if any(
+            options[name] not in (None, False) for name in ("out", "in_place", "backup", "dry_run", "require_change")
+        ):
             raise MissingOption("nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set")
         _look(model, as_json, verify)
         return
     from gdsurgeon.operation.checkpoint import CheckpointRequest, operate_checkpoint
     from gdsurgeon.view.checkpoint import outcome_json, summary
 
-    request = CheckpointRequest(
-        prefix=model, renames=renames, scopes=scopes, patterns=patterns, drops=drops, values=values, **output
-    )
+    request = CheckpointRequest(prefix=model, **options)
     outcome = operate_checkpoint(request, before_publishing=terminal.settle)
     terminal.report(
         outcome, "checkpoint", outcome_json(outcome), summary(outcome, dry_run=request.dry_run), as_json=as_json

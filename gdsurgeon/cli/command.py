@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import re
 import sys
@@ -392,22 +391,15 @@ def running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ..
     from gdsurgeon.proof.settings import Settings
 
     take = options.pop
-    timeout, libraries, archive = take("timeout"), take("op_libraries"), take("archive")
-    if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
+    timeout, libraries, archive = options["timeout"], options["op_libraries"], take("archive")
+    if not timeout <= LONGEST_TIMEOUT:  # or it is no number
         raise BadValue(f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", option="--timeout")
     for library in libraries:
         if not os.path.isfile(library):
             line = f"--op-lib {printable(library)} does not exist"
             raise UsageError(line, code="no-such-file", option="--op-lib", file=library)
-    settings = Settings(
-        device=_device(take("device")),
-        timeout=timeout,
-        op_libraries=libraries,
-        allow_ops=take("allow_ops"),
-        seed=take("seed"),
-        samples=take("samples"),
-        verbose=terminal.verbose,
-    )
+    own = {name: take(name) for name in ("timeout", "op_libraries", "allow_ops", "seed", "samples")}
+    settings = Settings(device=_device(take("device")), verbose=terminal.verbose, **own)
     feeds, shapes = once(take("feeds"), "--feed"), once(take("shapes"), "--shape")
     read = [*(value[1:] for _, value in feeds if value.startswith("@")), *libraries]
     read += [path for path in (archive, options.get("map_file")) if path is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from gdsurgeon.graph.graph import Graph
 
-    Completions: TypeAlias = list[CompletionItem] | list[str]
-    Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], Completions]
+    Completions: TypeAlias = list[str]
+    Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[Any]]
 
 MOST_NODES = 40_000
 """Maximum nodes of a graph that is read. With `LARGEST_TEXT`, it keeps the time of an answer under about 150 ms."""
@@ -26,7 +26,7 @@ MOST_LISTED = 100
 """Maximum number of names in an answer; if there are more, their scopes are listed instead."""
 
 
-def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns paths, which the shell completes."""
     from click.shell_completion import CompletionItem
 
@@ -112,7 +112,7 @@ def listed(completer: Completer) -> Completer:
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         before, comma, last = incomplete.rpartition(",")
-        return [before + comma + text for text in _texts(completer(context, parameter, last))]
+        return [before + comma + text for text in completer(context, parameter, last)]
 
     return complete
 
@@ -123,19 +123,15 @@ def paired(old: Completer, new: Completer | None = None) -> Completer:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         before, equals, after = incomplete.partition("=")
         if equals:
-            return [f"{before}={text}" for text in _texts(new(context, parameter, after))] if new is not None else []
-        return [text if text.endswith("/") else f"{text}=" for text in _texts(old(context, parameter, before))]
+            return [f"{before}={text}" for text in new(context, parameter, after)] if new is not None else []
+        return [text if text.endswith("/") else f"{text}=" for text in old(context, parameter, before)]
 
     return complete
 
 
 def control(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Returns control inputs, ``^node``."""
-    return ["^" + text for text in _texts(nodes(context, parameter, incomplete.removeprefix("^")))]
-
-
-def _texts(found: Completions) -> list[str]:
-    return [item if isinstance(item, str) else item.value for item in found]
+    return ["^" + text for text in nodes(context, parameter, incomplete.removeprefix("^"))]
 
 
 def _in_scopes(names: Iterable[str], incomplete: str) -> list[str]:

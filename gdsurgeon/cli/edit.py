@@ -209,8 +209,8 @@ def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) ->
         return result
 
     def second(graph: Graph) -> EditResult:
-        pairs = [(placeholders.get(tensor.removesuffix(":0"), tensor.removesuffix(":0")), name)
-                 for tensor, name in tensors if name]  # fmt: skip
+        plain = [(tensor.removesuffix(":0"), name) for tensor, name in tensors if name]
+        pairs = [(placeholders.get(tensor, tensor), name) for tensor, name in plain]
         for tensor, name in pairs:
             if ":" in tensor:
                 raise EditError(

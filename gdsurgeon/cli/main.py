@@ -248,14 +248,6 @@ def exit_code(arguments: list[str]) -> int:
         code = _exit_code(arguments)
         sys.stdout.flush()
         return code
-    except GdsurgeonError as error:
-        if terminal.debug:
-            sys.__excepthook__(*sys.exc_info())  # prints the traceback
-        signalled = _signal_before(error)
-        if signalled is not None:
-            return _ended(signalled)
-        terminal.error(error)
-        return error.exit_code
     except (KeyboardInterrupt, Terminated, click.Abort) as ended:
         return _ended(ended)
     except BrokenPipeError:
@@ -263,6 +255,12 @@ def exit_code(arguments: list[str]) -> int:
     except Exception as error:
         if terminal.debug:
             sys.__excepthook__(*sys.exc_info())  # prints the traceback
+        if isinstance(error, GdsurgeonError):
+            signalled = _signal_before(error)
+            if signalled is not None:
+                return _ended(signalled)
+            terminal.error(error)
+            return error.exit_code
         if isinstance(error, OSError) and error.filename is None and not exhausted(error):
             # Errors of all other files have names, so the error is in standard output.
             terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")

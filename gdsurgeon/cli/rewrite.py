@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @option("--rules", "sources")
 @option("--with", "body", help="Graph that replaces each match; its Placeholder x gets the tensor $x.")
 @option("--limit")
-@option("--list", "only_list", excludes=OUTPUTS, help="List the matches, and why others are skipped; write nothing.")
+@option(
+    "--list", "only_list", excludes=OUTPUTS, help="List the matches, and the reasons for skipped ones; write nothing."
+)
 @partial(check_option, others="--list")
 @tensor_tolerance(" (default 1e-4)")
 def command(

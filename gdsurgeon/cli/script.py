@@ -470,12 +470,12 @@ class ScriptEdits:
             message = f"standard input is already read by {printable(self._reads_input)}"
             raise ConflictingOptions(message)
         self._taken.clear()
-        settings = terminal.quiet, terminal.verbose, terminal.colour, terminal.debug
+        before = vars(terminal).copy()
         try:
             with inside(self._folder):
                 self._run(line)
         finally:  # parsing a line sets them to its options, or the defaults
-            terminal.quiet, terminal.verbose, terminal.colour, terminal.debug = settings
+            vars(terminal).update(before)
         if not self._taken:
             raise UsageError(f"{quoted(line.words[0])} made no edit", code="not-an-edit", name=line.words[0])
         ((request, edits),) = self._taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -228,22 +228,17 @@ def _chunks(read: _Read, *, is_text: bool) -> list[Chunk]:
 
 def _check_same(read: _Read, staged: str) -> None:
     """Raises ValidationError if the staged file, read back in its form, differs from the input."""
-    source = open_source(staged)
-    try:
+    with closing(open_source(staged)) as source:
         messages = read.message(), read._replace(source=source, is_text=not read.is_text).message()
-        if _spelled(messages[0]) == _spelled(messages[1]):
-            return
-        nodes = zip(*(getattr(found, "node", ()) for found in messages), strict=False)
-        details = [f"node {quoted(a.name)}" for a, b in nodes if _spelled(a) != _spelled(b)]
-        raise ValidationError(
-            f"the result, read back, differs from {printable(read.source.name)}: text stores every NaN "
-            "as the same value",
-            details=tuple(details[:10]),
-            code="differs",
-        )
-    finally:
-        with suppress(OSError):
-            source.close()
+    if _spelled(messages[0]) == _spelled(messages[1]):
+        return
+    nodes = zip(*(getattr(found, "node", ()) for found in messages), strict=False)
+    details = [f"node {quoted(a.name)}" for a, b in nodes if _spelled(a) != _spelled(b)]
+    raise ValidationError(
+        f"the result, read back, differs from {printable(read.source.name)}: text stores every NaN as the same value",
+        details=tuple(details[:10]),
+        code="differs",
+    )
 
 
 def _spelled(found: Message) -> bytes:

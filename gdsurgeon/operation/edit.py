@@ -243,7 +243,7 @@ class _Operation:
         request, enter = self.request, self.stack.enter_context
         is_replaced = request.in_place and not request.dry_run
         is_there = is_replaced and (saved_model_at(request.model) or os.path.isfile(request.model))
-        lock = enter(lock_of(request.model, self.progress)) if is_there else None
+        state = enter(lock_of(request.model, self.progress)).state if is_there else None
         if request.level in ("load", "run"):
             from gdsurgeon.operation.proving import Proving
 
@@ -251,7 +251,7 @@ class _Operation:
             self.proving = enter(Proving(settings, request.overrides, request.level, self.progress))
         # TensorFlow loads while the program waits for standard input, which determines the kind of output.
         self.output = enter(_open_output(request, out))
-        self.output.replaces = lock.state if lock is not None else None
+        self.output.replaces = state
         self.progress(Event("loading"))
         self.model = model = open_model(request.model, request.wanted)
         self.output.files = model.container.files if model.container is not None else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult, checked_result, on_purpose
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
@@ -173,20 +174,15 @@ def together(steps: Sequence[Step], idle: Sequence[str] = ()) -> EditResult:
     """Returns the combined result of `steps`, at least one, for display, with a note for each of `idle`."""
     if len(steps) == 1 and not idle:
         return steps[0].result
-    intent = steps[0].result.intent
-    for step in steps[1:]:
-        intent = intent.then(step.result.intent)
-
-    def placed(step: Step, lines: Sequence[str]) -> list[str]:
-        return [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
-
-    return EditResult(
-        intent,
-        tuple(claim for step in steps for claim in step.result.claims),
-        warnings=[warning for step in steps for warning in placed(step, step.result.warnings)],
-        notes=[*(note for step in steps for note in placed(step, step.result.notes)), *idle],
-        told=[line for step in steps for line in step.result.told],
-    )
+    out = EditResult(reduce(Intent.then, (step.result.intent for step in steps)), ())
+    for step in steps:
+        result = step.result
+        out.claims += result.claims
+        out.told += result.told
+        for own, lines in ((out.warnings, result.warnings), (out.notes, result.notes)):
+            own += [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
+    out.notes += idle
+    return out
 
 
 def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> Model:

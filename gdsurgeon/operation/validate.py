@@ -386,11 +386,11 @@ class _Validation(ValidateRequest):
         mine, theirs = (graph.serving or Serving() for graph in (self.graph, self.partner))
         for key, served in mine.called.items():
             partner = theirs.called.get(key, Served({}, {}))
-            sides = ((served.inputs, partner.inputs), (served.outputs, partner.outputs))
-            for label, (one, two) in [(label, side) for side in sides for label in side[0]]:
-                old, new = (tensors.get(label, "").partition(":")[0] for tensors in (one, two))
-                if new and old not in self.partner and new not in self.graph:
-                    names.setdefault(old, new)
+            for one, two in ((served.inputs, partner.inputs), (served.outputs, partner.outputs)):
+                for label in filter(two.__contains__, one):
+                    old, new = (tensors[label].partition(":")[0] for tensors in (one, two))
+                    if old not in self.partner and new not in self.graph:
+                        names.setdefault(old, new)
         return names
 
     def _load(self, optimize: bool = False) -> None:

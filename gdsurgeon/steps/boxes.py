@@ -54,8 +54,6 @@ def nms(
         background: whether class 0 is the background and left out; the other classes are then counted from 0
         per_class: whether boxes suppress only boxes of the same class
     """
-    if build.other is None:
-        raise Unfit("requires two outputs of a model, so it must be added after a model")
     if BOXES in value.results:
         raise Unfit("the boxes are already selected")
     corners = build.other(boxes)
@@ -121,10 +119,9 @@ Found: TypeAlias = tuple[Output, Output, Output | None, Output]
 def _each_class(build: Builder, boxes: Value, scores: Value, limits: Limits, is_batch: bool) -> Found:
     """Uses CombinedNonMaxSuppression, which processes batches; all classes share the boxes."""
     most, iou, score = limits
-    rows, table = boxes.tensor, scores.tensor
     if not is_batch:
-        rows, table = (build.add("ExpandDims", tensor, 0) for tensor in (rows, table))
-    inputs: list[Input] = [build.add("ExpandDims", rows, 2), table, most, most, iou, score]
+        boxes, scores = build.with_batch(boxes), build.with_batch(scores)
+    inputs: list[Input] = [build.add("ExpandDims", boxes.tensor, 2), scores.tensor, most, most, iou, score]
     found = build.node("CombinedNonMaxSuppression", inputs, {"clip_boxes": False}).outputs
     if not is_batch:
         found = [build.add("Squeeze", tensor, squeeze_dims=[0]) for tensor in found]
@@ -188,8 +185,6 @@ def from_letterbox(
         placement: the output made by letterbox(placement=NAME)
         layout: the order of the four numbers of a box
     """
-    if build.other is None:
-        raise Unfit("requires two outputs of a model, so it must be added after a model")
     placed = build.other(placement)
     message = f"{printable(placement)} is {placed.description}"
     _require_boxes(value, placed)

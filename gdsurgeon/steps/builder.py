@@ -55,6 +55,10 @@ def empty_graph() -> Graph:
     return from_bytes(graph_def.SerializeToString(deterministic=True), "the steps")
 
 
+def _no_other(_name: str) -> Value:
+    raise Unfit("requires two outputs of a model, so it must be added after a model")
+
+
 class Builder:
     """Adds nodes to a graph, in a name scope for each step.
 
@@ -65,11 +69,11 @@ class Builder:
         other: returns a different output of the model by its name; only for steps after a model.
     """
 
-    def __init__(self, graph: Graph, scope: str, other: Callable[[str], Value] | None = None) -> None:
+    def __init__(self, graph: Graph, scope: str) -> None:
         self.graph = graph
         self.scope = scope
         self.step = ""
-        self.other = other
+        self.other: Callable[[str], Value] = _no_other
         self._unique = graph.unique_names()
 
     def node(

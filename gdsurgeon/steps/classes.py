@@ -118,9 +118,13 @@ def _check_count(value: Value, names: int, first: int, where: str) -> None:
     count = int(value.high) + 1 if value.kind == CLASSES and value.high < inf else -1
     if count < 0 or (names == count and not first):
         return
-    from_class = f" from class {first} on" if first else ""
-    hint = "use other=... to name the rest, or first=1 if class 0 has no name"
-    raise Unfit(f"the number of names{where}{from_class} is {names:,}, but the number of classes is {count:,}: {hint}")
+    verb = "is" if names == 1 else "are"
+    there = f"there {verb} {counted(names, 'name')}{where}{f' from class {first} on' if first else ''}"
+    message = f"{there}, but {count:,} class{'es' * (count != 1)}"
+    if names > count and not first:
+        raise Unfit(f"{message}: {counted(names - count, 'name')} too many")
+    hint = ", or first=1 if class 0 has no name" if not first and names == count - 1 else ""
+    raise Unfit(f"{message}: give the rest a name with other=...{hint}")
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:

@@ -231,9 +231,11 @@ def choice(*words: str) -> Kind:
     return Kind(f"one of {listed(words, len(words))}", read)
 
 
-def dtype_of(says: str, *names: str) -> Kind:
+def dtype_of(*names: str, says: str = "") -> Kind:
     """Returns the kind of dtypes with these names."""
-    return Kind(says, lambda literal: NUMBERS[str(choice(*names).read(literal))])
+    return Kind(
+        says or f"one of {listed(names, len(names))}", lambda literal: NUMBERS[str(choice(*names).read(literal))]
+    )
 
 
 def number(literal: Literal) -> float:
@@ -309,5 +311,5 @@ Positive: TypeAlias = Annotated[float, number_that("a number above 0", lambda fo
 ChannelNumbers: TypeAlias = Annotated[
     tuple[float, ...], one_or_more("a number, or a list with one for each channel", number)
 ]
-NumericType: TypeAlias = Annotated[DType, dtype_of("a dtype, such as float32 or uint8", *_NUMERIC)]
+NumericType: TypeAlias = Annotated[DType, dtype_of(*_NUMERIC, says="a dtype, such as float32 or uint8")]
 File: TypeAlias = Annotated[FileRead, Kind("the path of a file", _file)]

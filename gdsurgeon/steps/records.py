@@ -13,7 +13,6 @@ from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.catalog import BEFORE, Arguments, spelt, step
 from gdsurgeon.steps.language import TEXTS, Kind, Literal, Text, Wholes, dtype_of, items_of, whole
 from gdsurgeon.steps.value import InputSpec, Unfit, Value
-from gdsurgeon.text import listed
 
 MOST_COLUMNS = 10_000
 MOST_DEFAULTS = 1 << 20
@@ -42,13 +41,9 @@ def _keys(literal: Literal) -> object:
     return TEXTS.read(literal)
 
 
-def _types(*names: str) -> Kind:
-    return dtype_of(f"one of {listed(names, len(names))}", *names)
-
-
 Defaults: TypeAlias = Annotated[tuple[Literal, ...], Kind("a number or a text, or a list of them", _default)]
-FieldType: TypeAlias = Annotated[DType, _types("float32", "float64", "int32", "int64", "string")]
-FeatureType: TypeAlias = Annotated[DType, _types("float32", "int64", "string")]
+FieldType: TypeAlias = Annotated[DType, dtype_of("float32", "float64", "int32", "int64", "string")]
+FeatureType: TypeAlias = Annotated[DType, dtype_of("float32", "int64", "string")]
 Delimiter: TypeAlias = Annotated[str, Kind("one character, or tab", _delimiter)]
 Keys: TypeAlias = Annotated[tuple[str, ...], Kind("a key, or a list of different keys", _keys)]
 

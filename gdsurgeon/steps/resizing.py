@@ -350,7 +350,6 @@ def center_crop(build: Builder, value: Value, *, height: Count, width: Count, ha
     for what, side, wanted in zip(("height", "width"), value.size, (height, width), strict=True):
         if 0 <= side < wanted:
             raise Unfit(f"crops {wanted} pixels from a {what} of {side}")
-    single = value.rank == 3
     there = height_and_width(build, value)
     rest = build.add("Sub", there, (height, width))
     if half:
@@ -358,7 +357,7 @@ def center_crop(build: Builder, value: Value, *, height: Count, width: Count, ha
         before = build.add("Cast", build.add("Round", exact), DstT=INT32)
     else:
         before = build.add("FloorDiv", rest, 2)
-    outer = 0 if single else 1
+    outer = len(value.dims) - 3
     begin = build.add("Pad", before, [(outer, 1)])
     sizes = (-1,) * outer + (height, width, -1)
     tensor = build.add("Slice", value.tensor, begin, sizes)
