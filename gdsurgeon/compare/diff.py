@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import value_of
-from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.changes import SHAPE, Change, EndChange, SignatureChange, changes, end_changes, signature_changes
 from gdsurgeon.compare.distance import Distance, are_stored_alike, distance, has_value
@@ -20,6 +19,7 @@ from gdsurgeon.compare.surroundings import compare_surroundings
 from gdsurgeon.container.load import Model
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.values import Data
 from gdsurgeon.wire.protos import FunctionDef
@@ -350,30 +350,34 @@ def _connected(matching: Matching) -> Iterator[Hunk]:
     a, b = matching.a, matching.b
     removed = [i for i, mate in enumerate(matching.mates) if mate == FREE]
     added = [j for j, mate in enumerate(matching.back) if mate == FREE]
-    places = UnionFind(a.size + b.size)
+    near: dict[int, list[int]] = {place: [] for place in (*removed, *(a.size + j for j in added))}
+
+    def join(one: int, other: int) -> None:
+        near[one].append(other)
+        near[other].append(one)
+
     for side, first, free in ((a, 0, matching.mates), (b, a.size, matching.back)):
         for node in removed if not first else added:
             for producer, _ in side.written[node]:
                 if free[producer] == FREE:
-                    places.join(first + node, first + producer)
-    _join_sides(matching, removed, added, places)
-    pieces: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for i in removed:
-        pieces[places.root(i)][0].append(i)
-    for j in added:
-        pieces[places.root(a.size + j)][1].append(j)
-    for gone, new in pieces.values():
-        yield Hunk(tuple(gone), tuple(new))
+                    join(first + node, first + producer)
+    _join_sides(matching, removed, added, join)
+    seen: set[int] = set()
+    for place in near:
+        group = sorted(closure([place], near.__getitem__)) if place not in seen else []
+        seen.update(group)
+        if group:
+            yield Hunk(tuple(n for n in group if n < a.size), tuple(n - a.size for n in group if n >= a.size))
 
 
-def _join_sides(matching: Matching, removed: list[int], added: list[int], places: UnionFind) -> None:
+def _join_sides(matching: Matching, removed: list[int], added: list[int], join: Callable[[int, int], None]) -> None:
     """Joins old and new inputs of the same node, and nodes with the same inputs, except constants."""
     a, b = matching.a, matching.b
-    readers = {v for i in removed for v, _, _ in a.uses(i) if matching.mates[v] != FREE}
+    readers = {v for i in removed for v, _, _ in a.users[i] if matching.mates[v] != FREE}
     for v in sorted(readers):
         for (u, _), (w, _) in zip(a.inputs[v], b.inputs[matching.mates[v]], strict=False):
             if matching.mates[u] == FREE and matching.back[w] == FREE:
-                places.join(u, a.size + w)
+                join(u, a.size + w)
     reading: dict[tuple[int, int], int] = {}
     for i in removed:
         for u, port in a.inputs[i]:
@@ -382,4 +386,4 @@ def _join_sides(matching: Matching, removed: list[int], added: list[int], places
     for j in added:
         for read in b.inputs[j]:
             if read in reading:
-                places.join(reading[read], a.size + j)
+                join(reading[read], a.size + j)

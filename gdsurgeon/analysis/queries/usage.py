@@ -38,16 +38,7 @@ class OpUsage(NamedTuple):
 
 def op_counts(graph: Graph) -> dict[str, int]:
     """Returns the number of nodes of each op, the most frequent first."""
-    table = graph.store.table
-    out = dict(table.op_counts)
-    for node in graph.touched():
-        if node.base_name is None or node.op != node.header.op:
-            out[node.op] = out.get(node.op, 0) + 1
-            if node.base_name is not None:
-                out[node.header.op] -= 1
-    for number, count in Counter(map(table.ops.__getitem__, topology_of(graph).gone)).items():
-        out[table.op_names[number]] -= count
-    return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(topology_of(graph).op_counts().items(), key=lambda item: (-item[1], item[0])))
 
 
 def op_usage(graph: Graph) -> list[OpUsage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.order import topological_order
@@ -10,7 +11,22 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL
-from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, EXIT, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
+from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, EXIT, MERGE, PASSES_ON, SWITCH
+
+
+class Frames(NamedTuple):
+    """The while frames of a graph.
+
+    Attributes:
+        names: the ``frame_name`` of each frame.
+        parents: for each frame the enclosing frame, or -1.
+        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter counts as part of the
+            frame that it enters, an Exit as part of the frame that it returns to.
+    """
+
+    names: list[str]
+    parents: list[int]
+    of: list[int]
 
 
 class ControlFlow(NamedTuple):
@@ -22,12 +38,14 @@ class ControlFlow(NamedTuple):
         frames, branches: these two numbers.
         sides: for each node the sides of conditionals that must be taken for it to run.
         topology: the topology with the nodes.
+        loops: the while frames.
     """
 
     frames: list[int]
     branches: list[int]
     sides: list[Sides]
     topology: Topology
+    loops: Frames
 
     def runs_once(self, number: int) -> bool:
         """Returns whether the node runs exactly once, for all values."""
@@ -62,31 +80,44 @@ def control_flow(topology: Topology, before: Topology | None = None) -> ControlF
         before: of a draft the original, whose predicates name the sides: a predicate may be replaced.
     """
     size = topology.size
-    frames, branches = [0] * size, [0] * size
-    if not topology.ops() & CONTROL_FLOW:
-        return ControlFlow(frames, branches, [frozenset()] * size, topology)
-    heads = loop_heads(topology)
+    branches = [0] * size
     sides: list[Sides] = [frozenset()] * size
+    names, parents, frames = loops = Frames([], [], [-1] * size)
+    if not topology.ops() & CONTROL_FLOW:
+        return ControlFlow([0] * size, branches, sides, topology, loops)
+    heads = loop_heads(topology)
     ops = topology.op_of_each()
+    numbers: dict[tuple[str, int], int] = {}  # of frames, by name and enclosing frame
+    depths = {-1: 0}
     for number in topological_order(topology):
         op = ops[number]
         if op not in CONTROL_FLOW:
             above = topology.producers(number)
             if not [p for p in above if sides[p] or ops[p] in SWITCH]:  # true for nearly all nodes
-                frames[number] = max([frames[p] for p in above], default=0)
+                frames[number] = max([frames[p] for p in above], key=depths.__getitem__, default=-1)
                 continue
         reads = topology.reads(number, through_loops=False)
-        frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
-        entered = [sides[p] | _side(before or topology, p, port, frames[p]) for p, port in reads]
+        frame = max((frames[p] for p, _ in reads), key=depths.__getitem__, default=-1)
+        if op in ENTER:
+            key = topology.node(number).text_attr("frame_name"), frame
+            if key not in numbers:
+                numbers[key] = len(names)
+                names.append(key[0])
+                parents.append(frame)
+                depths[numbers[key]] = depths[frame] + 1
+            frame = numbers[key]
+        elif op in EXIT and frame >= 0:
+            frame = parents[frame]
+        entered = [sides[p] | _side(before or topology, p, port, depths[frames[p]]) for p, port in reads]
         if op in MERGE and number not in heads and entered:
             taken = frozenset.intersection(*entered)
         else:
             taken = frozenset().union(*entered)
         if op in EXIT:  # removes the Switch of the loop itself
-            taken = frozenset(side for side in taken if side.depth <= frame)
-        frames[number], sides[number] = max(frame, 0), taken
+            taken = frozenset(side for side in taken if side.depth <= depths[frame])
+        frames[number], sides[number] = frame, taken
         branches[number] = len(taken) + (op in SWITCH)
-    return ControlFlow(frames, branches, sides, topology)
+    return ControlFlow([depths[frame] for frame in frames], branches, sides, topology, loops)
 
 
 def control_flow_of(graph: Graph) -> ControlFlow:
@@ -107,60 +138,18 @@ def _side(topology: Topology, producer: int, port: int, depth: int) -> Sides:
 
 def loop_heads(topology: Topology) -> set[int]:
     """Returns the Merge nodes at which loops close."""
-    return {
-        number
-        for number in topology.numbers()
-        if topology.op(number) in MERGE and any(topology.op(p) in NEXT_ITERATION for p in topology.producers(number))
-    }
-
-
-class Frames(NamedTuple):
-    """The while frames of a graph.
-
-    Attributes:
-        names: the ``frame_name`` of each frame.
-        parents: for each frame the enclosing frame, or -1.
-        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter counts as part of the
-            frame that it enters, an Exit as part of the frame that it returns to.
-    """
-
-    names: list[str]
-    parents: list[int]
-    of: list[int]
+    merges = topology.with_ops(MERGE)
+    return {n for n in merges if any(topology.is_loop_back(producer, n) for producer in topology.producers(n))}
 
 
 def while_frames(topology: Topology) -> Frames:
     """Returns the v1 while frame of each node. Linear in the size of the graph, times the nesting depth of loops."""
-    out = Frames([], [], [-1] * topology.size)
-    if not topology.ops() & ENTER:
-        return out
-    numbers: dict[tuple[str, int], int] = {}
-    depths = {-1: 0}
-    for number in topological_order(topology):
-        frames = [out.of[p] for p in topology.producers(number, through_loops=False)]
-        frame = max(frames, key=depths.__getitem__, default=-1)
-        op = topology.op(number)
-        if op in ENTER:
-            key = (topology.node(number).text_attr("frame_name"), frame)
-            if key not in numbers:
-                numbers[key] = len(out.names)
-                out.names.append(key[0])
-                out.parents.append(frame)
-                depths[numbers[key]] = depths[frame] + 1
-            frame = numbers[key]
-        elif op in EXIT and frame >= 0:
-            frame = out.parents[frame]
-        out.of[number] = frame
-    return out
+    return control_flow(topology).loops
 
 
 def frames_of(graph: Graph) -> Frames:
     """Returns the current while frames of `graph`; callers share one result."""
-    return graph.derived(_frames)
-
-
-def _frames(graph: Graph) -> Frames:
-    return while_frames(topology_of(graph))
+    return control_flow_of(graph).loops
 
 
 def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
@@ -205,18 +194,7 @@ def decided(topology: Topology, number: int, known: Mapping[int, bool]) -> bool 
 
 def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray:
     """Returns for each node whether a v1 conditional with a known predicate prevents it from running. Linear."""
-    out = bytearray(topology.size)
-    sides: dict[int, bool] = {}
-    for number in topology.with_ops(SWITCH):
-        above = topology.data_producers(number)  # data, predicate
-        value = decided(topology, above[1], known) if len(above) > 1 else None
-        if value is not None:
-            sides[number] = value
-    if not sides:
-        return out
-    heads = loop_heads(topology)
-    for number in topological_order(topology):
-        reads = topology.reads(number, through_loops=False)
-        dead = [out[p] or (p in sides and port == (not sides[p])) for p, port in reads]
-        out[number] = all(dead) if dead and topology.op(number) in MERGE and number not in heads else any(dead)
-    return out
+    sides = control_flow(topology).sides
+    values = {side: decided(topology, side.predicate[0], known) for side in {*chain.from_iterable(sides)}}
+    untaken = {side for side, value in values.items() if value is not None and value != side.output}
+    return bytearray(not untaken.isdisjoint(each) for each in sides)

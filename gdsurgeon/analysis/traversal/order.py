@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from heapq import heappop, heappush
 
 from gdsurgeon.analysis.traversal.topology import Topology
@@ -16,23 +15,13 @@ def topological_order(topology: Topology) -> list[int]:
 
     Nodes on an illegal cycle, and nodes after it, are missing. Linear in nodes and edges.
     """
-    consumers = topology.consumers()
+    return producers_first(topology.numbers(), topology.size, _forward_producers(topology))
+
+
+def _forward_producers(topology: Topology) -> Callable[[int], list[int]]:
+    """Returns a function from a node to its producers, without edges that close a loop."""
     heads = frozenset(topology.with_ops(MERGE))
-    waiting = [0] * topology.size
-    for readers in consumers:
-        for reader in readers:
-            waiting[reader] += 1
-    for head in heads:
-        waiting[head] -= sum(topology.is_loop_back(producer, head) for producer in set(topology.producers(head)))
-    order = [number for number in topology.numbers() if not waiting[number]]
-    for number in order:  # `order` grows during the loop; see `producers_first`
-        for consumer in consumers[number]:
-            if consumer in heads and topology.is_loop_back(number, consumer):
-                continue
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                order.append(consumer)
-    return order
+    return lambda number: topology.producers(number, through_loops=number not in heads)
 
 
 def any_order(topology: Topology) -> Sequence[int]:
@@ -101,7 +90,7 @@ def sorted_numbers(topology: Topology) -> list[int]:
 
     Edges that close a loop are ignored, and one edge of each other cycle.
     """
-    return depth_first(topology.numbers(), topology.size, partial(topology.producers, through_loops=False))
+    return depth_first(topology.numbers(), topology.size, _forward_producers(topology))
 
 
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
@@ -112,21 +101,19 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
     Raises:
         InputError: the nodes have no such order, because of a cycle that is not a v1 while loop.
     """
-    cycle = find_cycle(topology)
-    if cycle and (inside is None or all(inside[number] for number in cycle)):
-        raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {spelt_cycle(topology, cycle)}")
-    numbers = [number for number in topology.numbers() if inside is None or inside[number]]
-    heads = frozenset(topology.with_ops(MERGE))
+    inside = topology.flags(topology.numbers()) if inside is None else inside
+    numbers = [number for number in topology.numbers() if inside[number]]
+    forward = _forward_producers(topology)
 
     def producers(number: int) -> list[int]:
-        found = topology.producers(number)
-        if number in heads:
-            found = [p for p in found if not topology.is_loop_back(p, number)]
-        return found if inside is None else [p for p in found if inside[p]]
+        return [producer for producer in forward(number) if inside[producer]]
 
     level: dict[int, int] = {}
     for number in producers_first(numbers, topology.size, producers):
         level[number] = 1 + max((level[producer] for producer in producers(number)), default=-1)
+    if len(level) < len(numbers):
+        cycle = _cycle_among([number for number in numbers if number not in level], producers)
+        raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {spelt_cycle(topology, cycle)}")
     out: list[list[int]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     for number in sorted(level):
         out[level[number]].append(number)
@@ -135,18 +122,19 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
 
 def find_cycle(topology: Topology) -> list[int]:
     """Returns a cycle outside v1 while loops as node numbers, each reading the one before; [] if there is no cycle."""
-    order = topological_order(topology)
-    if len(order) == topology.size - len(topology.gone):
-        return []
-    unordered = bytearray(b"\1") * topology.size
-    for number in order:
-        unordered[number] = 0
-    # Follow producers that are not in the order, from any such node, until a node repeats.
-    number = next(n for n in topology.numbers() if unordered[n])
+    ordered = topology.flags(topological_order(topology))
+    unordered = [number for number in topology.numbers() if not ordered[number]]
+    return _cycle_among(unordered, _forward_producers(topology)) if unordered else []
+
+
+def _cycle_among(unordered: Sequence[int], producers: Callable[[int], Iterable[int]]) -> list[int]:
+    """Returns a cycle among nodes that `producers_first` left out: it follows such producers until a node repeats."""
+    rest = frozenset(unordered)
     place: dict[int, int] = {}
+    number = unordered[0]
     while number not in place:
         place[number] = len(place)
-        number = next(p for p in topology.producers(number, through_loops=False) if unordered[p])
+        number = next(producer for producer in producers(number) if producer in rest)
     return [*place][place[number] :][::-1]
 
 
@@ -166,43 +154,27 @@ def has_forward_edges(topology: Topology) -> bool:
 
 
 def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Returns the strongly connected components; linear in nodes and edges (Tarjan, 1972), without recursion.
+    """Returns the strongly connected components; linear in nodes and edges (Kosaraju and Sharir, 1981).
 
     Args:
         successors: for each node the nodes that its edges lead to.
     """
     count = len(successors)
-    index, low = [-1] * count, [0] * count
-    is_open = bytearray(count)
-    path: list[int] = []
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for node, following in enumerate(successors):
+        for other in following:
+            predecessors[other].append(node)
+    seen = bytearray(count)
     out: list[list[int]] = []
-    visited = 0
-    for root in range(count):
-        pending = [(root, 0)] if index[root] < 0 else []
-        while pending:
-            node, edge = pending.pop()
-            if not edge:
-                index[node] = low[node] = visited
-                visited += 1
-                path.append(node)
-                is_open[node] = 1
-            elif is_open[child := successors[node][edge - 1]]:
-                low[node] = min(low[node], low[child])
-            following = successors[node]
-            while edge < len(following) and index[following[edge]] >= 0:
-                if is_open[following[edge]]:
-                    low[node] = min(low[node], index[following[edge]])
-                edge += 1
-            if edge < len(following):
-                pending += ((node, edge + 1), (following[edge], 0))
-            elif low[node] == index[node]:
-                place = len(path) - 1
-                while path[place] != node:
-                    place -= 1
-                out.append(path[place:][::-1])
-                del path[place:]
-                for member in out[-1]:
-                    is_open[member] = 0
+    for root in reversed(depth_first(range(count), count, successors.__getitem__)):
+        group = [] if seen[root] else [root]
+        seen[root] = 1
+        for node in group:  # grows while it is walked
+            new = [other for other in dict.fromkeys(predecessors[node]) if not seen[other]]
+            for other in new:
+                seen[other] = 1
+            group += new
+        out += [group] if group else []
     return out
 
 
@@ -233,22 +205,3 @@ class Worklist:
             self._at = heappop(self._heap)
             self._waiting.discard(self._at)
             yield self._order[self._at]
-
-
-class UnionFind:
-    """Disjoint sets of numbers that can be joined (union-find with path halving)."""
-
-    def __init__(self, count: int) -> None:
-        self._parents = list(range(count))
-
-    def root(self, item: int) -> int:
-        """Returns the member that represents the set of `item`."""
-        parents = self._parents
-        while parents[item] != item:
-            parents[item] = parents[parents[item]]
-            item = parents[item]
-        return item
-
-    def join(self, one: int, other: int) -> None:
-        """Joins the sets of `one` and `other`."""
-        self._parents[self.root(one)] = self.root(other)
